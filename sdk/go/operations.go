@@ -1037,7 +1037,7 @@ type GetClusterUsageOptions struct {
 	StartTime string
 	// Before this time. Required without `hours`.
 	EndTime string
-	// The last so many hours, the running one too, instead of two times.
+	// So many hours, up to now with the one that runs, or with one of the two times.
 	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
@@ -1091,7 +1091,7 @@ type GetNamespaceUsageOptions struct {
 	StartTime string
 	// Before this time. Required without `hours`.
 	EndTime string
-	// The last so many hours, the running one too, instead of two times.
+	// So many hours, up to now with the one that runs, or with one of the two times.
 	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
@@ -1146,7 +1146,7 @@ type GetLabelUsageOptions struct {
 	StartTime string
 	// Before this time. Required without `hours`.
 	EndTime string
-	// The last so many hours, the running one too, instead of two times.
+	// So many hours, up to now with the one that runs, or with one of the two times.
 	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
@@ -1210,7 +1210,7 @@ type GetWorkloadUsageOptions struct {
 	StartTime string
 	// Before this time. Required without `hours`.
 	EndTime string
-	// The last so many hours, the running one too, instead of two times.
+	// So many hours, up to now with the one that runs, or with one of the two times.
 	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
@@ -1274,7 +1274,7 @@ type GetUsageLedgerOptions struct {
 	StartTime string
 	// Before this time. Required without `hours`.
 	EndTime string
-	// The last so many hours, the running one too, instead of two times.
+	// So many hours, up to now with the one that runs, or with one of the two times.
 	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string

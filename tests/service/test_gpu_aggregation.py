@@ -547,6 +547,9 @@ def test_the_last_hours(usage: Served) -> None:
     back = int(time.time() - FIRST) // HOUR + 1
     assert len(ask(usage, "cluster/hourly-stats", hours=back)) == 2
     assert len(ask(usage, "cluster/hourly-stats", hours=back - 1)) == 1
+    # With one time they are before or after it.
+    assert len(ask(usage, "cluster/hourly-stats", hours=1, start_time="2025-11-05T14:00:00Z")) == 1
+    assert len(ask(usage, "cluster/hourly-stats", hours=3, end_time="2025-11-05T16:00:00Z")) == 2
 
 
 def csv_of(served: Served, path: str, name: str = "admin", **query: Any) -> list[dict[str, str]]:
@@ -713,7 +716,7 @@ def cursor(value: list[Any]) -> str:
         ("ledger", {**ALL, "by": "pod"}, 400, "by is invalid"),
         ("ledger", {**ALL, "exclude_namespaces": "x"}, 400, "exclude_namespaces is for by=namespace and by=workload"),
         ("cluster/hourly-stats", {"hours": 0}, 400, "hours is invalid"),
-        ("cluster/hourly-stats", {**ALL, "hours": 3}, 400, "hours: leave start_time and end_time out"),
+        ("cluster/hourly-stats", {**ALL, "hours": 3}, 400, "hours: leave start_time or end_time out"),
         ("cluster/hourly-stats", {"start_time": ALL["start_time"]}, 400, "the query parameter end_time is required"),
         ("cluster/hourly-stats", {**ALL, "format": "xlsx"}, 400, "format is invalid"),
         ("workloads/hourly-stats", {**ALL, "cursor": "", "page": 2}, 400, "cursor: leave page out"),

@@ -921,7 +921,7 @@ class Operations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -979,7 +979,7 @@ class Operations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -1042,7 +1042,7 @@ class Operations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -1109,7 +1109,7 @@ class Operations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -1176,7 +1176,7 @@ class Operations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -2224,7 +2224,7 @@ class AsyncOperations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -2282,7 +2282,7 @@ class AsyncOperations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -2345,7 +2345,7 @@ class AsyncOperations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -2412,7 +2412,7 @@ class AsyncOperations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
@@ -2479,7 +2479,7 @@ class AsyncOperations(ABC):
         :param cluster: A cluster's name. Default: the first that was collected.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
-        :param hours: The last so many hours, the running one too, instead of two times.
+        :param hours: So many hours, up to now with the one that runs, or with one of the two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.

@@ -59,6 +59,21 @@ def hours_between(cluster: str, start: float, end: float, paging: Paging | Curso
     return Hours(cluster, start, end, paging=paging, **more)
 
 
+def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
+    missing = [name for name, text in (("start_time", start_time), ("end_time", end_time)) if not text]
+    if hours is None and missing:
+        said = "; ".join(f"{name} is required" for name in missing)
+        raise Problem(400, f"the query parameter {said}", error="InvalidRequest")
+    if hours is not None and not missing:
+        raise Problem(400, "hours: leave start_time or end_time out", error="InvalidRequest")
+    length = (hours or 0) * HOUR
+    if start_time:
+        start = seconds_of("start_time", start_time, 0)
+        return start, seconds_of("end_time", end_time, start + length)
+    end = seconds_of("end_time", end_time, (time.time() // HOUR + 1) * HOUR)
+    return end - length, end
+
+
 def _asked(
     cluster: Cluster = "",
     start_time: Annotated[
@@ -79,7 +94,11 @@ def _asked(
     ] = "",
     hours: Annotated[
         int | None,
-        Query(ge=1, le=_MOST_HOURS, description="The last so many hours, the running one too, instead of two times."),
+        Query(
+            ge=1,
+            le=_MOST_HOURS,
+            description="So many hours, up to now with the one that runs, or with one of the two times.",
+        ),
     ] = None,
     step: Annotated[
         Literal["hour", "day", "week", "month", "total"],
@@ -108,17 +127,7 @@ def _asked(
     from gpuctl_usage.answers.scopes import Cursor
     from gpuctl_usage.answers.steps import Step
 
-    if hours is not None:
-        if start_time or end_time:
-            raise Problem(400, "hours: leave start_time and end_time out", error="InvalidRequest")
-        end = (time.time() // HOUR + 1) * HOUR
-        start = end - hours * HOUR
-    else:
-        missing = [name for name, text in (("start_time", start_time), ("end_time", end_time)) if not text]
-        if missing:
-            said = "; ".join(f"{name} is required" for name in missing)
-            raise Problem(400, f"the query parameter {said}", error="InvalidRequest")
-        start, end = seconds_of("start_time", start_time, 0), seconds_of("end_time", end_time, 0)
+    start, end = _times(start_time, end_time, hours)
     paging: Paging | Cursor | None = paging_of(page, page_size)
     if cursor is not None:
         if page is not None:
