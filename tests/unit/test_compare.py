@@ -12,7 +12,9 @@ from gpuctl.apply.state.compare import (
     applied_fields,
     foreign_managers,
     metadata_changes,
+    named,
     owned_fields,
+    same_scalar,
     spec_changes,
     unstated,
 )
@@ -202,3 +204,31 @@ def test_items_without_their_key_are_compared_by_their_place() -> None:
     container(there)["env"] = [{"name": "A", "value": "1"}, {"value": "2"}]
     container(desired)["env"] = [{"name": "A", "value": "1"}, {"value": "3"}]
     assert paths(spec_changes("Deployment", desired, there)) == ["spec.template.spec.containers[main].env[1].value"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("metadata.labels.team", "label team"),
+        ("metadata.annotations[example.com/owner]", "annotation example.com/owner"),
+        ("spec.template.spec.containers[main].image", "containers[main].image"),
+        ("spec.replicas", "replicas"),
+    ],
+)
+def test_a_path_as_people_say_it(path: str, words: str) -> None:
+    assert named(path) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "desired", "live", "same"),
+    [
+        ("cpu", "500m", "0.5", True),
+        ("cpu", 1, "1", True),
+        ("cpu", "1", "2", False),
+        ("cpu", "one", "one of them", False),
+        ("replicas", "1", "1.0", False),
+        ("cpu", ["1"], "1", False),
+    ],
+)
+def test_a_quantity_may_be_written_in_several_ways(key: str, desired: Any, live: Any, same: bool) -> None:
+    assert same_scalar(key, desired, live) is same

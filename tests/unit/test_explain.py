@@ -65,6 +65,8 @@ def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         ("training.backend", "platform", "training.backend"),
         ("platform.defaults.training", "platform", "defaults.training"),
         ("platform.defaults.training.job", "training", "job"),
+        ("defaults.training", "platform", "defaults.training"),
+        ("defaults.training.job", "training", "job"),
         ("quota.users.zhang-san.gpu.nvidia", "quota", "users.NAME.gpu"),
         ("platform.defaults.training.job.ttl", "training", "job.ttl"),
         ("defaults.inference.autoscaling.metric", "inference", "autoscaling.metric"),

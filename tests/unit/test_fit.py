@@ -14,6 +14,7 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
+from gpuctl.capacity.doubts import attachable
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
 from gpuctl.capacity.placement import Placements, _departures, initial, settle
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
@@ -457,6 +458,7 @@ def test_bound_volume_keeps_to_its_nodes() -> None:
         ),
         ([node("a"), node("b", 4)], [], job(gpus=5, pods=2), "ask for 4 nvidia.com/gpu per pod instead of 5"),
         ([node("a", 1)], [], job(gpus=1, pods=3), "run 1 pod instead of 3"),
+        ([node("a", 2)], [], job(gpus=1, pods=3), "run 2 pods instead of 3"),
         ([node("a", 0)], [], job(), None),
     ],
 )
@@ -890,3 +892,16 @@ def test_what_is_kept_of_a_kind_that_was_added() -> None:
     versions = [{"name": "v1", "served": True}, {"name": "v1alpha1", "served": False}]
     crd = {"metadata": {"name": "jobsets.jobset.x-k8s.io"}, "spec": {"names": {"kind": "JobSet"}, "versions": versions}}
     assert counted_custom_resource(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}
+
+
+def test_volumes_that_a_driver_attaches() -> None:
+    """Those of CSI drivers alone, of claims that are bound; a claim of another namespace is another one."""
+    claims = [
+        {"namespace": "team", "name": name, "volume": volume}
+        for name, volume in (("data", "v1"), ("nfs", "v2"), ("new", ""))
+    ]
+    volumes = [{"name": "v1", "driver": "csi.example.com", "handle": "h1"}, {"name": "v2"}]
+    snapshot = cluster([], claims=claims, volumes=volumes)
+    names = ["data", "nfs", "new", "absent"]
+    assert attachable(names, "team", snapshot) == {("csi.example.com", "h1")}
+    assert attachable(names, "other", snapshot) == frozenset()

@@ -30,6 +30,7 @@ TEXTS = [
     ("curl -H 'authorization: basic aHVudGVyMg=='", "aHVudGVyMg"),
     ("run --password=hunter2", "hunter2"),
     ("run --db.password hunter2", "hunter2"),
+    ("run --x-key=hunter2", "hunter2"),
     ("export HF_TOKEN=hunter2; run", "hunter2"),
     ('{"api_key": "hunter2"}', "hunter2"),
     ("https://s3/x?X-Amz-Signature=hunter2", "hunter2"),
