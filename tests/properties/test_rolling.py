@@ -13,19 +13,12 @@ from hypothesis import strategies as st
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.rolling.day import add_up
-from gpuctl_usage.rolling.hour import roll_up
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from properties.scale import examples
-from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, worlds
+from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, rolled, worlds
 from support.usage_oracle import Oracle
 
 SHORT = st.sampled_from([45, 200, 420])
-KEYS = {"label_keys": LABEL_KEYS, "annotation_keys": ANNOTATION_KEYS}
-
-
-def rolled(world: World, start: int = START, seconds: int | None = None) -> RolledUp:
-    length = world.seconds if seconds is None else seconds
-    return roll_up(start, length, world.holdings, world.capacities, world.samples, world.interval, **KEYS)
 
 
 def oracle(world: World) -> Oracle:

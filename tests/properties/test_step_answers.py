@@ -23,8 +23,7 @@ from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Level
 from properties.scale import examples
-from properties.test_rolling import rolled
-from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, worlds
+from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, rolled, worlds
 from support.usage_oracle import Oracle, account, shown
 
 HOURS = 3

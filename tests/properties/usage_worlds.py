@@ -11,11 +11,14 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.sums import RolledUp
 
 START = 490_000 * HOUR
 NODES = ("node-a", "node-b", "node-c")
 INTERVALS = (2, 6, 10, 20)
 LABEL_KEYS, ANNOTATION_KEYS = ("team", "app"), ("cost-center",)
+KEYS = {"label_keys": LABEL_KEYS, "annotation_keys": ANNOTATION_KEYS}
 
 
 class World(NamedTuple):
@@ -137,3 +140,9 @@ def worlds(draw: st.DrawFn, seconds: st.SearchStrategy[int]) -> World:
     places += draw(st.sampled_from([[], [("node-a", "red", "exporter")], [("node-z", "red", "train-0")]]))
     samples = [one for place in places for one in draw(_series(place, length, interval))]
     return World(length, holdings, capacities, samples, interval)
+
+
+def rolled(world: World, start: int = START, seconds: int | None = None) -> RolledUp:
+    """A part of a world, an hour at most, added up."""
+    length = world.seconds if seconds is None else seconds
+    return roll_up(start, length, world.holdings, world.capacities, world.samples, world.interval, **KEYS)

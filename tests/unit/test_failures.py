@@ -21,6 +21,7 @@ NEVER_LEAVE = {
     "NotOfThisForm": "becomes a refusal that names both versions",
     "NoPart": "everything is compiled together then",
     "NotAFile": "becomes a diagnostic",
+    "NotALedger": "becomes an error of the service that answered so",
     "OtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",

@@ -13,7 +13,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows below the names of their columns; what is not known is empty, and labels are JSON.
+    """Rows below the names of their columns; what is not known is empty; labels and lists are JSON.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it. Numbers are as they are.
     """
@@ -27,7 +27,7 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Mapping):
+    if isinstance(value, (Mapping, list)):
         value = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if isinstance(value, str) and value.startswith(_FORMULAS):
         return f"'{value}"

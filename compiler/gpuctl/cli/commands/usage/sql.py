@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpuctl_usage.ad_hoc import Found
 
 _FORMATS = ("table", "json", "csv")
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.command(
@@ -54,8 +53,9 @@ def command(
 
         show_value([dict(zip(found.columns, row, strict=True)) for row in rows], output)
     elif output == "csv":
-        for row in [found.columns, *rows]:
-            click.echo(",".join(map(_cell, row)))
+        from gpuctl_usage.answers.rows_as_csv import as_csv
+
+        click.echo(as_csv(found.columns, [dict(zip(found.columns, row, strict=True)) for row in rows]), nl=False)
     else:
         from gpuctl.cli.output.printing import show_table
         from gpuctl.language.wording import visible
@@ -115,11 +115,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
-
-
-def _cell(value: Any) -> str:
-    """A cell of CSV. What a program that calculates would take for a formula has an apostrophe before it."""
-    text = _text(value)
-    if isinstance(value, str) and value.startswith(_FORMULAS):
-        text = f"'{text}"
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
