@@ -19,6 +19,7 @@ NEVER_LEAVE = {
     "ForeignEntry": "becomes a problem of the recovery",
     "Malformed": "becomes a failed connection",
     "NotOfThisForm": "becomes a refusal that names both versions",
+    "NotALedger": "becomes a refusal of what answered so",
     "NoPart": "everything is compiled together then",
     "NotAFile": "becomes a diagnostic",
     "NotALedger": "becomes an error of the service that answered so",
