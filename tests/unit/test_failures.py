@@ -22,7 +22,6 @@ NEVER_LEAVE = {
     "NotALedger": "becomes a refusal of what answered so",
     "NoPart": "everything is compiled together then",
     "NotAFile": "becomes a diagnostic",
-    "NotALedger": "becomes an error of the service that answered so",
     "OtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",

@@ -12,13 +12,15 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a cell begins with that a spreadsheet computes, also behind a break."""
 
 
-def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "\r\n") -> str:
     """Rows below the names of their columns; what is not known is empty; labels and lists are JSON.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it. Numbers are as they are.
+
+    :param end: of a line; programs of Unix want it without the carriage return.
     """
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, lineterminator=end)
     writer.writerow(names)
     writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
     return text.getvalue()

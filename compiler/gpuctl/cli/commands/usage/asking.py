@@ -209,7 +209,7 @@ def show_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     from gpuctl_usage.answers.rows_as_csv import as_csv
 
     if rows:
-        click.echo(as_csv(list(rows[0]), rows), nl=False)
+        click.echo(as_csv(list(rows[0]), rows, "\n"), nl=False)
 
 
 def say(text: str) -> None:

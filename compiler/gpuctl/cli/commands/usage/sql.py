@@ -55,7 +55,7 @@ def command(
     elif output == "csv":
         from gpuctl_usage.answers.rows_as_csv import as_csv
 
-        click.echo(as_csv(found.columns, [dict(zip(found.columns, row, strict=True)) for row in rows]), nl=False)
+        click.echo(as_csv(found.columns, [dict(zip(found.columns, row, strict=True)) for row in rows], "\n"), nl=False)
     else:
         from gpuctl.cli.output.printing import show_table
         from gpuctl.language.wording import visible
