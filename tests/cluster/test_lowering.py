@@ -17,6 +17,7 @@ import gpuctl
 from control_plane import ControlPlane
 from golden import cases
 from gpuctl.backend.emitter import emit_stream
+from support.cluster_tools import fresh_namespaces
 
 EXAMPLES = sorted(path for path in (cases.ROOT / "examples").iterdir() if path.is_dir())
 DOMAIN = "runwhere.ai"
@@ -32,9 +33,11 @@ def no_priorities(plane: ControlPlane) -> None:
 
 def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
-    present = set(plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
-    for name in sorted(wanted - present):
-        plane.kubectl("create", "namespace", name)
+    there = plane.get("namespaces")["items"]
+    present = {item["metadata"]["name"] for item in there}
+    # Another test's may be on its way out.
+    going = {item["metadata"]["name"] for item in there if item["metadata"].get("deletionTimestamp")}
+    fresh_namespaces(plane, *sorted(wanted - present | wanted & going))
 
 
 def _rendered() -> list[str]:

@@ -356,7 +356,8 @@ def add_drill_nodes(plane: ControlPlane) -> None:
 
 def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
     """Create namespaces whose names are fixed. A first attempt may have left them, or they are just going."""
-    plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
+    if names:
+        plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
     for name in names:
         plane.kubectl("create", "namespace", name)
 
