@@ -6,15 +6,29 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, func, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+)
 
 from gpuctl_usage.facts import HOUR, UNSET
 from gpuctl_usage.store.hours import SUMMED, WorkloadStatus, sums_of
 from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.numbering import Described, described_by, group_of, groups_of
+from gpuctl_usage.store.numbering import Described, described_by
 from gpuctl_usage.store.packing import unpack_histogram, unpack_triples
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
@@ -25,9 +39,9 @@ from gpuctl_usage.store.usage_queries import (
     Question,
     RowOrder,
     UsageRow,
+    of_all_workloads,
     order_key,
     present_workloads,
-    their_rows,
     wanted_groups,
 )
 from gpuctl_usage.sums import Group, Level, Sums
@@ -39,13 +53,23 @@ _FEW = 500
 STEP_BITS = 3
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
 _TELL_WORKLOADS = frozenset({Level.CLUSTER, Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
+_UNTOLD = frozenset(
+    {"running_gpu_s", "memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "memory_max"}
+    | {"pod_s", "pods_min", "pods_max", "samples", "buckets"}
+)
+"""What no answer about namespaces, labels or models tells."""
 _NOTHING = Described({}, {})
+_NAMED_AT_ONCE, _DENSE = 10_000, 3
 _NAMES = 3
 """Of a place that is in some order, how many of its last values say which group it is."""
 
 
 _Held = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Workloads, as what they held (numbers of their labels and annotations), and their namespaces."""
+
+
+_Name = tuple[str, str, int]
+"""Of a group its key, value and number, by which groups stand in order."""
 
 
 class _Place(NamedTuple):
@@ -97,14 +121,13 @@ class StepRows:
         self._parts = parts
         self._step = step
         self._with_idle = with_idle
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, _Name] = {}
         self._present = present_workloads(connection, question) if question.level is Level.WORKLOAD else None
         if self._present is None or with_idle:
-            columns = (groups.c[name] for name in ("id", "level", "key", "value"))
-            about = connection.execute(select(*columns).where(wanted_groups(question)))
-            self._groups = {row.id: group_of(row) for row in about}
-        self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups)
+            self._groups = self._names_of(wanted_groups(question))
+        self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups.values())
         self._whole: dict[_Place, Any] | None = None
+        self._columns = _ALL if question.level in WITH_HISTOGRAM else _OF_MANY
 
     def count(self) -> int:
         """How many there are."""
@@ -117,7 +140,7 @@ class StepRows:
         if by_time and not self._with_idle and self._present is None:
             # Where all rows may be wanted, which there are and what they say is read at once.
             all_of_them = limit >= len(self._groups) * len(self._parts)
-            self._whole = dict(self._read(range(len(self._parts)), None, _COLUMNS)) if all_of_them else None
+            self._whole = dict(self._read(range(len(self._parts)), None, self._columns)) if all_of_them else None
         places = self._by_time(limit, offset, key) if by_time else self._by_value(limit, offset, key)
         wanted: dict[int, list[int]] = defaultdict(list)
         for place in places:
@@ -173,18 +196,20 @@ class StepRows:
             offset -= ends[begin - 1] if begin else 0
             order = order[begin:]
         found: list[_Place] = []
-        for begin in range(0, len(order), _AT_ONCE):
-            few = order[begin : begin + _AT_ONCE]
+        # Which workloads there are in a step is known, but it takes long to say of many.
+        at_once = _AT_ONCE if self._present is None else 1
+        for begin in range(0, len(order), at_once):
+            few = order[begin : begin + at_once]
             of_part = self._groups_of(few)
             for part in few:
                 if len(found) >= offset + limit:
                     return found[offset : offset + limit]
                 self._know(of_part[part])
-                found += [
-                    _Place(part, group)
-                    for group in sorted(of_part[part], key=self._name)
-                    if after is None or (*self._time_key(part), *self._name(group)) > after
-                ]
+                names: Iterable[_Name] = map(self._groups.__getitem__, of_part[part])
+                if after is not None and self._time_key(part) == after[:1]:
+                    names = [name for name in names if name > after[1:]]
+                few_names = nsmallest(offset + limit - len(found), names)
+                found += [_Place(part, number) for _, _, number in few_names]
         return found[offset : offset + limit]
 
     def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
@@ -201,11 +226,12 @@ class StepRows:
         by_use = self._question.order is RowOrder.UTILIZATION
         names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
         found: list[tuple[tuple[Any, ...], _Place]] = []
+        turn = 1 if self._question.ascending else -1
         for place, row in self._read(range(len(self._parts)), None, {name: _added(name) for name in names}):
             amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place.part].seconds)
-            value = amount / over if over > 0 else None
-            where = (int(value is None), value, self._parts[place.part].start)
-            found.append((order_key(self._question, where), place))
+            start = self._parts[place.part].start
+            key = (0, turn * amount / over, start) if over > 0 else (1, 0.0, start)
+            found.append((key, place))
         return self._named(found, offset + limit, after)[offset:]
 
     def _named(
@@ -227,15 +253,25 @@ class StepRows:
 
     def _know(self, numbers: Iterable[int]) -> None:
         """Read what groups are."""
-        missing = [number for number in numbers if number not in self._groups]
-        self._groups.update(groups_of(self._connection, missing))
+        missing = sorted(set(numbers) - self._groups.keys())
+        for begin in range(0, len(missing), _NAMED_AT_ONCE):
+            few = missing[begin : begin + _NAMED_AT_ONCE]
+            if few[-1] - few[0] < _DENSE * len(few):
+                # What there is between them is read with them: a list of thousands takes longer than its rows.
+                of_level = groups.c.level == self._question.level.value
+                self._groups.update(self._names_of(groups.c.id.between(few[0], few[-1]) & of_level))
+                continue
+            self._groups.update(self._names_of(groups.c.id.in_(bindparam("few", few, expanding=True))))
+
+    def _names_of(self, wanted: ColumnElement[bool]) -> dict[int, _Name]:
+        names = self._connection.execute(select(groups.c.key, groups.c.value, groups.c.id).where(wanted)).all()
+        return {number: (key, value, number) for key, value, number in names}
 
     def _time_key(self, part: int) -> tuple[Any, ...]:
         return order_key(self._question, (self._parts[part].start,))
 
-    def _name(self, group: int) -> tuple[str, str, int]:
-        row = self._groups[group]
-        return row.key, row.value, group
+    def _name(self, group: int) -> _Name:
+        return self._groups[group]
 
     def _read(
         self, parts: Iterable[int], few: Collection[int] | None, columns: Mapping[str, ColumnElement[Any]]
@@ -251,12 +287,12 @@ class StepRows:
                 single[self._parts[number].periods[0]] = number
                 continue
             one_step = statement.group_by(group)
-            for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}):
+            for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}).all():
                 yield _Place(number, row.group_id), row
         if single:
             # Of steps of one hour or day one statement has all.
             each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
-            for row in self._connection.execute(each, {"periods": list(single)}):
+            for row in self._connection.execute(each, {"periods": list(single)}).all():
                 yield _Place(single[row.period_id], row.group_id), row
 
     def _about(
@@ -266,15 +302,19 @@ class StepRows:
         known = self._wanted() if few is None else few
         group: ColumnElement[Any] = sums.c.group_id
         # Few are looked up in each period; of many all are read.
-        many = len(known) > _FEW
-        theirs = their_rows(self._question) if many else sums.c.group_id.in_(sorted(known))
+        every, theirs = of_all_workloads(self._question), wanted_groups(self._question)
+        source: FromClause = sums
+        if len(known) <= _FEW:
+            theirs = sums.c.group_id.in_(sorted(known))
+        elif every is not None:
+            theirs = every
+        else:
+            source = sums.join(groups, groups.c.id == sums.c.group_id)
         if self._unkeyed.periods:
             group = case((sums.c.group_id == self._unkeyed.whole, self._unkeyed.unset), else_=sums.c.group_id)
             in_whole = sums.c.group_id == self._unkeyed.whole, sums.c.period_id.in_(self._unkeyed.periods)
             theirs = or_(theirs, and_(*in_whole))
-        statement = select(group.label("group_id"), *columns).select_from(sums)
-        if many:
-            statement = statement.join(groups, groups.c.id == sums.c.group_id)
+        statement = select(group.label("group_id"), *columns).select_from(source)
         return statement.where(sums.c.period_id.in_(bindparam("periods", expanding=True)), theirs), group
 
     def _wanted(self) -> Collection[int]:
@@ -290,7 +330,7 @@ class StepRows:
         described = described_by(self._connection, sorted(attributes))
         workloads = self._workloads(wanted)
         found = {}
-        rows = self._read(sorted(wanted), few, _COLUMNS) if self._whole is None else self._whole.items()
+        rows = self._read(sorted(wanted), few, self._columns) if self._whole is None else self._whole.items()
         for place, row in rows:
             if place in places:
                 values, last = sums_of(row[1 : 1 + len(SUMMED)], False), lasts.get(place, _Last())
@@ -350,7 +390,7 @@ class StepRows:
         """What workloads held, by hour or day."""
         packed = select(periods.c.id, periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
         rows = self._connection.execute(packed, {"periods": numbers})
-        found = {}
+        found: dict[int, _Held] = {}
         for number, holders in rows:
             workloads, said, namespaces = unpack_triples(holders)
             found[number] = list(workloads), said, namespaces
@@ -359,7 +399,7 @@ class StepRows:
     def _values(self, said: Collection[int]) -> dict[int, int | None]:
         """The group of what has labels and annotations."""
         level, key = self._question.level, self._question.key
-        by_value = {group.value: number for number, group in self._groups.items()}
+        by_value = {value: number for _, value, number in self._groups.values()}
         as_what = described_by(self._connection, sorted(said))
         return {
             number: by_value.get((item.labels if level is Level.LABEL else item.annotations).get(key or "", UNSET))
@@ -381,7 +421,7 @@ class StepRows:
             created_at=part.created_at,
             updated_at=part.updated_at,
             provisional=part.provisional,
-            group=self._groups[place.group],
+            group=Group(self._question.level, *self._groups[place.group][:2]),
             sums=values,
             labels=said.labels,
             annotations=said.annotations,
@@ -404,4 +444,6 @@ def _added(name: str) -> ColumnElement[Any]:
     return func.max(column) if name in _MOST else func.sum(column)
 
 
-_COLUMNS = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}
+_ALL = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}
+_OF_MANY = {name: literal_column("0").label(name) if name in _UNTOLD else column for name, column in _ALL.items()}
+"""All of which answers about namespaces, labels and models tell."""

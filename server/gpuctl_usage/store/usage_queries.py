@@ -171,15 +171,20 @@ def _matching(connection: Connection, question: Question, *columns: Any) -> Sele
     statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
     statement = statement.join(groups, groups.c.id == sums.c.group_id).where(_hours(question))
     # Few of them are looked up in each hour; of many the hour is read.
-    return statement.where(their_rows(question) if few is None else sums.c.group_id.in_(few))
+    if few is not None:
+        return statement.where(sums.c.group_id.in_(few))
+    every = of_all_workloads(question)
+    return statement.where(wanted_groups(question) if every is None else every)
 
 
-def their_rows(question: Question) -> ColumnElement[bool]:
-    """What is true of the rows of many groups, where sums are joined to those."""
+def of_all_workloads(question: Question) -> ColumnElement[bool] | None:
+    """What is true of the rows of a question about every workload; None for others.
+
+    Asked for their groups, SQLite would go through all workloads that there ever were.
+    """
     if question.level is Level.WORKLOAD and not _is_about_some(question):
-        # Asked for their groups, SQLite would go through all that there ever were.
-        return sums.c.status.is_not(None) & (groups.c.id == sums.c.group_id)
-    return wanted_groups(question)
+        return sums.c.status.is_not(None)
+    return None
 
 
 def _few(connection: Connection, question: Question) -> Sequence[int] | None:
