@@ -27,6 +27,7 @@ import fleet
 import gpuctl
 import service
 import usage
+import usage_year
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -236,6 +237,7 @@ def main() -> int:
         memory(directory)
         peers(directory, seconds)
         usage.measure(report)
+        usage_year.measure(report)
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)

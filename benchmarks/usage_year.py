@@ -2,10 +2,11 @@
 
     python benchmarks/usage_year.py [DAYS OF HOURS]
 
-Days are made for the whole year, hours for the last days of it (30, unless said otherwise): of hours more would take
-longer to write than to learn anything from, so that their size is extrapolated to the year. 1,000 workloads hold GPUs
-at any time, each for three days; there are 250 values of labels, 50 namespaces, 1,250 nodes. All is written by
-the functions of the store. A time is on a processor, the 19th of twenty.
+Alone it prints the rows; `make bench` prints them among the others. Days are made for the whole year, hours for the
+last days of it (a week, unless said otherwise): of hours more would take longer to write than to learn anything from,
+so that their size is extrapolated to the year. 1,000 workloads hold GPUs at any time, each for three days; there are
+250 values of labels, 50 namespaces, 1,250 nodes. All is written by the functions of the store. A time is on a
+processor, the 19th of twenty.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def questions() -> dict[str, tuple[Callable[[Database], Any], float]]:
     return {name: (ask, MOST_MS_BY_LABEL if name in by_label else MOST_MS) for name, ask in asked.items()}
 
 
-def measure(report: Report, days_of_hours: int = 30) -> None:
+def measure(report: Report, days_of_hours: int = 7) -> None:
     """The rows of sizes and questions."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "usage.db"
@@ -246,4 +247,4 @@ def _row(what: str, value: str, bar: str, ok: bool | None) -> None:
 
 
 if __name__ == "__main__":
-    measure(_row, int(sys.argv[1]) if sys.argv[1:] else 30)
+    measure(_row, int(sys.argv[1]) if sys.argv[1:] else 7)

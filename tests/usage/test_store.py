@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -22,6 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import inspect
 
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.scopes import Cursor, Paging
+from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import (
     AllocationSnapshot,
     Capacity,
@@ -280,6 +285,59 @@ def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> N
         assert count_rows(connection, replace(question, namespaces=["other"])) == 0
         assert count_rows(connection, replace(question, namespaces=[])) == 0
         assert count_rows(connection, replace(question, namespaces=["ml"], kind="Job", end=HOUR)) == 700
+
+
+@pytest.mark.parametrize("level", [Level.WORKLOAD, Level.LABEL])
+@pytest.mark.parametrize("order", [RowOrder.TIME, RowOrder.UTILIZATION, RowOrder.ALLOCATED])
+def test_many_groups_of_steps_are_found_as_few_are(
+    database: Database, cluster: int, level: Level, order: RowOrder
+) -> None:
+    """Page by page, and after cursors, there is each group of a step once, in order; of some of them likewise."""
+    # Half of them are as idle as each other, a few are not measured; every second hour has each second one.
+    used = {f"g{number:04}": None if number % 50 == 7 else number // 2 % 2 * number for number in range(1300)}
+    for turn in range(2):
+        part = list(used)[turn::2] if turn else list(used)
+        sums = {
+            Group(level, *(("team", name) if level is Level.LABEL else (f"n{name[-1]}/Job/{name}", "u"))): Sums(
+                alloc_gpu_s=100, obs_gpu_s=0 if used[name] is None else 10, util_gpu_s=used[name] or 0
+            )
+            for name in part
+        }
+        database.put_rolled_up(cluster, RolledUp(turn * HOUR, 3600.0, sums, f"d{turn}"), False)
+    hours = Hours("", 0, 2 * HOUR, step=Step.TOTAL)
+
+    def asked(**more: Any) -> Any:
+        return ledger(database, replace(hours, **more), level, "team", order=order)
+
+    def name(row: dict[str, Any]) -> str:
+        return str(row["name"] if level is Level.WORKLOAD else row["value"])
+
+    def place(name: str) -> tuple[Any, ...]:
+        alike = (f"n{name[-1]}", name) if level is Level.WORKLOAD else (name,)
+        twice = int(name[1:]) % 2 and order is RowOrder.ALLOCATED
+        by_use = (used[name] is None, used[name] or 0) if order is RowOrder.UTILIZATION else ()
+        return (*by_use, twice, *alike)
+
+    expected = sorted(used, key=place)
+    pages = [asked(paging=Paging(page, 500)) for page in (1, 2, 3)]
+    assert {page["total"] for page in pages} == {1300}
+    assert [name(row) for page in pages for row in page["data"]] == expected
+    after, found = "", []
+    while after is not None:
+        some = asked(paging=Cursor(after, 450))
+        found, after = found + [name(row) for row in some["data"]], some["next_cursor"]
+    assert found == expected
+    if level is Level.WORKLOAD:
+        page = asked(paging=Paging(1, 5), excluded=["n3"])
+        assert (page["total"], [name(row) for row in page["data"]]) == (
+            1170,
+            [one for one in expected if one[-1] != "3"][:5],
+        )
+        page = asked(paging=Paging(1, 5), namespaces=["n3"])
+        assert (page["total"], [name(row) for row in page["data"]]) == (
+            130,
+            [one for one in expected if one[-1] == "3"][:5],
+        )
 
 
 # Small forms.

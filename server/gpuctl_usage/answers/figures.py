@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 
 def shown(value: float | None, digits: int = 2) -> float | None:
@@ -16,6 +17,7 @@ def counted(value: float | None) -> float | int | None:
     return int(rounded) if rounded is not None and rounded == int(rounded) else rounded
 
 
+@lru_cache(maxsize=4096)
 def stamped(seconds: float) -> str:
     """A time, to the second, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -28,6 +28,7 @@ from gpuctl_usage.store.usage_queries import (
     count_rows,
     find_rows,
     is_place,
+    narrowed,
     place_of,
 )
 from gpuctl_usage.sums import Level
@@ -128,7 +129,7 @@ class Rows(Protocol):
 class _HourRows:
     def __init__(self, connection: Connection, question: Question) -> None:
         self._connection = connection
-        self._question = question
+        self._question = narrowed(connection, question)
 
     def count(self) -> int:
         return count_rows(self._connection, self._question)

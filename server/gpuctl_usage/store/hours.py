@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
@@ -26,11 +27,12 @@ from gpuctl_usage.store.packing import (
     hundredths,
     of_hundredths,
     pack_histogram,
-    pack_pairs,
+    pack_ids,
     pack_sums,
+    pack_triples,
     unpack_histogram,
-    unpack_pairs,
     unpack_sums,
+    unpack_triples,
 )
 from gpuctl_usage.store.tables import clusters, groups, holdings, periods, sums
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
@@ -104,6 +106,7 @@ def put_period(
         "updated_at": now,
         "holders": _pack_holders(connection, cluster, rolled.holders),
         "nodes": pack_sums(nodes),
+        "workloads": pack_ids(ids[group] for group in rolled.sums if group.level is Level.WORKLOAD),
     }
     if known is None:
         where = {"cluster_id": cluster, "span": span.value, "start": rolled.start, "created_at": now}
@@ -155,22 +158,26 @@ def late_changes(connection: Connection, cluster: int) -> int:
 
 def _pack_holders(connection: Connection, cluster: int, holders: Collection[Holder]) -> bytes:
     keys = [workload_group(item.workload) for item in holders]
-    ids = group_ids(connection, cluster, keys)
+    places = [Group(Level.NAMESPACE, value=item.workload.namespace) for item in holders]
+    ids = group_ids(connection, cluster, [*keys, *places])
     described = attributes_ids(connection, (Described(dict(item.labels), dict(item.annotations)) for item in holders))
-    return pack_pairs((ids[key], number) for key, number in zip(keys, described, strict=True))
+    return pack_triples(
+        (ids[key], number, ids[place]) for key, number, place in zip(keys, described, places, strict=True)
+    )
 
 
 def _holders(connection: Connection, packed: bytes) -> frozenset[Holder]:
-    pairs = list(unpack_pairs(packed))
-    workloads = groups_of(connection, sorted({number for number, _ in pairs}))
-    as_what = described_by(connection, sorted({number for _, number in pairs}))
+    firsts, described, _ = unpack_triples(packed)
+    numbers = list(firsts)
+    workloads = groups_of(connection, numbers)
+    as_what = described_by(connection, sorted(set(described)))
     return frozenset(
         Holder(
             workload_of(workloads[number]),
-            tuple(sorted(as_what[described].labels.items())),
-            tuple(sorted(as_what[described].annotations.items())),
+            tuple(sorted(as_what[said].labels.items())),
+            tuple(sorted(as_what[said].annotations.items())),
         )
-        for number, described in pairs
+        for number, said in zip(numbers, described, strict=True)
     )
 
 
@@ -219,11 +226,19 @@ def _row(period: int, number: int, group: Group, item: Sums, standing: Mapping[i
     }
 
 
-def sums_of(row: Any) -> Sums:
-    """The sums of a row. Least and most are to hundredths."""
-    rounded: dict[str, Any] = {name: of_hundredths(getattr(row, name)) for name in ROUNDED}
-    rest = {name: getattr(row, name) for name in AS_THEY_ARE}
-    return Sums(**rest, **rounded, histogram=unpack_histogram(row.histogram))
+SUMMED = tuple(sums.c[field.name] for field in fields(Sums))
+"""The columns of sums, in the order of their fields."""
+
+
+def sums_of(values: Iterable[Any], with_histogram: bool = True) -> Sums:
+    """The sums of a row's columns, which are :data:`SUMMED`. Least and most are to hundredths."""
+    found = Sums(*values)
+    # They are as they stand in the row.
+    found.util_min, found.util_max = of_hundredths(found.util_min), of_hundredths(found.util_max)
+    found.memory_max = of_hundredths(found.memory_max)
+    packed: Any = found.histogram
+    found.histogram = unpack_histogram(packed) if with_histogram else None
+    return found
 
 
 def states(connection: Connection, cluster: int, start: int, end: int, span: Span) -> dict[int, HourState]:
@@ -247,11 +262,11 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
     found = []
     for period in connection.execute(statement.order_by(periods.c.start)).all():
         rows = connection.execute(
-            select(sums, groups.c.level, groups.c.key, groups.c.value)
+            select(groups.c.level, groups.c.key, groups.c.value, *SUMMED)
             .join(groups, groups.c.id == sums.c.group_id)
             .where(sums.c.period_id == period.id)
         )
-        by_group = {group_of(row): sums_of(row) for row in rows} | _nodes(connection, period.nodes)
+        by_group = {group_of(row): sums_of(row[3:]) for row in rows} | _nodes(connection, period.nodes)
         holders = _holders(connection, period.holders)
         found.append(RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped, holders))
     return found

@@ -99,12 +99,21 @@ class NodeRows:
     def _of_part(self, number: int) -> dict[int, Sums]:
         if number not in self._sums:
             packed = select(periods.c.nodes).where(periods.c.id.in_(bindparam("periods", expanding=True)))
-            totals: dict[int, tuple[float, ...]] = {}
+            # Most often the nodes are the same: whole columns are added.
+            alike: dict[tuple[int, ...], list[list[float]]] = {}
             for one in self._connection.execute(packed, {"periods": self._parts[number].periods}).scalars():
                 ids, columns = unpack_columns(one, _TOLD)
-                for node, values in zip(ids, zip(*columns, strict=True), strict=True):
+                before = alike.get(tuple(ids))
+                alike[tuple(ids)] = columns if before is None else list(map(_together, before, columns))
+            totals: dict[int, tuple[float, ...]] = {}
+            for nodes, columns in alike.items():
+                for node, values in zip(nodes, zip(*columns, strict=True), strict=True):
                     known = totals.get(node)
                     totals[node] = values if known is None else tuple(map(add, known, values))
             ours = {node: dict[str, Any](zip(_TOLD, values, strict=True)) for node, values in totals.items()}
             self._sums[number] = {node: Sums(**values) for node, values in ours.items() if node in self._groups}
         return self._sums[number]
+
+
+def _together(one: list[float], other: list[float]) -> list[float]:
+    return list(map(add, one, other))

@@ -8,7 +8,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import sub
 from typing import Any
 
@@ -60,7 +60,7 @@ def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
             first += step
             if not step:
                 break
-    if any(not 0 <= number <= 100 for number in found):
+    if found and max(found) > 100:
         raise NotPacked("bins beyond 100")
     return found
 
@@ -78,9 +78,15 @@ def _packed_numbers(values: Iterable[int]) -> bytes:
     return bytes(low | high << 4 for low, high in zip(halves[::2], halves[1::2], strict=True))
 
 
+_HALVES = [(byte & 15, byte >> 4) for byte in range(256)]
+
+
 def _numbers(packed: bytes) -> list[int]:
+    halves = list(chain.from_iterable(map(_HALVES.__getitem__, packed)))
+    if halves and max(halves) < 8:
+        return halves
     found, value, shift = [], 0, 0
-    for half in (half for byte in packed for half in (byte & 15, byte >> 4)):
+    for half in halves:
         value |= (half & 7) << shift
         shift += 3
         if not half & 8:
@@ -94,7 +100,7 @@ def hundredths(value: float | None) -> int | None:
     return None if value is None else round(round(value, 2) * 100)
 
 
-def of_hundredths(value: int | None) -> float | None:
+def of_hundredths(value: float | None) -> float | None:
     """What was made a whole number."""
     return None if value is None else value / 100
 
@@ -202,29 +208,50 @@ def _swapped(values: array[Any]) -> array[Any]:
     return values
 
 
-def pack_pairs(pairs: Iterable[tuple[int, int]]) -> bytes:
-    """Pairs of ids, in order: of the first ones the steps are kept, which are small."""
-    ordered = sorted(set(pairs))
-    firsts = [first for first, _ in ordered]
+def pack_triples(triples: Iterable[tuple[int, int, int]]) -> bytes:
+    """Ids, three by three, in order: of the first ones the steps are kept, which are small."""
+    ordered = sorted(set(triples))
+    if not ordered:
+        return b""
+    firsts, *others = (array("q", column) for column in zip(*ordered, strict=True))
     steps = array("q", map(sub, firsts, [0, *firsts]))
-    return zlib.compress(_bytes(steps) + _bytes(array("q", [second for _, second in ordered])), 6) if ordered else b""
+    return zlib.compress(b"".join(map(_bytes, (steps, *others))), 6)
 
 
-def unpack_pairs(packed: bytes) -> Iterator[tuple[int, int]]:
-    """The pairs that were packed.
+def unpack_triples(packed: bytes) -> tuple[Iterator[int], Sequence[int], Sequence[int]]:
+    """What was packed: the first ids, ascending, the second ones, and the third ones.
 
     :raises NotPacked: these were none.
     """
-    if not packed:
-        return iter(())
+    numbers = _unpacked_numbers(packed)
+    count, rest = divmod(len(numbers), 3)
+    if rest:
+        raise NotPacked("no whole triples")
+    return accumulate(numbers[:count]), numbers[count : 2 * count], numbers[2 * count :]
+
+
+def pack_ids(ids: Iterable[int]) -> bytes:
+    """Ids, each once, in order, as the steps between them."""
+    ordered = sorted(set(ids))
+    return zlib.compress(_bytes(array("q", map(sub, ordered, [0, *ordered]))), 6) if ordered else b""
+
+
+def unpack_ids(packed: bytes) -> Iterator[int]:
+    """The ids that were packed, ascending.
+
+    :raises NotPacked: these were none.
+    """
+    return accumulate(_unpacked_numbers(packed))
+
+
+def _unpacked_numbers(packed: bytes) -> array[int]:
+    numbers = array("q")
     try:
-        numbers = array("q")
-        numbers.frombytes(zlib.decompress(packed))
-        _swapped(numbers)
-        half = len(numbers) // 2
-        return zip(accumulate(numbers[:half]), numbers[half:], strict=True)
+        numbers.frombytes(zlib.decompress(packed) if packed else b"")
     except (zlib.error, ValueError) as error:
         raise NotPacked(str(error)) from None
+    _swapped(numbers)
+    return numbers
 
 
 def pack_allocations(items: Sequence[tuple[int, float, float | None]]) -> bytes:

@@ -6,28 +6,45 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, func, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+)
 
 from gpuctl_usage.facts import HOUR, UNSET
-from gpuctl_usage.store.hours import WorkloadStatus, sums_of
+from gpuctl_usage.store.hours import SUMMED, WorkloadStatus, sums_of
 from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.numbering import Described, described_by, group_of
-from gpuctl_usage.store.packing import AS_THEY_ARE, ROUNDED, unpack_histogram, unpack_pairs
+from gpuctl_usage.store.numbering import Described, described_by
+from gpuctl_usage.store.packing import unpack_histogram, unpack_triples
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import (
     GROUP_BITS,
+    WITH_HISTOGRAM,
     Place,
     Question,
     RowOrder,
     UsageRow,
+    of_all_workloads,
     order_key,
+    present_workloads,
     wanted_groups,
 )
-from gpuctl_usage.sums import Level, Sums
+from gpuctl_usage.sums import Group, Level, Sums
 
 _AT_ONCE = 50
 """Steps that are read together."""
@@ -35,10 +52,24 @@ _FEW = 500
 """Groups that are looked up one by one; of more, all that a question is about are read."""
 STEP_BITS = 3
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
-_TELL_MORE = frozenset({Level.CLUSTER, Level.WORKLOAD})
-"""Their answers have percentiles, and those of workloads their labels."""
 _TELL_WORKLOADS = frozenset({Level.CLUSTER, Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
+_UNTOLD = frozenset(
+    {"running_gpu_s", "memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "memory_max"}
+    | {"pod_s", "pods_min", "pods_max", "samples", "buckets"}
+)
+"""What no answer about namespaces, labels or models tells."""
 _NOTHING = Described({}, {})
+_NAMED_AT_ONCE, _DENSE = 10_000, 3
+_NAMES = 3
+"""Of a place that is in some order, how many of its last values say which group it is."""
+
+
+_Held = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Workloads, as what they held (numbers of their labels and annotations), and their namespaces."""
+
+
+_Name = tuple[str, str, int]
+"""Of a group its key, value and number, by which groups stand in order."""
 
 
 class _Place(NamedTuple):
@@ -50,9 +81,23 @@ class _Place(NamedTuple):
 class _Last:
     """What only the rows of single hours and days tell."""
 
-    histogram: Counter[int] | None = None
+    bins: list[int] | None = None
     attributes: int | None = None
     status: int | None = None
+
+    def add(self, histogram: Mapping[int, int]) -> None:
+        """Have the minutes of another hour or day count."""
+        if self.bins is None:
+            self.bins = [0] * 101
+        for percent, minutes in histogram.items():
+            self.bins[percent] += minutes
+
+    @property
+    def histogram(self) -> dict[int, int] | None:
+        """That of all together."""
+        if self.bins is None:
+            return None
+        return {percent: minutes for percent, minutes in enumerate(self.bins) if minutes}
 
 
 class StepRows:
@@ -76,10 +121,13 @@ class StepRows:
         self._parts = parts
         self._step = step
         self._with_idle = with_idle
-        columns = (groups.c[name] for name in ("id", "level", "key", "value", "namespace"))
-        about = connection.execute(select(*columns).where(wanted_groups(question)))
-        self._groups = {row.id: row for row in about}
-        self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups)
+        self._groups: dict[int, _Name] = {}
+        self._present = present_workloads(connection, question) if question.level is Level.WORKLOAD else None
+        if self._present is None or with_idle:
+            self._groups = self._names_of(wanted_groups(question))
+        self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups.values())
+        self._whole: dict[_Place, Any] | None = None
+        self._columns = _ALL if question.level in WITH_HISTOGRAM else _OF_MANY
 
     def count(self) -> int:
         """How many there are."""
@@ -89,6 +137,10 @@ class StepRows:
         """Some of them, in the order of the question, those after a place."""
         key = None if after is None else order_key(self._question, after)
         by_time = self._question.order is RowOrder.TIME
+        if by_time and not self._with_idle and self._present is None:
+            # Where all rows may be wanted, which there are and what they say is read at once.
+            all_of_them = limit >= len(self._groups) * len(self._parts)
+            self._whole = dict(self._read(range(len(self._parts)), None, self._columns)) if all_of_them else None
         places = self._by_time(limit, offset, key) if by_time else self._by_value(limit, offset, key)
         wanted: dict[int, list[int]] = defaultdict(list)
         for place in places:
@@ -99,13 +151,21 @@ class StepRows:
     def capacities(self) -> dict[int, float]:
         """The GPUs of the whole cluster times seconds, by the start of a step."""
         whole = groups.c.cluster_id == self._question.cluster, groups.c.level == Level.CLUSTER.value
-        numbers = list(self._connection.execute(select(groups.c.id).where(*whole)).scalars())
-        found = self._read(range(len(self._parts)), numbers, {"cap_gpu_s": _added("cap_gpu_s")})
-        return {self._parts[place.part].start: row.cap_gpu_s for place, row in found}
+        of_period = {period: part.start for part in self._parts for period in part.periods}
+        rows = select(sums.c.period_id, sums.c.cap_gpu_s).where(
+            sums.c.period_id.in_(bindparam("periods", expanding=True)),
+            sums.c.group_id.in_(select(groups.c.id).where(*whole)),
+        )
+        found: dict[int, float] = defaultdict(float)
+        for period, capacity in self._connection.execute(rows, {"periods": list(of_period)}):
+            found[of_period[period]] += capacity
+        return dict(found)
 
     def _counts(self) -> list[int]:
         if self._with_idle:
             return [len(self._groups)] * len(self._parts)
+        if self._present is not None:
+            return [len(self._present.together(part.periods)) for part in self._parts]
         counts = [0] * len(self._parts)
         single = {}
         for number, part in enumerate(self._parts):
@@ -136,46 +196,82 @@ class StepRows:
             offset -= ends[begin - 1] if begin else 0
             order = order[begin:]
         found: list[_Place] = []
-        for begin in range(0, len(order), _AT_ONCE):
-            if len(found) >= offset + limit:
-                break
-            few = order[begin : begin + _AT_ONCE]
+        # Which workloads there are in a step is known, but it takes long to say of many.
+        at_once = _AT_ONCE if self._present is None else 1
+        for begin in range(0, len(order), at_once):
+            few = order[begin : begin + at_once]
             of_part = self._groups_of(few)
-            names = [(part, group) for part in few for group in sorted(of_part[part], key=self._name)]
-            found += [
-                _Place(part, group)
-                for part, group in names
-                if after is None or (*self._time_key(part), *self._name(group)) > after
-            ]
+            for part in few:
+                if len(found) >= offset + limit:
+                    return found[offset : offset + limit]
+                self._know(of_part[part])
+                names: Iterable[_Name] = map(self._groups.__getitem__, of_part[part])
+                if after is not None and self._time_key(part) == after[:1]:
+                    names = [name for name in names if name > after[1:]]
+                few_names = nsmallest(offset + limit - len(found), names)
+                found += [_Place(part, number) for _, _, number in few_names]
         return found[offset : offset + limit]
 
     def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
         if self._with_idle:
             return dict.fromkeys(parts, self._groups)
+        if self._present is not None:
+            return {part: self._present.together(self._parts[part].periods) for part in parts}
         of_part: dict[int, list[int]] = defaultdict(list)
-        for place, _ in self._read(parts, None, {}):
+        for place in self._whole or (place for place, _ in self._read(parts, None, {})):
             of_part[place.part].append(place.group)
         return of_part
 
     def _by_value(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
         by_use = self._question.order is RowOrder.UTILIZATION
         names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
-        found = []
+        found: list[tuple[tuple[Any, ...], _Place]] = []
+        turn = 1 if self._question.ascending else -1
         for place, row in self._read(range(len(self._parts)), None, {name: _added(name) for name in names}):
-            over = row.obs_gpu_s if by_use else self._parts[place.part].seconds
-            value = getattr(row, names[0]) / over if over > 0 else None
-            where = (int(value is None), value, self._parts[place.part].start, *self._name(place.group))
-            key = order_key(self._question, where)
-            if after is None or key > after:
-                found.append((key, place))
-        return [place for _, place in sorted(found)][offset : offset + limit]
+            amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place.part].seconds)
+            start = self._parts[place.part].start
+            key = (0, turn * amount / over, start) if over > 0 else (1, 0.0, start)
+            found.append((key, place))
+        return self._named(found, offset + limit, after)[offset:]
+
+    def _named(
+        self, found: list[tuple[tuple[Any, ...], _Place]], limit: int, after: tuple[Any, ...] | None
+    ) -> list[_Place]:
+        """The first places, those after another; names decide where values do not, and are read of those alone."""
+        if after is not None:
+            known = len(after) - _NAMES
+            equal = [(key, place) for key, place in found if key == after[:known]]
+            self._know(place.group for _, place in equal)
+            beyond = [item for item in equal if self._name(item[1].group) > after[known:]]
+            found = [item for item in found if item[0] > after[:known]] + beyond
+        found.sort()
+        last = found[limit - 1][0] if len(found) > limit else None
+        few = [item for item in found if item[0] <= last] if last is not None else found
+        self._know(place.group for _, place in few)
+        ordered = sorted(few, key=lambda item: (item[0], self._name(item[1].group)))
+        return [place for _, place in ordered[:limit]]
+
+    def _know(self, numbers: Iterable[int]) -> None:
+        """Read what groups are."""
+        missing = sorted(set(numbers) - self._groups.keys())
+        for begin in range(0, len(missing), _NAMED_AT_ONCE):
+            few = missing[begin : begin + _NAMED_AT_ONCE]
+            if few[-1] - few[0] < _DENSE * len(few):
+                # What there is between them is read with them: a list of thousands takes longer than its rows.
+                of_level = groups.c.level == self._question.level.value
+                self._groups.update(self._names_of(groups.c.id.between(few[0], few[-1]) & of_level))
+                continue
+            self._groups.update(self._names_of(groups.c.id.in_(bindparam("few", few, expanding=True))))
+
+    def _names_of(self, wanted: ColumnElement[bool]) -> dict[int, _Name]:
+        names = self._connection.execute(select(groups.c.key, groups.c.value, groups.c.id).where(wanted)).all()
+        return {number: (key, value, number) for key, value, number in names}
 
     def _time_key(self, part: int) -> tuple[Any, ...]:
         return order_key(self._question, (self._parts[part].start,))
 
-    def _name(self, group: int) -> tuple[str, str, int]:
-        row = self._groups[group]
-        return row.key, row.value, group
+    def _name(self, group: int) -> _Name:
+        return self._groups[group]
 
     def _read(
         self, parts: Iterable[int], few: Collection[int] | None, columns: Mapping[str, ColumnElement[Any]]
@@ -191,43 +287,54 @@ class StepRows:
                 single[self._parts[number].periods[0]] = number
                 continue
             one_step = statement.group_by(group)
-            for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}):
+            for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}).all():
                 yield _Place(number, row.group_id), row
         if single:
             # Of steps of one hour or day one statement has all.
             each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
-            for row in self._connection.execute(each, {"periods": list(single)}):
+            for row in self._connection.execute(each, {"periods": list(single)}).all():
                 yield _Place(single[row.period_id], row.group_id), row
 
     def _about(
         self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
     ) -> tuple[Select[Any], ColumnElement[Any]]:
         """Rows of hours and days, and the group that each of them counts for."""
-        known = self._groups if few is None else few
+        known = self._wanted() if few is None else few
         group: ColumnElement[Any] = sums.c.group_id
         # Few are looked up in each period; of many all are read.
-        theirs = sums.c.group_id.in_(sorted(known)) if len(known) <= _FEW else wanted_groups(self._question)
+        every, theirs = of_all_workloads(self._question), wanted_groups(self._question)
+        source: FromClause = sums
+        if len(known) <= _FEW:
+            theirs = sums.c.group_id.in_(sorted(known))
+        elif every is not None:
+            theirs = every
+        else:
+            source = sums.join(groups, groups.c.id == sums.c.group_id)
         if self._unkeyed.periods:
             group = case((sums.c.group_id == self._unkeyed.whole, self._unkeyed.unset), else_=sums.c.group_id)
             in_whole = sums.c.group_id == self._unkeyed.whole, sums.c.period_id.in_(self._unkeyed.periods)
             theirs = or_(theirs, and_(*in_whole))
-        statement = select(group.label("group_id"), *columns).select_from(sums)
-        if len(known) > _FEW:
-            statement = statement.join(groups, groups.c.id == sums.c.group_id)
+        statement = select(group.label("group_id"), *columns).select_from(source)
         return statement.where(sums.c.period_id.in_(bindparam("periods", expanding=True)), theirs), group
+
+    def _wanted(self) -> Collection[int]:
+        if self._present is None:
+            return self._groups
+        return self._present.together([number for part in self._parts for number in part.periods])
 
     def _rows(self, wanted: Mapping[int, Sequence[int]]) -> dict[_Place, UsageRow]:
         places = {_Place(part, group) for part, of_part in wanted.items() for group in of_part}
         few = {place.group for place in places}
-        lasts = self._lasts(wanted, few) if self._question.level in _TELL_MORE else {}
+        lasts = self._lasts(wanted, few) if self._question.level in WITH_HISTOGRAM else {}
         attributes = {last.attributes for last in lasts.values() if last.attributes is not None}
         described = described_by(self._connection, sorted(attributes))
         workloads = self._workloads(wanted)
-        found = {
-            place: self._row(place, sums_of(row), lasts.get(place, _Last()), described, workloads.get(place, 0))
-            for place, row in self._read(sorted(wanted), few, _COLUMNS)
-            if place in places
-        }
+        found = {}
+        rows = self._read(sorted(wanted), few, self._columns) if self._whole is None else self._whole.items()
+        for place, row in rows:
+            if place in places:
+                values, last = sums_of(row[1 : 1 + len(SUMMED)], False), lasts.get(place, _Last())
+                found[place] = self._row(place, values, last, described, workloads.get(place, 0))
         idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places - found.keys()}
         return found | idle
 
@@ -239,14 +346,14 @@ class StepRows:
         of_period = {period: part for part in wanted for period in self._parts[part].periods}
         turns = {period: turn for turn, period in enumerate(of_period)}
         rows = self._connection.execute(statement, {"periods": list(of_period)}).all()
-        for row in sorted(rows, key=lambda row: turns[row.period_id]):
-            part = of_period[row.period_id]
-            last = found[_Place(part, row.group_id)]
-            if row.histogram is not None:
-                last.histogram = (last.histogram or Counter()) + Counter(unpack_histogram(row.histogram))
-            last.attributes = row.attributes_id if row.attributes_id is not None else last.attributes
-            gone = row.period_id != self._parts[part].periods[-1] and row.status is not None
-            last.status = WorkloadStatus.FINISHED if gone else row.status
+        for group, period, histogram, attributes, status in sorted(rows, key=lambda row: turns[row[1]]):
+            part = of_period[period]
+            last = found[_Place(part, group)]
+            if histogram is not None:
+                last.add(unpack_histogram(histogram) or {})
+            last.attributes = attributes if attributes is not None else last.attributes
+            gone = period != self._parts[part].periods[-1] and status is not None
+            last.status = WorkloadStatus.FINISHED if gone else status
         return found
 
     def _workloads(self, wanted: Mapping[int, Sequence[int]]) -> dict[_Place, int]:
@@ -254,45 +361,56 @@ class StepRows:
         several = [part for part in wanted if len(self._parts[part].periods) > 1]
         if self._question.level not in _TELL_WORKLOADS or not several:
             return {}
-        pairs = {part: self._holders(self._parts[part]) for part in several}
-        belongs = self._belongings({pair for of_part in pairs.values() for pair in of_part})
-        found: Counter[_Place] = Counter()
-        for part, of_part in pairs.items():
-            alike = {(belongs[pair], pair[0]) for pair in of_part}
-            found.update(_Place(part, group) for group, _ in alike if group is not None)
-        return dict(found)
-
-    def _holders(self, part: Part) -> set[tuple[int, int]]:
-        packed = select(periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
-        found: set[tuple[int, int]] = set()
-        for one in self._connection.execute(packed, {"periods": part.periods}).scalars():
-            found.update(unpack_pairs(one))
+        held = self._holders([period for part in several for period in self._parts[part].periods])
+        keyed = self._question.level in (Level.LABEL, Level.ANNOTATION)
+        value_of = self._values(set().union(*(said for _, said, _ in held.values()))) if keyed else {}
+        found: dict[_Place, int] = {}
+        for part in several:
+            counts = self._counted([held[period] for period in self._parts[part].periods], value_of)
+            found.update({_Place(part, group): count for group, count in counts.items()})
         return found
 
-    def _belongings(self, pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
-        """The group of each workload with its labels."""
+    def _counted(self, held: Sequence[_Held], value_of: Mapping[int, int | None]) -> Mapping[int, int]:
+        """How many workloads count for each group."""
+        if self._question.level is Level.CLUSTER:
+            workloads = set().union(*(of_period for of_period, _, _ in held))
+            return dict.fromkeys(self._groups, len(workloads))
+        if self._question.level is Level.NAMESPACE:
+            # A workload is in one.
+            where: dict[int, int] = {}
+            for of_period, _, namespaces in held:
+                where.update(zip(of_period, namespaces, strict=True))
+            return Counter(where.values())
+        alike: set[tuple[int | None, int]] = set()
+        for of_period, said, _ in held:
+            alike.update(zip(map(value_of.__getitem__, said), of_period, strict=True))
+        return Counter(group for group, _ in alike if group is not None)
+
+    def _holders(self, numbers: Sequence[int]) -> dict[int, _Held]:
+        """What workloads held, by hour or day."""
+        packed = select(periods.c.id, periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
+        rows = self._connection.execute(packed, {"periods": numbers})
+        found: dict[int, _Held] = {}
+        for number, holders in rows:
+            workloads, said, namespaces = unpack_triples(holders)
+            found[number] = list(workloads), said, namespaces
+        return found
+
+    def _values(self, said: Collection[int]) -> dict[int, int | None]:
+        """The group of what has labels and annotations."""
         level, key = self._question.level, self._question.key
-        by_value = {row.value: number for number, row in self._groups.items()}
-        if level is Level.CLUSTER:
-            return dict.fromkeys(pairs, by_value.get(""))
-        if level is Level.NAMESPACE:
-            workloads = select(groups.c.id, groups.c.namespace).where(
-                groups.c.cluster_id == self._question.cluster, groups.c.level == Level.WORKLOAD.value
-            )
-            of_workload = {row.id: by_value.get(row.namespace) for row in self._connection.execute(workloads)}
-            return {pair: of_workload.get(pair[0]) for pair in pairs}
-        as_what = described_by(self._connection, sorted({described for _, described in pairs}))
-        values = {
-            number: by_value.get((said.labels if level is Level.LABEL else said.annotations).get(key or "", UNSET))
-            for number, said in as_what.items()
+        by_value = {value: number for _, value, number in self._groups.values()}
+        as_what = described_by(self._connection, sorted(said))
+        return {
+            number: by_value.get((item.labels if level is Level.LABEL else item.annotations).get(key or "", UNSET))
+            for number, item in as_what.items()
         }
-        return {pair: values[pair[1]] for pair in pairs}
 
     def _row(
         self, place: _Place, values: Sums, last: _Last, described: Mapping[int, Described], workloads: int
     ) -> UsageRow:
         part = self._parts[place.part]
-        values.histogram = None if last.histogram is None else dict(last.histogram)
+        values.histogram = last.histogram
         values.workloads = max(values.workloads, workloads)
         said = _NOTHING if last.attributes is None else described[last.attributes]
         return UsageRow(
@@ -303,7 +421,7 @@ class StepRows:
             created_at=part.created_at,
             updated_at=part.updated_at,
             provisional=part.provisional,
-            group=group_of(self._groups[place.group]),
+            group=Group(self._question.level, *self._groups[place.group][:2]),
             sums=values,
             labels=said.labels,
             annotations=said.annotations,
@@ -326,4 +444,6 @@ def _added(name: str) -> ColumnElement[Any]:
     return func.max(column) if name in _MOST else func.sum(column)
 
 
-_COLUMNS = {**{name: _added(name) for name in (*AS_THEY_ARE, *ROUNDED)}, "histogram": null()}
+_ALL = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}
+_OF_MANY = {name: literal_column("0").label(name) if name in _UNTOLD else column for name, column in _ALL.items()}
+"""All of which answers about namespaces, labels and models tell."""

@@ -116,9 +116,12 @@ periods = Table(
     Column("dropped", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
-    # Workloads, each with the labels that it had: how many there were of several hours is no sum.
+    # The workloads that have sums: among all that there ever were it would take long to find a time's.
+    Column("workloads", LargeBinary, nullable=False),
+    # Workloads, each with the labels that it had, and its namespace: how many there were of several hours is no sum.
     Column("holders", LargeBinary, nullable=False),
-    # The sums of all nodes: nobody asks for one hour of one node, and there are more nodes than workloads.
+    # The sums of all nodes: nobody asks for one hour of one node, and there are more nodes than workloads. So
+    # large a thing stands last: what is behind it is slow to reach.
     Column("nodes", LargeBinary, nullable=False),
     UniqueConstraint("cluster_id", "span", "start"),
 )
@@ -129,6 +132,7 @@ sums = Table(
     Column("period_id", ForeignKey("periods.id", ondelete="CASCADE"), primary_key=True),
     Column("group_id", ForeignKey("groups.id"), primary_key=True),
     Column("attributes_id", ForeignKey("attributes.id")),
+    # Of workloads, and of nothing else.
     Column("status", SmallInteger),
     Column("alloc_gpu_s", Float, nullable=False),
     Column("running_gpu_s", Float, nullable=False),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -19,16 +18,17 @@ _KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
 class UnkeyedPeriods:
     """What was held in them had no such label, as days have it that are added up: so that values add up to the cluster.
 
+    :param known: the groups that are asked about: their keys, values and numbers.
     :ivar periods: their numbers; none where nobody asks about a label, or about what has none.
     :ivar whole: the number of the cluster's rows, which tell what was held; ``unset``: of the value that it counts for.
     """
 
     def __init__(
-        self, connection: Connection, question: Question, parts: Sequence[Part], known: Mapping[int, Any]
+        self, connection: Connection, question: Question, parts: Sequence[Part], known: Iterable[tuple[str, str, int]]
     ) -> None:
         self.periods: Collection[int] = ()
         self.whole = self.unset = 0
-        unset = [number for number, row in known.items() if row.value == UNSET]
+        unset = [number for _, value, number in known if value == UNSET]
         if question.level not in _KEYED or not unset:
             return
         of_cluster = groups.c.cluster_id == question.cluster, groups.c.level == Level.CLUSTER.value

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
 
-from gpuctl_usage.store.hours import Span, WorkloadStatus, sums_of
-from gpuctl_usage.store.numbering import described, group_of, groups_of
+from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.store.hours import SUMMED, Span, WorkloadStatus, sums_of
+from gpuctl_usage.store.numbering import Described, described, groups_of
 from gpuctl_usage.store.packing import unpack_sums
+from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.sums import Group, Level, Sums
 
 GROUP_BITS = 28
 """Of a row's id, of 53 bits: which group. The rest says of when it is."""
 _FEW = 500
-
+WITH_HISTOGRAM = frozenset({Level.CLUSTER, Level.WORKLOAD})
+"""Their answers have percentiles."""
 
 Place = Sequence[int | float | str | None]
 """Where a row stands in an order: the values of what decides, one after the other."""
@@ -40,6 +43,7 @@ class Question:
     :param namespaces: those that count, None for all; likewise every other field that is None.
     :param excluded: namespaces that do not count.
     :param ascending: the order; of several with one value it does not change.
+    :param few: the numbers of the groups it is about, where somebody has looked (:func:`narrowed`) and they are few.
     """
 
     cluster: int
@@ -55,6 +59,7 @@ class Question:
     order: RowOrder = RowOrder.TIME
     ascending: bool = True
     span: Span = Span.HOUR
+    few: Sequence[int] | None = None
 
 
 class UsageRow(NamedTuple):
@@ -111,8 +116,16 @@ def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:
     return sorted(connection.execute(statement).scalars())
 
 
+def narrowed(connection: Connection, question: Question) -> Question:
+    """The same question, that knows its groups where they are few: for who asks it more than once."""
+    return replace(question, few=_few(connection, question))
+
+
 def count_rows(connection: Connection, question: Question) -> int:
     """How many rows answer a question."""
+    if question.level is Level.WORKLOAD and _few(connection, question) is None:
+        hours = connection.execute(select(periods.c.id).where(_hours(question))).scalars().all()
+        return present_workloads(connection, question).count(hours)
     return int(connection.execute(_matching(connection, question, func.count())).scalar_one())
 
 
@@ -124,14 +137,22 @@ def find_rows(
     if after is not None:
         found = found.where(_beyond(_order(question), after))
     order = [column if ascending else column.desc() for column, ascending in _order(question)]
-    places = connection.execute(found.order_by(*order).limit(limit).offset(offset)).all()
     # What is sorted is small: the whole rows are read once it is known which.
-    rows: dict[tuple[int, int], UsageRow] = {}
-    for start in range(0, len(places), _FEW):
-        few = [(period, group) for period, group in places[start : start + _FEW]]
-        whole = _whole().where(tuple_(sums.c.period_id, sums.c.group_id).in_(few))
-        rows.update({(row.period_id, row.group_id): _row(row) for row in connection.execute(whole)})
-    return [rows[period, group] for period, group in places]
+    places = found.order_by(*order).limit(limit).offset(offset).subquery()
+    same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
+    rows = connection.execute(_whole(_WHOLE.join(places, same)).order_by(*order))
+    return list(_rows(rows, question.level in WITH_HISTOGRAM))
+
+
+def present_workloads(connection: Connection, question: Question) -> PresentWorkloads:
+    """The workloads that a question is about, as far as they have sums."""
+    return PresentWorkloads(connection, wanted_groups(question) if _is_about_some(question) else None)
+
+
+def _is_about_some(question: Question) -> bool:
+    """Whether it is not about all groups of its level."""
+    texts = question.key, question.value, question.kind, question.name
+    return bool(question.excluded) or question.namespaces is not None or any(text is not None for text in texts)
 
 
 def capacity_by_hour(connection: Connection, question: Question) -> dict[int, float]:
@@ -146,12 +167,36 @@ def capacity_by_hour(connection: Connection, question: Question) -> dict[int, fl
 
 
 def _matching(connection: Connection, question: Question, *columns: Any) -> Select[Any]:
-    wanted = wanted_groups(question)
-    few = list(connection.execute(select(groups.c.id).where(wanted).limit(_FEW + 1)).scalars())
+    few = _few(connection, question)
     statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
     statement = statement.join(groups, groups.c.id == sums.c.group_id).where(_hours(question))
     # Few of them are looked up in each hour; of many the hour is read.
-    return statement.where(wanted if len(few) > _FEW else sums.c.group_id.in_(few))
+    if few is not None:
+        return statement.where(sums.c.group_id.in_(few))
+    every = of_all_workloads(question)
+    return statement.where(wanted_groups(question) if every is None else every)
+
+
+def of_all_workloads(question: Question) -> ColumnElement[bool] | None:
+    """What is true of the rows of a question about every workload; None for others.
+
+    Asked for their groups, SQLite would go through all workloads that there ever were.
+    """
+    if question.level is Level.WORKLOAD and not _is_about_some(question):
+        return sums.c.status.is_not(None)
+    return None
+
+
+def _few(connection: Connection, question: Question) -> Sequence[int] | None:
+    """The groups that a question is about, where they are few; of workloads those that there were at the time."""
+    if question.few is not None:
+        return question.few
+    wanted = select(groups.c.id).where(wanted_groups(question)).limit(_FEW + 1)
+    few: Sequence[int] = connection.execute(wanted).scalars().all()
+    if len(few) > _FEW and question.level is Level.WORKLOAD and _is_about_some(question):
+        hours = connection.execute(select(periods.c.id).where(_hours(question))).scalars().all()
+        few = sorted(present_workloads(connection, question).together(hours))
+    return few if len(few) <= _FEW else None
 
 
 def wanted_groups(question: Question) -> ColumnElement[bool]:
@@ -234,45 +279,45 @@ def _order(question: Question) -> list[tuple[ColumnElement[Any], bool]]:
     return [(unknown, True), (value, question.ascending), (time, True), *by_name]
 
 
-def _whole() -> Select[Any]:
-    return (
-        select(
-            sums,
-            periods.c.start,
-            periods.c.span,
-            periods.c.seconds,
-            periods.c.created_at,
-            periods.c.updated_at,
-            periods.c.provisional,
-            groups.c.level,
-            groups.c.key,
-            groups.c.value,
-            attributes.c.labels,
-            attributes.c.annotations,
+_WHOLE = (
+    sums.join(periods, periods.c.id == sums.c.period_id)
+    .join(groups, groups.c.id == sums.c.group_id)
+    .outerjoin(attributes, attributes.c.id == sums.c.attributes_id)
+)
+
+
+def _whole(source: FromClause = _WHOLE) -> Select[Any]:
+    of_period = (periods.c[name] for name in ("start", "span", "seconds", "created_at", "updated_at", "provisional"))
+    of_group = groups.c.level, groups.c.key, groups.c.value
+    told = attributes.c.labels, attributes.c.annotations, sums.c.status
+    return select(sums.c.period_id, sums.c.group_id, *of_period, *of_group, *told, *SUMMED).select_from(source)
+
+
+def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
+    made: dict[int, Group] = {}
+    said: dict[tuple[str | None, str | None], Described] = {}
+    for row in rows:
+        number, group, start, span, seconds, created, updated, provisional, level, key, value, *rest = row
+        labels, annotations, status, *values = rest
+        if group not in made:
+            made[group] = Group(Level(level), key, value)
+        if (labels, annotations) not in said:
+            said[labels, annotations] = described(labels or "{}", annotations or "{}")
+        told = said[labels, annotations]
+        yield UsageRow(
+            id=number << GROUP_BITS | group,
+            start=start,
+            end=start + (HOUR if span == Span.HOUR.value else DAY),
+            seconds=seconds,
+            created_at=created,
+            updated_at=updated,
+            provisional=provisional,
+            group=made[group],
+            sums=sums_of(values, with_histogram),
+            labels=told.labels,
+            annotations=told.annotations,
+            status=None if status is None else WorkloadStatus(status),
         )
-        .select_from(sums)
-        .join(periods, periods.c.id == sums.c.period_id)
-        .join(groups, groups.c.id == sums.c.group_id)
-        .outerjoin(attributes, attributes.c.id == sums.c.attributes_id)
-    )
-
-
-def _row(row: Any) -> UsageRow:
-    said = described(row.labels or "{}", row.annotations or "{}")
-    return UsageRow(
-        id=row.period_id << GROUP_BITS | row.group_id,
-        start=row.start,
-        end=row.start + Span(row.span).seconds,
-        seconds=row.seconds,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        provisional=row.provisional,
-        group=group_of(row),
-        sums=sums_of(row),
-        labels=said.labels,
-        annotations=said.annotations,
-        status=None if row.status is None else WorkloadStatus(row.status),
-    )
 
 
 def every_row(connection: Connection, cluster: int, start: int, end: int) -> Iterator[UsageRow]:
@@ -285,7 +330,7 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
     )
     for period in connection.execute(found.order_by(periods.c.start)).all():
         whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
-        yield from map(_row, connection.execute(whole))
+        yield from _rows(connection.execute(whole), with_histogram=True)
         nodes = unpack_sums(period.nodes)
         for number, group in sorted(groups_of(connection, list(nodes)).items()):
             yield UsageRow(

@@ -128,6 +128,7 @@ def _sums() -> None:
         sa.Column("dropped", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("updated_at", sa.Float(), nullable=False),
+        sa.Column("workloads", sa.LargeBinary(), nullable=False),
         sa.Column("holders", sa.LargeBinary(), nullable=False),
         sa.Column("nodes", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_periods_cluster_id"),

@@ -1,0 +1,64 @@
+"""Which workloads have sums in hours and days: there are many that ever were, and few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from sqlalchemy import ColumnElement, Connection, bindparam, select
+
+from gpuctl_usage.store.packing import unpack_ids
+from gpuctl_usage.store.tables import groups, periods
+
+_AT_ONCE = 5000
+"""Numbers of one statement."""
+
+
+class PresentWorkloads:
+    """The workloads that a question is about, as far as they have sums.
+
+    :param wanted: which groups it is about; None for every workload of the cluster.
+    """
+
+    def __init__(self, connection: Connection, wanted: ColumnElement[bool] | None) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._ids: dict[int, Collection[int]] = {}
+        self._known: dict[int, bool] = {}
+
+    def together(self, numbers: Sequence[int]) -> set[int]:
+        """Those that have sums in one of the hours and days that have these numbers."""
+        self._read(numbers)
+        return set().union(*(self._ids[number] for number in numbers))
+
+    def count(self, numbers: Sequence[int]) -> int:
+        """How many rows of sums they have."""
+        self._read(numbers)
+        return sum(len(self._ids[number]) for number in numbers)
+
+    def _read(self, numbers: Iterable[int]) -> None:
+        missing = [number for number in numbers if number not in self._ids]
+        for few in _portions(missing):
+            packed = select(periods.c.id, periods.c.workloads).where(periods.c.id.in_(_numbers()))
+            read = {number: list(unpack_ids(ids)) for number, ids in self._connection.execute(packed, {"numbers": few})}
+            self._ids.update(read if self._wanted is None else self._theirs(read))
+
+    def _theirs(self, read: Mapping[int, list[int]]) -> Mapping[int, Collection[int]]:
+        found = {number: set(ids) for number, ids in read.items()}
+        self._ask(set().union(*found.values()) - self._known.keys())
+        theirs = {number for number, is_theirs in self._known.items() if is_theirs}
+        return {number: ids & theirs for number, ids in found.items()}
+
+    def _ask(self, new: Collection[int]) -> None:
+        assert self._wanted is not None
+        theirs = select(groups.c.id).where(self._wanted, groups.c.id.in_(_numbers()))
+        self._known.update(dict.fromkeys(new, False))
+        for few in _portions(sorted(new)):
+            self._known.update(dict.fromkeys(self._connection.execute(theirs, {"numbers": few}).scalars(), True))
+
+
+def _numbers() -> ColumnElement[int]:
+    return bindparam("numbers", expanding=True)
+
+
+def _portions(numbers: Sequence[int]) -> Iterable[list[int]]:
+    return (list(numbers[start : start + _AT_ONCE]) for start in range(0, len(numbers), _AT_ONCE))
