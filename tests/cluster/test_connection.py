@@ -506,7 +506,7 @@ def test_wrong_certificate_authority(client: Client) -> None:
     command += ["-keyout", f"{path}.key", "-out", f"{path}.crt"]
     subprocess.run(command, check=True, capture_output=True)
     config = client.config(cluster={"certificate-authority-data": None, "certificate-authority": f"{path}.crt"})
-    message = f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate in certificate chain"
+    message = f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate"
     client.fails(config, message, "check `certificate-authority` in the kubeconfig")
 
 

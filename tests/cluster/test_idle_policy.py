@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.usage_world import Worker, small_world
 
 from control_plane import ControlPlane
 from gpuctl_usage.facts import HOUR, WorkloadKey
 from support.cluster_tools import Outcome, Place, inference, training
+from support.small_usage import Worker, small_world
 
 POLICY = "usage: {{idle: {{after: 2h, then: {then}, except: [example.com/keep-gpus]}}}}"
 

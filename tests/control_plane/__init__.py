@@ -65,8 +65,8 @@ class ProgramEnded(RuntimeError):
 
 _NODE_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 _KWOK = "kwok.x-k8s.io/v1alpha1"
-_NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
-"""Those of the API server's certificate, as it would make it."""
+_NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
+"""Those of the API server's certificate: nobody calls it localhost."""
 _EXECUTE = {
     "apiVersion": _KWOK,
     "kind": "ClusterExec",

@@ -22,6 +22,7 @@ from typing import Any
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from control_plane.usage_year import DAY, HOUR, MEMORY, GpuNode, noise, write, write_snapshots, year
+from gpuctl_usage.day_rolling import DayRoller
 from gpuctl_usage.store.database import open_database
 from support.go_programs import ProgramMissing
 from support.prometheus_server import Exporter, find_prometheus, running_prometheus
@@ -115,7 +116,7 @@ def _use(pod: str, card: int, now: float) -> float:
 
 
 def write_past(database: Path, uid: str, name: str, days: int, nodes: Sequence[GpuNode]) -> None:
-    """Write the days until the hour that runs, the latest month first."""
+    """Write the hours and days until the hour that runs, the latest month first."""
     end = int(time.time()) // HOUR * HOUR
     start = end - days * DAY
     store = open_database(str(database))
@@ -126,6 +127,9 @@ def write_past(database: Path, uid: str, name: str, days: int, nodes: Sequence[G
     while last > start:
         first = max(start, last - MONTH)
         write(store, cluster, past, first, last)
+        days_of_it = DayRoller(store, cluster)
+        days_of_it.begin(end)
+        days_of_it.roll_due(end)
         last = first
 
 

@@ -28,7 +28,8 @@ def accept(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
         flags = ("--dry-run=server", "--validate=strict", "-o", "json")
         made = json.loads(plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(obj)))
         assert made["metadata"].get("namespace") == obj["metadata"].get("namespace")
-        if obj["kind"] == "Deployment":
+        spec = obj["spec"]["jobTemplate"]["spec"] if obj["kind"] == "CronJob" else obj.get("spec", {})
+        if obj["kind"] in {"CronJob", "Deployment"}:
             metadata = {"name": "pod", "namespace": "gpuctl-system"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": obj["spec"]["template"]["spec"]}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec["template"]["spec"]}
             plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(pod))

@@ -4,6 +4,7 @@ spare."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from control_plane.audit_log import Asked
 from fault_tools.proxy import write_kubeconfig
 from fault_tools.world import Api
 from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.usage_settings import UsageSettings
 from support.cluster_tools import GPU, POOL, Place, inference, notebook, training
 from support.collecting import Collecting, collecting
 from support.deployments import DEPLOY, accept, kustomized
 from support.granted_rights import grants_of, unused
+from support.small_usage import Worker, small_world
 
 FLAVOURS = ("base", "postgresql", "with-service")
 ACCOUNT = ("gpuctl-system", "gpuctl-usage")
@@ -38,6 +41,8 @@ def roles(plane: ControlPlane) -> None:
     plane.kubectl("apply", "-k", str(DEPLOY / "usage" / "rights"))
     for file in ("service-account.yaml", "rbac.yaml"):
         plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "base" / file))
+    for file in ("service-account.yaml", "rbac.yaml"):
+        plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "idle" / file))
     plane.install_jobset()
     plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
     plane.wait_for_nodes()
@@ -48,7 +53,7 @@ def found_in(plane: ControlPlane, flavour: str) -> dict[str, dict[str, Any]]:
     return {obj["kind"]: obj for obj in kustomized(plane, f"usage/{flavour}")}
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", [*FLAVOURS, "idle"])
 def test_the_api_server_accepts_it(plane: ControlPlane, flavour: str) -> None:
     accept(plane, kustomized(plane, f"usage/{flavour}"))
 
@@ -195,3 +200,44 @@ def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Colle
     assert not list(map(str, unused(grants, asked)))
     assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
     assert {item.verb for item in grants} == {"get", "list", "watch"}
+
+
+def test_idle_jobs_are_paused_under_its_rights(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """The command of the CronJob, with its account's token: a job of each kind; of its rights only Kueue's are not used."""
+    namespace, name = ACCOUNT[0], "gpuctl-usage-idle"
+    found = found_in(plane, "idle")
+    spec = found["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert spec["serviceAccountName"] == name
+    assert container["command"] == ["gpuctl", "usage", "idle"]
+    files = found["ConfigMap"]["data"]
+    assert UsageSettings.made(yaml.safe_load(files["server.yaml"])).usage_database
+    (tmp_path / "idle.yaml").write_text(files["platform.yaml"].replace("then: warn", "then: pause"))
+    jobs = {"Job": training("one"), "JobSet": training("two", resources={"nodes": 2}), "StatefulSet": notebook("three")}
+    jobs["Deployment"] = inference("four")
+    place.apply(*(job for kind, job in jobs.items() if kind != "JobSet"))
+    place.platform("training: {backend: jobset}")
+    place.apply(jobs["JobSet"])
+    now = time.time()
+    start = int(now // 3600 - 6) * 3600
+    workers = [
+        Worker(WorkloadKey(place.namespace, kind, job["job"]["name"], place.uid(kind, job["job"]["name"])), "n1", 1,
+               (0.0,), start)
+        for kind, job in jobs.items()
+    ]  # fmt: skip
+    uid = plane.get("namespace", "kube-system")["metadata"]["uid"]
+    small_world(start, workers).collected(tmp_path / "usage.db", start, now, uid=uid).close()
+    token = plane.kubectl("create", "token", name, "-n", namespace, "--duration=2h").strip()
+    cluster = {
+        "server": f"https://127.0.0.1:{plane.port}",
+        "certificate-authority": str(plane.directory / "certificates" / "apiserver.crt"),
+    }
+    options = ("--platform", str(tmp_path / "idle.yaml"), "--database", str(tmp_path / "usage.db"))
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster, token)
+    done = place.anywhere("usage", "idle", "--yes", "-o", "json", *options, "--kubeconfig", str(kubeconfig))
+    actions = {item["name"]: item["action"] for item in done.value["items"] if item["namespace"] == place.namespace}
+    assert actions == dict.fromkeys(("one", "two", "three", "four"), "paused")
+    asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{namespace}:{name}")) if plane.audit else []
+    assert not [f"{item.verb} {item.resource}" for item in asked if item.status == 403]
+    left = [str(item) for item in unused(grants_of(plane, namespace, name), asked)]
+    assert sorted(left) == [f"{name}: {verb} workloads.kueue.x-k8s.io" for verb in ("list", "patch")]

@@ -159,6 +159,12 @@ def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
     return jobs
 
 
+def without_pods(scope: Scope, keys: Records) -> list[Job]:
+    """All jobs that have a main object, and none of their pods."""
+    listed = scope.lists(WORKLOADS, labels=keys.job_type)
+    return together([item for items in listed for item in items if not is_controlled(item)], [], keys)
+
+
 def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
     """As :func:`read`, but where pods come in several pages each is told as it comes, and jobs without pods last.
 

@@ -55,10 +55,10 @@ def pausable_names(reader: Reader) -> dict[str, str]:
 
     :raises ClusterError: jobs may not be listed.
     """
-    from gpuctl.reading.job_rows import read
+    from gpuctl.reading.job_rows import without_pods
     from gpuctl.reading.pausable_jobs import pausable_jobs
 
-    return pausable_jobs(read(reader.scope, reader.keys), reader.keys)
+    return pausable_jobs(without_pods(reader.scope, reader.keys), reader.keys)
 
 
 def _idle(item: Mapping[str, Any]) -> IdleHolder:

@@ -17,7 +17,7 @@ from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.language.durations import parse_duration, rough_duration
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
-from gpuctl.reading.job_rows import read
+from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     rule = IdleRule(below=percent(policy.below), coverage=MEASURED, after=after)
     namespaces = None if reader.scope.namespace is None else [reader.scope.namespace]
     idle = idle_workloads(database, found.name, now - after, now, rule=rule, namespaces=namespaces)
-    jobs = list(read(reader.scope, reader.keys)) if idle else []
+    jobs = without_pods(reader.scope, reader.keys) if idle else []
     names = pausable_jobs(jobs, reader.keys)
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
     # What has ended, or is paused already, gives its GPUs back in a moment.
