@@ -7,6 +7,15 @@ from typing import Any, NamedTuple
 
 from gpuctl_usage.month_files import COLUMNS, DuckdbMissing
 
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "temp_directory": "",
+    # By default it takes 80 % of the machine, which others use as well.
+    "memory_limit": "4GB",
+}
+_ZONED = "a time with a time zone cannot be shown; CAST(now() AS TIMESTAMP) makes one of UTC of it, say"
+
 
 class BadQuestion(Exception):
     """It is no question, or cannot be answered; ``str()`` says why, for people."""
@@ -18,6 +27,23 @@ class Found(NamedTuple):
     columns: list[str]
     rows: list[tuple[Any, ...]]
     more: bool
+
+
+def check(question: str) -> None:
+    """See that it is one SELECT, before what it is about is made ready.
+
+    :raises BadQuestion: it is none.
+    :raises DuckdbMissing: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise DuckdbMissing from None
+    with duckdb.connect(config=_SETTINGS) as connection:
+        try:
+            _statement(connection, question)
+        except duckdb.Error as error:
+            raise BadQuestion(str(error).strip()) from None
 
 
 def ask(directory: Path, question: str, limit: int) -> Found:
@@ -35,24 +61,28 @@ def ask(directory: Path, question: str, limit: int) -> Found:
         raise DuckdbMissing from None
     if not any((directory / table).is_dir() for table in COLUMNS):
         raise BadQuestion(f"{directory} has no months; `gpuctl usage export --parquet {directory}` writes them")
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "temp_directory": "",
-    }
-    with duckdb.connect(config=settings) as connection:
+    with duckdb.connect(config=_SETTINGS) as connection:
         try:
-            statements = connection.extract_statements(question)
-            # COPY would write where files may be read.
-            if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-                raise BadQuestion("that is not one SELECT; nothing else is answered")
+            statement = _statement(connection, question)
             _open(connection, directory)
-            answer = connection.execute(statements[0])
+            answer = connection.execute(statement)
             rows = answer.fetchmany(limit + 1)
             columns = _apart([column[0] for column in answer.description or []])
         except duckdb.Error as error:
+            if "'pytz'" in str(error):
+                raise BadQuestion(_ZONED) from None
             raise BadQuestion(str(error).strip()) from None
     return Found(columns, rows[:limit], len(rows) > limit)
+
+
+def _statement(connection: Any, question: str) -> Any:
+    import duckdb
+
+    statements = connection.extract_statements(question)
+    # COPY would write where files may be read.
+    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+        raise BadQuestion("that is not one SELECT; nothing else is answered")
+    return statements[0]
 
 
 def _open(connection: Any, directory: Path) -> None:

@@ -136,7 +136,10 @@ class HourRoller:
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         found = tell_what_is_open(rolled, "the ledger of an hour does not close")
         if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
-            LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": stamped(start)})
+            # In the message as well: `gpuctl usage rollup` has no log of fields.
+            LOG.warning(
+                "the hour of %s is kept: less of it is measured now", stamped(start), extra={"hour": stamped(start)}
+            )
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
             self._database.keep_hour(self._cluster, start, self._states[start].provisional)
             return False

@@ -233,7 +233,7 @@ In another terminal, here:
 Annotations choose what becomes of a pod, so you can see it fail:
   kubectl annotate pods --all -n nlp gpuctl.test/outcome=oom     (complete, fail, evicted, ...)
 
-The use of GPUs is collected; a year of it is being made up, the latest month first:
+The use of GPUs is collected; its past is being made up, the latest days first:
   export GPUCTL_SERVER_USAGE_DATABASE={database}
   gpuctl usage cluster
   gpuctl usage waste

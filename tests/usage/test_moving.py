@@ -253,5 +253,15 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     )
     assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: is there already")
     assert "that is not one SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
+    # Nothing is read before it is known to be a question.
+    missing = ["--database", "missing/usage.db"]
+    assert "that is not one SELECT" in gpuctl("sql", "SELECT 1; SELECT 2", *missing, code=2)
+    assert "syntax error" in gpuctl("sql", "SELCT 1", *missing, code=2)
+    # A value is what it is, and a time that Python cannot have is no traceback.
+    assert "a b   c d" in gpuctl("sql", "SELECT 'a b' AS x, 'c d' AS y, 1 AS z", *where)
+    refused = gpuctl("sql", "SELECT now() AS t", *where, code=2)
+    assert "CAST(now() AS TIMESTAMP)" in refused
+    assert "Traceback" not in refused
+    assert json.loads(gpuctl("sql", "SELECT CAST(now() AS TIMESTAMP) > '2020-01-01' AS t", "-o", "json", *where))
     assert "has no months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
     assert "Catalog Error" in gpuctl("sql", "SELECT * FROM nothing", *where, code=2)

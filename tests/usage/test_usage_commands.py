@@ -108,7 +108,33 @@ def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
     assert value["allGroups"]["gpuHours"] == value["cluster"]["gpuHours"] == 192
     nothing = usage("labels", "nope", *DAY)
     assert nothing.rows == []
-    assert nothing.err == "Nothing is known of 2026-10-30 00:00 to 2026-10-31 00:00 (UTC).\n"
+    said, why = nothing.err.splitlines()
+    assert said == "Nothing is known of 2026-10-30 00:00 to 2026-10-31 00:00 (UTC)."
+    assert why.startswith("note: is `nope` a key that is collected?")
+    assert "usage_labels" in why
+    # Of a time of which nothing at all is known, the key is not to blame.
+    assert usage("labels", "team", "--from", "2030-01-01", "--to", "2030-01-02").err.count("\n") == 1
+
+
+def test_what_is_not_known_of_a_cluster_is_not_0(usage: Usage) -> None:
+    later = ("--from", "2030-01-01", "--to", "2030-01-02")
+    assert [row[1:] for row in usage("cluster", *later).rows] == [["-", "-"]] * 7
+    assert json.loads(usage("cluster", *later, "--json").out)["cluster"] is None
+    assert json.loads(usage("namespaces", *later, "--json").out)["cluster"] is None
+
+
+def test_a_cluster_that_is_not_there(usage: Usage) -> None:
+    said = usage("cluster", "--cluster", "nope", code=1).err
+    assert said == "error: there is no cluster nope; there is prod\n"
+
+
+def test_steps_that_are_asked_for_are_all_there(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Fewer than the groups and steps of a day, of which a table would not show how it went.
+    monkeypatch.setattr("gpuctl.usecases.usage_views._MOST_STEPS", 5)
+    assert "BY-HOUR" not in usage("workloads", *DAY).out
+    rows = list(csv.DictReader(io.StringIO(usage("workloads", *DAY, "--step", "hour", "-o", "csv").out)))
+    assert sum(float(row["gpuHours"]) for row in rows) == pytest.approx(192)
+    assert len(usage("workloads", *DAY, "--step", "hour", "--limit", "0").rows) == len(rows)
 
 
 def test_workloads_nodes_and_models(usage: Usage) -> None:

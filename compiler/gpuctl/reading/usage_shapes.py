@@ -38,7 +38,8 @@ class UsageView:
 
     :param times: the beginnings of steps, RFC 3339, each with its end; "" is one of which nothing is known.
     :param groups: those that are shown, in order; ``count``: how many there are.
-    :param all_groups: of all of them together; ``whole``: the cluster, None for those who may not see it.
+    :param all_groups: of all of them together; ``whole``: the cluster, None where nothing is known of it
+        and for those who may not see it.
     """
 
     level: str

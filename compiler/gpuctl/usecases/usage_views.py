@@ -14,7 +14,7 @@ from gpuctl.usecases.usage_ways import UsageWay, is_refused
 HOUR = 3600
 DAY = 24 * HOUR
 _MOST_STEPS = 10_000
-"""Rows of groups and steps that are asked for so that a table shows how it went."""
+"""Rows of groups and steps that are asked for so that a table shows how it went, where nobody names a step."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
     step = options.step or step_of(asked)
     times: Sequence[tuple[str, str]] = ()
     shown = found if options.limit is None else found[: options.limit]
-    if options.over_time and len(found) * count_steps(asked, step) <= _MOST_STEPS:
+    if options.over_time and (options.step or len(found) * count_steps(asked, step) <= _MOST_STEPS):
         rows = list(way.ledger(level, asked, step, key))
         times = timeline(rows)
         by_holder = _by_holder(rows)
         shown = [group._replace(steps=_steps(by_holder.get(group.holder, {}), times)) for group in shown]
-    whole = added(totals.values()) if level == "cluster" else _whole(way, asked)
+    whole = (added(totals.values()) if totals else None) if level == "cluster" else _whole(way, asked)
     return UsageView(level, key, asked, step, times, shown, len(found), added(totals.values()), whole)
 
 
@@ -121,9 +121,10 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
 
 
 def _whole(way: UsageWay, asked: UsageRange) -> GpuTime | None:
-    """The whole cluster; None for those who may not see it."""
+    """The whole cluster; None where nothing is known of it, and for those who may not see it."""
     try:
-        return added(row.use for row in way.ledger("cluster", replace(asked, namespace=""), "total"))
+        found = [row.use for row in way.ledger("cluster", replace(asked, namespace=""), "total")]
+        return added(found) if found else None
     except ClusterError as error:
         if is_refused(error):
             return None

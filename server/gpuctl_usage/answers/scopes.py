@@ -12,6 +12,8 @@ from sqlalchemy import Connection
 from gpuctl_usage.store.usage_queries import NamedCluster, Place, find_clusters
 
 _NO_CURSOR = "cursor: it is none that an answer to this question had; begin with an empty one"
+_NAMED = 5
+"""Clusters that are named to whoever names another one."""
 MOST_ROWS = 10_000
 """Of a list that is not asked for page by page."""
 
@@ -66,7 +68,10 @@ def cluster_named(connection: Connection, name: str) -> NamedCluster:
     for cluster in known:
         if cluster.name == name:
             return cluster
-    raise UnknownCluster(f"there is no cluster {name}; /clusters lists those that there are")
+    named = ", ".join(cluster.name for cluster in known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
+    raise UnknownCluster(
+        f"there is no cluster {name}; there {'is' if len(known) == 1 else 'are'} {named or 'none yet'}"
+    )
 
 
 def rows_after(

@@ -12,15 +12,29 @@ from gpuctl.cli.output.terminal import is_coloured, terminal_width
 
 
 def show_table(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True, droppable: Sequence[str] = ()
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    headings: bool = True,
+    droppable: Sequence[str] = (),
+    with_blanks: bool = False,
 ) -> None:
     """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
-    show_rows(shown_table(headers, headings=headings, droppable=droppable), rows)
+    show_rows(shown_table(headers, headings=headings, droppable=droppable, with_blanks=with_blanks), rows)
 
 
-def shown_table(headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = ()) -> Table:
+def shown_table(
+    headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = (), with_blanks: bool = False
+) -> Table:
     """A table as this terminal shows it, for :func:`show_rows`."""
-    return Table(headers, headings=headings, width=terminal_width(), coloured=is_coloured(), droppable=droppable)
+    return Table(
+        headers,
+        headings=headings,
+        width=terminal_width(),
+        coloured=is_coloured(),
+        droppable=droppable,
+        with_blanks=with_blanks,
+    )
 
 
 def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:

@@ -58,7 +58,7 @@ class Table:
     """A table that is printed in one go, or goes on with rows that come later, in the columns that it began with.
 
     Blanks within words of a column other than the last one are left out (``Partially Running`` is
-    ``PartiallyRunning``), so that awk finds every column.
+    ``PartiallyRunning``), so that awk finds every column; ``with_blanks`` they stay.
 
     With a ``width`` that is too narrow columns move together, the last one is cut (``…``), ``droppable`` ones are left
     out, in their order, and the others are cut, but never the first: it is what one copies. Where even that does not
@@ -73,7 +73,9 @@ class Table:
         width: int | None = None,
         coloured: bool = False,
         droppable: Sequence[str] = (),
+        with_blanks: bool = False,
     ) -> None:
+        self._with_blanks = with_blanks
         self._heads = list(headers)
         self._headings = headings
         self._width = width
@@ -89,14 +91,18 @@ class Table:
         rows = iter(rows)
         first: list[list[str]] = []
         if self._layout is None:
-            first = [_cells(row) for row in itertools.islice(rows, _MEASURED)]
+            first = [self._cells(row) for row in itertools.islice(rows, _MEASURED)]
             if not first and not self._headings:
                 return
             self._layout = self._laid_out(first)
             if self._headings:
                 yield _line(self._heads, self._layout, None)
-        for row in itertools.chain(first, map(_cells, rows)):
+        for row in itertools.chain(first, map(self._cells, rows)):
             yield _line(row, self._layout, self._state)
+
+    def _cells(self, row: Sequence[str]) -> list[str]:
+        *others, last = (_shown(" ".join(str(cell).split())) or EMPTY for cell in row)
+        return [*(others if self._with_blanks else (cell.replace(" ", "") for cell in others)), last]
 
     def _laid_out(self, rows: Sequence[Sequence[str]]) -> _Layout:
         least = [width_of(head) if self._headings else 1 for head in self._heads]
@@ -117,11 +123,6 @@ class _Layout(NamedTuple):
     def total(self) -> int:
         """How wide a row is."""
         return sum(self.widths[column] for column in self.columns) + self.gap * (len(self.columns) - 1)
-
-
-def _cells(row: Sequence[str]) -> list[str]:
-    *others, last = (_shown(" ".join(str(cell).split())) or EMPTY for cell in row)
-    return [*(cell.replace(" ", "") for cell in others), last]
 
 
 def _shown(cell: str) -> str:

@@ -78,7 +78,7 @@ def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
     def rows() -> Iterator[list[str]]:
         blocks = shows_blocks()
         for name, label in _PARTS:
-            amount = getattr(whole, name)
+            amount = getattr(whole, name) if view.groups else None
             share = 100 * amount / capacity if capacity and amount is not None else None
             # Of what there was in each step: the hour that runs is shorter than the others.
             line = [_part(step, name) for step in steps]

@@ -61,16 +61,17 @@ def command(
         from gpuctl.language.wording import visible
 
         heads = [name.upper() for name in found.columns]
-        show_table(heads, [[visible(_text(value)) for value in row] for row in rows])
+        show_table(heads, [[visible(_text(value)) for value in row] for row in rows], with_blanks=True)
     if found.more:
         click.echo(f"There are more rows than {limit}: --limit shows more.", err=True)
     return 0
 
 
 def _found(question: str, parquet: Path | None, limit: int, database: str | None, config: str | None) -> Found:
-    from gpuctl_usage.ad_hoc import BadQuestion, ask
+    from gpuctl_usage.ad_hoc import BadQuestion, ask, check
 
     try:
+        check(question)
         if parquet is not None:
             return ask(parquet, question, limit)
         address = stated_database(database, config)

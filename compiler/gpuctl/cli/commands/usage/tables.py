@@ -161,6 +161,12 @@ def _show(
         _show_values(view, told.output, by_step=step is not None)
     if not view.groups:
         click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
+        if key and view.whole is not None and view.whole.held:
+            click.echo(
+                f"note: is `{key}` a key that is collected? Those are set by "
+                f"`usage_{level}s` of whoever collects: the case of letters counts.",
+                err=True,
+            )
     return 0
 
 

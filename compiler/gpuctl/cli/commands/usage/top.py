@@ -66,6 +66,8 @@ def command(
         _say(found, len(shown.workloads))
     else:
         _show_values(shown, told.output)
+    if not found.workloads:
+        click.echo("No GPUs are held.", err=True)
     say_if_old(found.time, "the last snapshot")
     return 0
 
