@@ -704,7 +704,7 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "page": 0}, 400, "page is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_by": "name"}, 400, "order_by is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_direction": "up"}, 400, "order_direction is invalid"),
-        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there is"),
+        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there are cluster-1, prod-cluster"),
         ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("nothing", {}, 404, "there is nothing at this path"),
