@@ -46,6 +46,7 @@ HARMLESS = [
     "http://user@host/path:80@x",
     "the token is read from the Secret",
     "ssh://git@example.com/x",
+    "job task-generate-dataset-2026 is there",
 ]
 
 

@@ -19,7 +19,7 @@ CHANGED = "<masked, changed>"
 """What stands for a new value that differs from the old one, when both are masked."""
 
 CREDENTIAL = (
-    r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"hf_[A-Za-z0-9]{16,}|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|glpat-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}"
     r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/_-]{20,}"
     # Without the look behind every `eyJ` of a long word would be a start.
