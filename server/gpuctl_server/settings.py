@@ -22,6 +22,7 @@ from gpuctl_usage.usage_settings import (
     UsageKeptSnapshots,
     UsageLabels,
     UsageMetrics,
+    UsageWebhook,
 )
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
@@ -105,4 +106,5 @@ class ServerSettings(StatedSettings):
     usage_kept_hours: UsageKeptHours = KEPT.hours
     usage_kept_days: UsageKeptDays = KEPT.days
     usage_metrics: UsageMetrics = None
+    usage_webhook: UsageWebhook = None
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")

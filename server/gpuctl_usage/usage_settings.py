@@ -40,6 +40,9 @@ UsageMetrics = Annotated[
         "Default: nowhere."
     ),
 ]
+UsageWebhook = Annotated[
+    Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
+]
 KEYS = ("team", "project", "app", "env", "cost-center")
 KEPT = Kept(details=14, snapshots=400, hours=400, days=3660)
 
@@ -63,8 +66,6 @@ class UsageSettings(StatedSettings):
     usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
     usage_kept_hours: UsageKeptHours = KEPT.hours
     usage_kept_days: UsageKeptDays = KEPT.days
-    usage_webhook: Annotated[
-        Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
-    ] = None
-    audit: Path | None = None
     usage_metrics: UsageMetrics = None
+    usage_webhook: UsageWebhook = None
+    audit: Path | None = None

@@ -10,6 +10,7 @@ import yaml
 from gpuctl_server.access.rights import ROLES
 from gpuctl_server.openapi import PROBLEMS
 from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.usage_settings import UsageSettings
 from support.pages import blocks, rows
 
 PAGE = "docs/service.md"
@@ -30,6 +31,12 @@ def test_the_settings() -> None:
         [f"`{name}`", default_of(name), field.description] for name, field in ServerSettings.model_fields.items()
     ]
     assert rows(PAGE, "Settings") == expected
+
+
+def test_settings_of_usage_are_settings_of_the_service() -> None:
+    """Both read one file, and the service refuses what it does not know."""
+    ours = {name: field.annotation for name, field in UsageSettings.model_fields.items() if name.startswith("usage_")}
+    assert ours == {name: ServerSettings.model_fields[name].annotation for name in ours}
 
 
 def test_the_roles() -> None:
