@@ -6,10 +6,9 @@ Times of GPUs are GPU-hours, shares percent, ``coverage`` 0 to 1; what is not kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gpuctl.reading.gpu_time import GpuTime
+from gpuctl.reading.gpu_time import GpuTime, stamped
 
 if TYPE_CHECKING:
     from gpuctl.reading.gpu_time import GpuHolder
@@ -100,11 +99,6 @@ def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
 def hours(seconds: float | None) -> float | None:
     """GPU-hours."""
     return None if seconds is None else round(seconds / _HOUR, _DIGITS)
-
-
-def stamped(seconds: float) -> str:
-    """A time, to the second, in UTC."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def holders_answer(found: Holders) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.language.wording import visible
@@ -70,6 +71,11 @@ class LedgerLine(NamedTuple):
 
 class NotALedger(ValueError):
     """What was answered has not the form of a ledger."""
+
+
+def stamped(seconds: float) -> str:
+    """A time, to the second, in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def added(parts: Iterable[GpuTime]) -> GpuTime:

@@ -7,7 +7,7 @@ only jobs of gpuctl are touched, and only under the uid that was idle. Times are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.language.durations import parse_duration, rough_duration
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
+from gpuctl.reading.gpu_time import stamped
 from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 
@@ -69,15 +70,10 @@ class IdleJob(NamedTuple):
     live: Object | None
 
     @property
-    def stamp(self) -> str:
-        """Since when, for people and programs."""
-        return datetime.fromtimestamp(self.since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    @property
     def message(self) -> str:
         """What its owner has to know."""
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
-        said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {self.stamp}"
+        said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {stamped(self.since)}"
         where = f"{self.name} -n {self.namespace}"
         if self.verdict is IdleVerdict.PAUSE:
             return f"{said}: the job is paused; `gpuctl resume {where}` goes on"
@@ -169,8 +165,7 @@ def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
         pausing.pause(session, job.live, reader.keys)
     else:
         # With its uid: of a job that was made anew since nobody knows that it is idle.
-        stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: stamp}}
+        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: stamped(now)}}
         session.patch(key_of(job.live), {"metadata": metadata})
     _tell(session, job, now)
 
@@ -178,7 +173,6 @@ def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
 def _tell(session: Session, job: IdleJob, now: float) -> None:
     assert job.live is not None
     key, metadata = key_of(job.live), job.live["metadata"]
-    stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     event: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -194,8 +188,8 @@ def _tell(session: Session, job: IdleJob, now: float) -> None:
         "reason": "PausedIdle" if job.verdict is IdleVerdict.PAUSE else "GPUsIdle",
         "message": job.message,
         "source": {"component": "gpuctl"},
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
+        "firstTimestamp": stamped(now),
+        "lastTimestamp": stamped(now),
         "count": 1,
     }
     session.request("POST", f"/api/v1/namespaces/{key.namespace}/events", body=event)
@@ -210,7 +204,7 @@ def notice(job: IdleJob, cluster: str) -> dict[str, Any]:
         "name": job.name,
         "owner": job.owner,
         "gpus": job.gpus,
-        "idleSince": job.stamp,
+        "idleSince": stamped(job.since),
         "idleHours": round(job.hours, 2),
         "action": job.verdict.value,
         "message": job.message,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import LedgerLine, NotALedger, ledger_line
+from gpuctl.reading.gpu_time import LedgerLine, NotALedger, ledger_line, stamped
 from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 
@@ -129,7 +129,7 @@ class ServiceWay:
         self._service.close()
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
-        times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "step": step, "tz": asked.zone}
+        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "step": step, "tz": asked.zone}
         where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key, "value": value}
 
         def page(number: int) -> Mapping[str, Any]:
@@ -147,7 +147,7 @@ class ServiceWay:
         return found
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "below": f"{below:g}"}
+        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "below": f"{below:g}"}
         found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
         if not isinstance(found, dict):
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
@@ -218,12 +218,6 @@ def _see_that_it_is_there(address: str) -> None:
             f"there is no usage database at {shown(url)}",
             f"`gpuctl usage collect --database {shown(url)}` begins one; or name another",
         )
-
-
-def _stamp(seconds: float) -> str:
-    import time
-
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def is_refused(error: ClusterError) -> bool:

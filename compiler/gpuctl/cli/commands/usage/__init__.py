@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,7 +104,7 @@ def collect(**given: Any) -> int:
     set_up()
     health = CollectorHealth()
     try:
-        with contextlib.ExitStack() as stack:
+        with ExitStack() as stack:
             if settings.usage_metrics:
                 stack.callback(HealthListener(settings.usage_metrics, health).close)
             collect(settings, stack.enter_context(_stopping()), health)
