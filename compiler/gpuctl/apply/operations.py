@@ -151,6 +151,12 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
     return plan
 
 
+def preview_deletion(session: Session, plan: Plan) -> None:
+    """Complete a plan of :func:`execute` by what it costs and what stands against it. Nothing is written."""
+    weigh(session, plan)
+    check(session, plan)
+
+
 def _namespaces(session: Session, request: Request, options: SetOptions | None) -> set[str]:
     """Where journals concern an apply.
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
+    from gpuctl.usecases.conversation import Conversation
 
+_NAMED = 8
 OF_A_CLUSTER = "GPU401"
 """Whether a pool exists is asked of the cluster, not of the documents."""
 
@@ -40,6 +42,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
         namespaces=True,
         directory=documents.directory,
         stdin=documents.stdin,
+        cluster=documents.cluster,
     )
     if empty and _is_nothing(result, documents.sources):
         return result
@@ -53,6 +56,19 @@ def worth_telling(compilation: Compilation) -> list[Diagnostic]:
     if not compilation.documents:
         return []
     return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
+
+
+def tell_left_out(compilation: Compilation, documents: DocumentOptions, conversation: Conversation) -> None:
+    """Say which documents belong on other clusters than the one that is worked on."""
+    from gpuctl.apply.plan.planner import title_of
+
+    said = [
+        f"{title_of(document)} ({', '.join(document.model.placement.clusters)})"  # type: ignore[union-attr]
+        for document in compilation.left_out
+    ]
+    if said:
+        shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+        conversation.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:
