@@ -99,7 +99,7 @@ def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
     """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context, changes=True)
         try:
             yield ChangedCluster(session, _conversation(manner, progress))
         finally:
