@@ -47,6 +47,7 @@ def step_value(step: Step) -> dict[str, Any]:
         "changes": [_change(masked_change(change)) for change in step.changes],
         "verdict": step.verdict,
         "victims": [_victim(job) for job in step.victims],
+        "waits": [item._asdict() for item in step.waits],
         "lost": [_lost(field) for field in step.lost],
         "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
         "unseen": step.unseen,

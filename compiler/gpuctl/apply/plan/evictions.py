@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.records import job_title
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.capacity.fit import Fit, Victim, fit
@@ -136,7 +137,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
-    if _is_told(plan, step.title):
+    if step.waits or _is_told(plan, step.title):
         return
     if answer.verdict == "never":
         plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
@@ -166,9 +167,7 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> 
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
         item = pods[victim.pod.namespace, victim.pod.name]
-        labels = item.get("labels") or {}
-        kind, name = labels.get(request.keys.job_type), labels.get("app")
-        job = f"{kind}/{name}" if kind and name else victim.pod.owner
+        job = job_title(item.get("labels") or {}, request.keys) or victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
     result = [
         EvictedJob(namespace, job, priority, tuple(item["name"] for item in items), _runtime(items, taken))
