@@ -920,6 +920,8 @@ type PlanVictim struct {
 	Pods      []string `json:"pods"`
 	// For how long they run.
 	Runtime *string `json:"runtime"`
+	// Whose it is: its label `team`, `creator` or `project`.
+	Owner *string `json:"owner"`
 }
 
 // PlanWait: What a job's pods would wait for.

@@ -114,6 +114,7 @@ class PlanVictim(BaseModel):
     priority: int = Field(examples=[1000])
     pods: list[str] = Field(examples=[["llama3-pretrain-8c4fn"]])
     runtime: str | None = Field(description="For how long they run.", examples=["3h12m"])
+    owner: str | None = Field(description="Whose it is: its label `team`, `creator` or `project`.", examples=["anna"])
 
 
 class PlanWait(BaseModel):

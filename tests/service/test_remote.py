@@ -126,7 +126,9 @@ def test_a_full_quota_is_waited_for(remote: Remote) -> None:
     remote.same("diff", "-f", path, "--queue", code=1)
     remote.same("apply", "-f", path, "--queue", "--dry-run=server", "-o", "json")
     far = remote.typed("create", "-f", path, "--queue", "-n", place.namespace)
-    assert f"(will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first" in far.out
+    assert (
+        f"(will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first" in far.out
+    )
 
 
 def test_documents_are_applied_with_their_plan(remote: Remote) -> None:

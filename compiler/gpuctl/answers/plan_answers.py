@@ -86,7 +86,7 @@ def _victim(job: EvictedJob) -> dict[str, Any]:
     """An evicted job; of those that whoever asked may not see, only how important they are and how long they run."""
     value = {**job._asdict(), "pods": list(job.pods)}
     if not value.pop("seen"):
-        value |= {"namespace": None, "job": None}
+        value |= {"namespace": None, "job": None, "owner": None}
     return value
 
 

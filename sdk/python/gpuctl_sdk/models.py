@@ -1005,6 +1005,8 @@ class PlanVictim(Answer):
     pods: list[str]
     runtime: str | None
     """For how long they run."""
+    owner: str | None
+    """Whose it is: its label `team`, `creator` or `project`."""
 
 
 class PlanWait(Answer):

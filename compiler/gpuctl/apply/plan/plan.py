@@ -24,7 +24,8 @@ WRITING = DELETING | {"create", "update"}
 
 
 class EvictedJob(NamedTuple):
-    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not.
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not;
+    ``owner`` whose they are, as far as their labels say.
 
     ``seen`` is whether whoever asked may know whose they are; those of whom that is not so are one, without names, with
     the priority of the most important and the runtime of the longest.
@@ -35,6 +36,7 @@ class EvictedJob(NamedTuple):
     priority: int
     pods: tuple[str, ...]
     runtime: str | None
+    owner: str | None = None
     seen: bool = True
 
     def __str__(self) -> str:
@@ -42,7 +44,8 @@ class EvictedJob(NamedTuple):
         if not self.seen:
             return f"work in other namespaces ({state})"
         pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
-        return f"{self.job} in {self.namespace} ({pods}, {state})"
+        owner = f"owner {self.owner}, " if self.owner else ""
+        return f"{self.job} in {self.namespace} ({owner}{pods}, {state})"
 
 
 class Wait(NamedTuple):
