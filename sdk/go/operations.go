@@ -67,6 +67,8 @@ type CreateJobsOptions struct {
 	DryRun bool
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
 	IdempotencyKey string
 }
@@ -78,6 +80,7 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -116,6 +119,8 @@ type UpdateJobOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 }
 
 // UpdateJob: Apply the changed document of a job. What ends running work has to be confirmed.
@@ -126,6 +131,7 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -224,6 +230,8 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 type CreateJobBatchOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
 	IdempotencyKey string
 }
@@ -235,6 +243,7 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContents": documents}
 	var answer Batch
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/batch", query: query, body: body, key: keyOr(options.IdempotencyKey), repeatable: true}, &answer); err != nil {
@@ -353,6 +362,8 @@ func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOpti
 type PlanDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 }
 
 // PlanDocuments: What applying documents would do; nothing is written.
@@ -360,12 +371,14 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	if options == nil {
 		options = &PlanDocumentsOptions{}
 	}
+	query := url.Values{}
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
 	}
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

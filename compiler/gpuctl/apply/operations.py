@@ -229,7 +229,7 @@ def _plan(
         weigh(session, plan)
         try:
             if server and not plan.errors:
-                check(session, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
+                check(session, plan, CheckOptions.of(request))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.

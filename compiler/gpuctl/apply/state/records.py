@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
@@ -68,6 +69,12 @@ def marked(obj: Object, keys: Records, mark: str) -> Object:
 def is_ours(obj: Object) -> bool:
     """Whether an object says that gpuctl manages it."""
     return labels_of(obj).get(MANAGED_BY) == "gpuctl"
+
+
+def job_title(labels: Mapping[str, str], keys: Records) -> str:
+    """``training/x``: the job whose pod has these labels; "" where they are nobody's of ours."""
+    kind, name = labels.get(keys.job_type), labels.get("app")
+    return f"{kind}/{name}" if kind and name else ""
 
 
 def is_shared(obj: Object, keys: Records) -> bool:

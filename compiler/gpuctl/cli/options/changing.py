@@ -147,6 +147,9 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
     can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
+    for step in plan.steps:
+        if step.waits and step.action == "create":
+            click.echo(f"{step.title} in {step.key.namespace} {step.waiting}", err=True)
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:
