@@ -122,7 +122,7 @@ def _carry_out(
         saved: set[str] = set()
         for attempt in (1, 2):
             try:
-                _save(session, plan, how, dialogue, saved)
+                _save(session, plan, how, dialogue, pending, saved)
                 if run is not None:
                     run.write(session, run.superset)
                 Execution(session, plan, how).run(held)
@@ -165,14 +165,14 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
         if pending.journals:
             _leave_out_gone(session, plan)
         with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
-            _save(session, plan, how, dialogue, set())
+            _save(session, plan, how, dialogue, pending, set())
             execution.run(held)
         if pending.is_left:
             _finish(session, pending, plan, how)
     return plan
 
 
-def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, saved: set[str]) -> None:
+def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: Pending, saved: set[str]) -> None:
     """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
 
     :raises CheckpointFailed: it could not, and nobody agreed to losing it.
@@ -181,7 +181,13 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, saved: set
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
-    savings = [saving_of(step.live, how.keys) for step in steps if step.live is not None]
+    before = pending.just_saved(session)
+    savings = []
+    for live in [step.live for step in steps if step.live is not None]:
+        pods_before = before.get(live["metadata"]["uid"], frozenset())
+        savings.append(saving_of(live, how.keys, pods_before))
+        if pods_before:
+            dialogue.tell(f"checkpoint of {savings[-1].title} has just run, in a run that did not finish: not again")
     manner = CheckpointManner(dialogue.wait, dialogue.tell, dialogue.lose, how.stops, how.longest_checkpoint)
     session.count_from_now(how.timeout + how.longest_checkpoint)
     pods = save(session, savings, how.keys, manner, plan)

@@ -53,12 +53,11 @@ class Saving(NamedTuple):
     saved: frozenset[str] = frozenset()
 
 
-def saving_of(workload: Object, keys: Records) -> Saving:
-    """A live workload as one that is about to be ended."""
+def saving_of(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> Saving:
+    """A live workload as one that is about to be ended; ``saved`` as there."""
     key = key_of(workload)
-    return Saving(
-        f"{labels_of(workload).get(keys.job_type, key.kind)}/{bare_name(workload)} in {key.namespace}", workload
-    )
+    title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{bare_name(workload)} in {key.namespace}"
+    return Saving(title, workload, saved)
 
 
 class CheckpointFailed(Refused):
