@@ -17,6 +17,7 @@ NEVER_LEAVE = {
     "CannotSwap": "a build then writes file by file",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
+    "HungUp": "becomes the failure of a checkpoint",
     "Malformed": "becomes a failed connection",
     "NotOfThisForm": "becomes a refusal that names both versions",
     "NotALedger": "becomes a refusal of what answered so",

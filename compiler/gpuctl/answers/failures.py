@@ -42,6 +42,7 @@ MEANINGS: dict[str, Meaning] = {
     "Forbidden": Meaning(3, 403, "Forbidden"),
     "Declined": Meaning(1, 409, "NotConfirmed"),
     "Unasked": Meaning(2, 409, "NotConfirmed"),
+    "CheckpointFailed": Meaning(1, 409, "CheckpointFailed"),
     "Unrecovered": Meaning(1, 409, "NotRecovered"),
     "Held": Meaning(1, 409, "Held"),
     "NotOurSet": Meaning(1, 409, "NotOurSet"),
