@@ -80,6 +80,15 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "describe quota": Same(("describe quota nope", "describe quota nope -o json")),
     "describe namespace": Same((*_each("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
     "why": Same((*_each("why a", _TEXTS), *_each("why stuck", _TEXTS), "why nope", "why")),
+    "history": Same(
+        (
+            *_each("history a", _TEXTS),
+            "history a --revision 1",
+            "history a --revision 7",
+            "history a --diff 1",
+            "history no",
+        )
+    ),
     "logs": HeldBy(
         ("test_logs_are_followed", "test_logs_of_pods_that_come_and_go", "test_a_reader_of_logs_that_goes_away")
     ),

@@ -107,6 +107,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
 
 
 CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
+CLUSTER_COMMANDS |= {"history"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
 CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "usage", "wait"}
 

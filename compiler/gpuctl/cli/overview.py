@@ -21,6 +21,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Cluster": (
         OverviewLine(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
         OverviewLine(("delete", "recover"), "Delete; finish what a killed apply left."),
+        OverviewLine(("history",), "What was applied of a job, by whom and when."),
         OverviewLine(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
     ),
     "Daily": (

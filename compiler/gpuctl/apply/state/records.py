@@ -27,6 +27,7 @@ class Records(NamedTuple):
     journal: str
     request: str
     idle: str
+    history: str
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
@@ -36,7 +37,7 @@ class Records(NamedTuple):
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in (*names, "idle-warned")))
+    return Records(*(settings.label(name) for name in (*names, "idle-warned", "history")))
 
 
 def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
