@@ -173,7 +173,12 @@ def found_job(asked: Asked, name: str) -> Job:
     return job
 
 
-def _document_history(asked: Asked, name: str) -> DocumentHistory:
+def told_history(asked: Asked, name: str) -> DocumentHistory:
+    """The history of a job that may be seen.
+
+    :raises NoSuchJob: there is none, or there are several.
+    :raises Problem: 403.
+    """
     demand(asked.caller, Wish("get", "jobs", asked.namespace))
     namespace = asked.namespace
     if namespace is None:
@@ -367,7 +372,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
-    "document-history": _document_history,
+    "document-history": told_history,
     "present-logs": _present_logs,
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,

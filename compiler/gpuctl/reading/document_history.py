@@ -17,6 +17,9 @@ from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.wording import visible
 
+_NAMED = 3
+_LONGEST = 24
+
 
 class HistoryRow(NamedTuple):
     """A revision, and how it differs from the one before; ``is_first``: there is none before that is known."""
@@ -94,3 +97,37 @@ def _rows(scope: Scope, namespace: str, pasts: Sequence[PastDocument]) -> list[H
 def document_changes(before: dict[str, Any], after: dict[str, Any]) -> list[ValueChange]:
     """Where two documents differ, in the documents' own fields."""
     return list(value_changes(before, after))
+
+
+def told_changes(changes: list[ValueChange]) -> str:
+    """The first few fields that differ, with short values."""
+    more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
+    return ", ".join(map(_named, changes[:_NAMED])) + more
+
+
+def _named(one: ValueChange) -> str:
+    if isinstance(one.old, (dict, list)) or isinstance(one.new, (dict, list)):
+        return visible(one.path)
+    old, new = _value(one.old), _value(one.new)
+    if len(old) > _LONGEST or len(new) > _LONGEST:
+        # Of two references to images only the end differs, as a rule.
+        start = _common(old, new)
+        old, new = (f"...{text[start:]}" if start else text for text in (old, new))
+    if len(old) > _LONGEST or len(new) > _LONGEST:
+        return visible(one.path)
+    return visible(f"{one.path}: {old} -> {new}")
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _common(old: str, new: str) -> int:
+    """Where two references to images begin to differ, at the last slash before."""
+    length = next((place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
+    return old.rfind("/", 0, length) + 1
+
+
+def moment(when: str) -> str:
+    """A time of the server, to the minute."""
+    return when[:16].replace("T", " ") + " UTC" if len(when) >= 16 else "-"

@@ -92,7 +92,8 @@ def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
     if output == "text":
         from gpuctl.cli.output.history_lines import difference
 
-        for line in difference(old, new):
+        titles = (f"revision {old.revision}", f"revision {new.revision}")
+        for line in difference(old.document, new.document, titles):
             click.echo(line, nl=False)
         return
     from gpuctl.answers.history_answers import changes_value
