@@ -34,6 +34,7 @@ MEANINGS: dict[str, Meaning] = {
     "NotPossible": Meaning(1, 409, "NotPossible"),
     "NotPausable": Meaning(1, 409, "NotPausable"),
     "NotRerunnable": Meaning(1, 409, "NotRerunnable"),
+    "NotRevertible": Meaning(1, 409, "NotRevertible"),
     "NotRunning": Meaning(1, 409, "NotRunning"),
     "NotForwarded": Meaning(3, 409, "NotForwarded"),
     "NotStarted": Meaning(3, 409, "NotStarted"),

@@ -270,6 +270,8 @@ def _plan(
     absent: int | None = None
     while True:
         plan = make_plan(session, request)
+        if plan.writes:
+            plan.confirm[:0] = request.confirm
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)

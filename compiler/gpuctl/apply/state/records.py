@@ -29,6 +29,7 @@ class Records(NamedTuple):
     request: str
     idle: str
     checkpoint: str
+    history: str
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
@@ -38,7 +39,7 @@ class Records(NamedTuple):
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT)))
+    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history")))
 
 
 def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:

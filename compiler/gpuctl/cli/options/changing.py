@@ -57,7 +57,7 @@ def apply_or_show(
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
             plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
     if told is not None:
-        return _finished(plan, manner, dry_run)
+        return finished(plan, manner, dry_run)
     with changing(manner) as (session, conversation):
         wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
@@ -65,11 +65,11 @@ def apply_or_show(
         else:
             with session.within(run.timeout):
                 plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
-    return _finished(plan, manner, dry_run)
+    return finished(plan, manner, dry_run)
 
 
-def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
-    """Print what became of a plan, or would; the exit code."""
+def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+    """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     from gpuctl.answers.plan_answers import preview_code
     from gpuctl.cli.output.plan_results import finish, show_plan
 
