@@ -23,7 +23,10 @@ from support.real_parts import control_plane_binaries
 NAMESPACE, ACCOUNT = "gpuctl-system", "gpuctl-drift"
 UNASKED = {
     # Of what is gone it is asked whether somebody else has it now; here the autoscaler alone is gone.
-    *(f"{ACCOUNT}: get {kind}" for kind in ("services", "configmaps", "resourcequotas", "limitranges", "deployments.apps")),
+    *(
+        f"{ACCOUNT}: get {kind}"
+        for kind in ("services", "configmaps", "resourcequotas", "limitranges", "deployments.apps")
+    ),
     *(f"{ACCOUNT}: get {kind}" for kind in ("statefulsets.apps", "jobs.batch", "jobsets.jobset.x-k8s.io")),
 }
 """Rights that are granted and not used here."""

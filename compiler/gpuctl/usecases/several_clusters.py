@@ -38,7 +38,7 @@ def prepare_apply(
 
     wanted = request_for(session, documents, planning, conversation, offline=offline)
     with session.within(run.timeout):
-        plan = preview_request(session, wanted, conversation)
+        plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
     return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, conversation, plan))
 
 
@@ -58,7 +58,7 @@ def prepare_delete(
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
-        preview_deletion(session, plan)
+        preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
 
     def carry_out() -> Plan:
         return delete_compiled(session, compilation, run, conversation, keep_labels=keep_labels)

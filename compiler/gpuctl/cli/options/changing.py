@@ -14,6 +14,7 @@ from gpuctl.cli.options.connecting import Progress, asked_service, cluster_error
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.apply.run.checkpointing import CheckpointManner
     from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
@@ -58,7 +59,7 @@ def apply_or_show(
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
             plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
     if told is not None:
-        return _finished(plan, manner, dry_run)
+        return finished(plan, manner, dry_run)
     documents, names = chosen_clusters(documents, manner)
     if len(names) > 1:
         return _on_each(names, documents, planning, run, manner, dry_run)
@@ -68,8 +69,8 @@ def apply_or_show(
             plan = apply_request(session, wanted, run, conversation)
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, wanted, conversation)
-    return _finished(plan, manner, dry_run)
+                plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
+    return finished(plan, manner, dry_run)
 
 
 def _on_each(
@@ -96,8 +97,8 @@ def _on_each(
     return clusters_preview_code(clusters.plans)
 
 
-def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
-    """Print what became of a plan, or would; the exit code."""
+def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+    """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     from gpuctl.answers.plan_answers import preview_code
     from gpuctl.cli.output.plan_results import finish, show_plan
 
@@ -153,6 +154,10 @@ def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
         progress.clear()
         return agreed(plan, yes=manner.yes)
 
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
+
     def done(step: Step) -> None:
         progress.clear()
         if not manner.as_json:
@@ -164,12 +169,42 @@ def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
         done=done,
         wait=progress.wait,
         say=progress.say,
+        lose=lose,
     )
+
+
+@contextlib.contextmanager
+def saving_progress(*, without_checkpoint: bool) -> Iterator[CheckpointManner | None]:
+    """How a command without a plan lets jobs save their progress; None when they are not to."""
+    if without_checkpoint:
+        yield None
+        return
+    from gpuctl.apply.run.checkpointing import CheckpointManner
+
+    progress = Progress()
+
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
+
+    try:
+        yield CheckpointManner(progress.wait, progress.say, lose)
+    finally:
+        progress.clear()
 
 
 def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed_to_lose(problems: Sequence[str]) -> bool:
+    """Whether jobs may end though their checkpoints failed: an answer on a terminal, whatever was confirmed before."""
+    if not is_terminal():
+        return False
+    for problem in problems:
+        click.echo(problem, err=True)
+    return click.confirm("Go on and lose progress?", default=False, err=True)
 
 
 def agreed(plan: Plan, *, yes: bool) -> bool:
@@ -184,6 +219,9 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
     can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
+    for step in plan.steps:
+        if step.waits and step.action == "create":
+            click.echo(f"{step.title} in {step.key.namespace} {step.waiting}", err=True)
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:

@@ -82,6 +82,15 @@ def changing_options(function: Function) -> Function:
     return function
 
 
+def checkpoint_option(function: Function) -> Function:
+    """``--without-checkpoint``."""
+    return click.option(
+        "--without-checkpoint",
+        is_flag=True,
+        help="Do not run the checkpoints of jobs that end: their progress is lost.",
+    )(function)
+
+
 def json_option(function: Function) -> Function:
     """``-o json``, and ``--json`` for the same."""
     function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
