@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import gpuctl
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, cut_after, cut_before, from_the_first, matching, on, refuse
 from fault_tools.world import Api
+from gpuctl.usecases.change_options import InvalidOptions
 from support.cluster_tools import Place, training
 
 OTHER = "00000000-0000-4000-8000-000000000000"
@@ -325,6 +327,16 @@ def test_a_set_of_each_cluster(pair: Pair) -> None:
     place.gpuctl("apply", "-f", place.file(training("a"), placed(training("b"), "staging")), *BOTH, *flags)
     assert not place.exists("Job", "b")
     assert pair.jobs_there == {"a", "b"}
+
+
+def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
+    """What belongs on clusters by name is not applied to one whose name nobody has said."""
+    source = gpuctl.Source("job.yaml", json.dumps(placed(training(), "prod")))
+    with pytest.raises(InvalidOptions, match="it is not known which of them this is"):
+        gpuctl.plan(source, namespace=place.namespace)
+    there = gpuctl.plan(source, namespace=place.namespace, cluster_name="prod")
+    assert [step.key.kind for step in there.steps if step.action == "create"] == ["Job"]
+    assert [step.key.kind for step in gpuctl.plan(source, namespace=place.namespace, cluster_name="other").steps] == []
 
 
 def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, uid: str) -> None:

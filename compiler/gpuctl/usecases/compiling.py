@@ -28,6 +28,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
 
     :param empty: no document at all is in order.
     :raises InvalidDocuments: there are errors in them.
+    :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     """
     from gpuctl.compilation import compile
     from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -48,7 +49,20 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
         return result
     if not result.ok:
         raise InvalidDocuments(result.diagnostics, result.sources)
+    if documents.cluster is None:
+        _see_that_none_is_placed(result)
     return result
+
+
+def _see_that_none_is_placed(result: Compilation) -> None:
+    """Whoever does not know by what name a cluster is called does not know either what belongs on it."""
+    placed = (getattr(document.model, "placement", None) for document in result.documents)
+    named = dict.fromkeys(name for one in placed if one is not None for name in one.clusters)
+    if named:
+        raise InvalidOptions(
+            f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
+            "this is: apply them with a kubeconfig and --cluster, or take `placement` out"
+        )
 
 
 def worth_telling(compilation: Compilation) -> list[Diagnostic]:

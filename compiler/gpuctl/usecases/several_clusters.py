@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
@@ -39,7 +40,8 @@ def prepare_apply(
     wanted = request_for(session, documents, planning, conversation, offline=offline)
     with session.within(run.timeout):
         plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
-    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, conversation, plan))
+    talk = replace(conversation, confirm=_no_more_than(plan))
+    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan))
 
 
 def prepare_delete(
@@ -61,9 +63,15 @@ def prepare_delete(
         preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
 
     def carry_out() -> Plan:
-        return delete_compiled(session, compilation, run, conversation, keep_labels=keep_labels)
+        talk = replace(conversation, confirm=_no_more_than(plan))
+        return delete_compiled(session, compilation, run, talk, keep_labels=keep_labels)
 
     return Prepared(plan, keys, carry_out)
+
+
+def _no_more_than(seen: Plan) -> Callable[[Plan], bool]:
+    """What was confirmed of one plan holds for another that asks no more."""
+    return lambda again: len(again.questions) <= len(seen.questions)
 
 
 def plan_each(
@@ -98,6 +106,8 @@ def carry_out_each(
     for item in plans:
         item.state = "not-run"
     for item in plans:
+        # Until it has come to its end.
+        item.state = "failed"
         begun(item)
         try:
             item.plan = prepared[item.name].carry_out()

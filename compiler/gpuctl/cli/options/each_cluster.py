@@ -72,7 +72,7 @@ class EachCluster:
         from gpuctl.usecases.several_clusters import plan_each
 
         told: set[str] = set()
-        talk = _agreeing(conversation_of(self.manner, self._progress), told)
+        talk = _saying_once(conversation_of(self.manner, self._progress), told)
         self.plans, self.prepared = plan_each(
             self.names, self._opened, lambda name, session: prepare(session, replace(documents, cluster=name), talk)
         )
@@ -100,9 +100,12 @@ class EachCluster:
             if not self.manner.as_json:
                 click.echo(heading(item))
 
-        carry_out_each(self.plans, self.prepared, begun)
-        self._progress.clear()
-        show_cluster_results(self.plans, as_json=self.manner.as_json)
+        try:
+            carry_out_each(self.plans, self.prepared, begun)
+        finally:
+            # Also when somebody interrupts it: what was done where.
+            self._progress.clear()
+            show_cluster_results(self.plans, as_json=self.manner.as_json)
         return clusters_result_code(self.plans)
 
     def _ask(self) -> None:
@@ -156,12 +159,12 @@ def each_cluster(
             found.close()
 
 
-def _agreeing(conversation: Conversation, told: set[str]) -> Conversation:
-    """A conversation in which everything has been confirmed before; what is to be said of documents is said once."""
+def _saying_once(conversation: Conversation, told: set[str]) -> Conversation:
+    """A conversation in which what is to be said of documents is said once."""
 
     def diagnosed(diagnostics: Sequence[object], sources: object) -> None:
         new = [item for item in diagnostics if str(item) not in told]
         told.update(map(str, new))
         conversation.diagnosed(new, sources)  # type: ignore[arg-type]
 
-    return replace(conversation, confirm=lambda plan: True, diagnosed=diagnosed)
+    return replace(conversation, diagnosed=diagnosed)
