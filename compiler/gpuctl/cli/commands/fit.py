@@ -93,6 +93,7 @@ def _fit(
     """The answer; what is wrong with the documents ends the command (1)."""
     from gpuctl.answers.document_answers import diagnostics_answer
     from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.choosing_cluster import stated_cluster
     from gpuctl.cli.options.connecting import asked_service, connected
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -119,6 +120,7 @@ def _fit(
             platform=platform,
             namespace=namespace,
             strict=strict,
+            cluster_name=stated_cluster() if session is not None else None,
             diagnosed=diagnosed,
         )
     except InvalidDocuments as error:
