@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +42,18 @@ from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
 from gpuctl_usage.store.moments import latest_snapshot
-from gpuctl_usage.store.packing import NotPacked, pack_histogram, pack_sums, unpack_histogram, unpack_sums
+from gpuctl_usage.store.packing import (
+    NotPacked,
+    pack_histogram,
+    pack_ids,
+    pack_sums,
+    pack_triples,
+    unpack_histogram,
+    unpack_ids,
+    unpack_numbers,
+    unpack_sums,
+    unpack_triples,
+)
 from gpuctl_usage.store.tables import metadata
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count_rows, find_rows
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -372,8 +385,23 @@ def test_sums_are_packed() -> None:
     items = {7: Sums(alloc_gpu_s=1 / 3, histogram={3: 4}, util_max=1.5), 2: Sums()}
     assert unpack_sums(pack_sums(items)) == items
     assert unpack_sums(pack_sums({})) == {}
+    assert unpack_numbers(pack_sums(items)) == sorted(items)
+    assert unpack_numbers(pack_sums({})) == []
     with pytest.raises(NotPacked):
         unpack_sums(b"\x00nonsense")
+
+
+@pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])
+def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
+    ids = [3, largest, 5]
+    assert list(unpack_ids(pack_ids(ids))) == sorted(ids)
+    workloads, said, namespaces = unpack_triples(pack_triples([(largest, 1, 9), (4, largest, 8)]))
+    assert list(zip(workloads, said, namespaces, strict=True)) == [(4, largest, 8), (largest, 1, 9)]
+    # As they were packed before: eight bytes each.
+    before = zlib.compress(array("q", [4, largest - 4]).tobytes())
+    assert list(unpack_ids(before)) == [4, largest]
+    with pytest.raises(NotPacked):
+        unpack_ids(b"\x04nonsense")
 
 
 # The tables.
