@@ -16,8 +16,8 @@ from gpuctl.kube.session import Session
 def remember(session: Session, steps: Iterable[Step], keys: Records, warn: Callable[[str], None]) -> None:
     """Note in each step the old object as it can be created again.
 
-    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs. Who may not read them
-    is told what that means.
+    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs. It is a warning that
+    they may not be read.
 
     :raises ClusterError: they cannot be listed.
     """
@@ -27,6 +27,6 @@ def remember(session: Session, steps: Iterable[Step], keys: Records, warn: Calla
         step.restorable = restorable(live, keys, admitted.by_job.get(live["metadata"]["uid"]))
         if live["metadata"]["namespace"] in admitted.hidden and was_admitted(live):
             warn(
-                f"warning: you may not list Kueue's workloads there: if {key_of(live)} is created again as it was, it keeps "
-                "to the nodes of the flavor that it was admitted to"
+                f"warning: you may not list Kueue's workloads there: if {key_of(live)} is created again as it was, it "
+                "keeps to the nodes of the flavor that it was admitted to"
             )
