@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -23,7 +20,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import inspect
+from sqlalchemy import event, inspect
 
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -39,7 +36,7 @@ from gpuctl_usage.facts import (
     WorkloadKey,
 )
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, url_of, writing
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
 from gpuctl_usage.store.moments import latest_snapshot
 from gpuctl_usage.store.packing import (
@@ -59,6 +56,7 @@ from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
 from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
+from support.usage_script import UsageScript
 
 HOUR = 3600
 BERT = WorkloadKey("ml", "Job", "bert", "uid-bert")
@@ -579,13 +577,6 @@ while True:
 """
 
 
-def writer(address: str, name: str) -> subprocess.Popen[str]:
-    server = Path(__file__).resolve().parents[2] / "server"
-    environment = {**os.environ, "PYTHONPATH": str(server)}
-    command = [sys.executable, "-c", WRITER, address, name]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
-
 def whole(database: Database, cluster: int) -> dict[int, float]:
     """Which turn wrote each hour; that all of it is there is checked."""
     found = {}
@@ -603,16 +594,12 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
     generator = random.Random(7)
     # A file is locked, begun and found by every process anew; a server has these behind it.
     for kill in range(3 if "://" in address else 6):
-        process = writer(address, str(kill))
-        assert process.stdout is not None
+        writer = UsageScript(WRITER, address, str(kill))
         if kill:
-            assert process.stdout.readline() == "ready\n"
+            assert writer.lines.readline() == "ready\n"
         # The first is killed somewhere in its start.
-        time.sleep(generator.uniform(0.0, 0.4 if kill else 0.9))
-        process.send_signal(signal.SIGKILL)
-        said = [line.split() for line in process.stdout.read().splitlines() if line != "ready"]
-        process.wait()
-        process.stdout.close()
+        time.sleep(generator.uniform(0.0, 0.4))
+        said = [line.split() for line in writer.kill() if line != "ready"]
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
         turns = whole(database, cluster)
@@ -628,25 +615,41 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
 
 def test_two_processes_write_and_others_read(address: str) -> None:
     """Also both begin an empty file."""
-    processes = [writer(address, name) for name in ("one", "other")]
+    writers = [UsageScript(WRITER, address, name) for name in ("one", "other")]
     try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.lines.readline() == "ready\n"
             for _ in range(5):
-                assert process.stdout.readline()
+                assert writer.lines.readline()
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
         for _ in range(20):
             whole(database, cluster)
         database.close()
-        assert [process.poll() for process in processes] == [None, None]
+        assert [writer.process.poll() for writer in writers] == [None, None]
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        for writer in writers:
+            writer.kill()
+
+
+def test_a_file_that_two_processes_begin(path: Path) -> None:
+    """SQLite waits for nobody when it begins a write-ahead log: who comes second there has to ask again."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    ends = threading.Timer(0.3, other.execute, ("COMMIT",))
+
+    def come_between(statement: str) -> None:
+        if statement.startswith("PRAGMA journal_mode") and ends.ident is None:
+            other.execute("BEGIN IMMEDIATE")
+            ends.start()
+
+    engine = engine_of(url_of(str(path)))
+    event.listen(engine, "connect", lambda connection, _: connection.set_trace_callback(come_between))
+    prepare(engine, "usage.db")
+    ends.join()
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+    engine.dispose()
+    other.close()
 
 
 def test_threads_share_a_database(database: Database, cluster: int) -> None:
