@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.gitops.objects import ObjectChange, ObjectKey
     from gpuctl.gitops.rows import Amount
     from gpuctl.gitops.sides import JobDemand
-    from gpuctl.reading.live_impact import Eviction, LiveImpact
+    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 
 def differences_answer(changes: Iterable[ObjectChange]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _live(live: LiveImpact) -> dict[str, Any]:
     }
 
 
-def _eviction(item: Eviction) -> dict[str, Any]:
+def _eviction(item: CausedEviction) -> dict[str, Any]:
     job = item.job
     return {
         "namespace": job.namespace,

@@ -46,7 +46,7 @@ def with_machines(
     return result[0], result[1]
 
 
-class Eviction(NamedTuple):
+class CausedEviction(NamedTuple):
     """A job that would be evicted, and the jobs of the change for which."""
 
     job: EvictedJob
@@ -67,7 +67,7 @@ class LiveImpact:
     fits: list[Fit]
     absent_nodes: list[str]
     titles: dict[tuple[str, str], JobId]
-    evictions: list[Eviction]
+    evictions: list[CausedEviction]
 
     @property
     def evicted_pods(self) -> int:
@@ -107,10 +107,10 @@ def live_impact(old: Compilation | None, new: Compilation | None, snapshot: Snap
 
 def _evictions(
     answers: Iterable[Fit], titles: dict[tuple[str, str], JobId], snapshot: Snapshot, settings: Settings
-) -> list[Eviction]:
+) -> list[CausedEviction]:
     """The victims of all jobs by the jobs that they belong to."""
     keys = records(settings)
-    found: dict[tuple[str, str, int], Eviction] = {}
+    found: dict[tuple[str, str, int], CausedEviction] = {}
     for answer in answers:
         by = titles[answer.demand.namespace, answer.demand.name]
         for job in evicted_jobs(answer.victims, snapshot, keys):
@@ -118,9 +118,9 @@ def _evictions(
             before = found.get(place)
             if before is not None:
                 pods = tuple(dict.fromkeys((*before.job.pods, *job.pods)))
-                found[place] = Eviction(before.job._replace(pods=pods), (*before.by, by))
+                found[place] = CausedEviction(before.job._replace(pods=pods), (*before.by, by))
             else:
-                found[place] = Eviction(job, (by,))
+                found[place] = CausedEviction(job, (by,))
     return [found[place] for place in sorted(found)]
 
 

@@ -11,7 +11,7 @@ from gpuctl.gitops.sides import JobId
 if TYPE_CHECKING:
     from gpuctl.apply.plan.ended import Ended
     from gpuctl.gitops.report import Lists
-    from gpuctl.reading.live_impact import Eviction, LiveImpact
+    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
     "replaced": "Running jobs that would be replaced:",
@@ -53,7 +53,7 @@ def _sentence(item: Ended) -> str:
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
 
 
-def _eviction(item: Eviction) -> str:
+def _eviction(item: CausedEviction) -> str:
     job = item.job
     return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}"
 
