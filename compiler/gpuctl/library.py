@@ -156,6 +156,7 @@ def apply(
     wait: bool = False,
     timeout: float = 300.0,
     force: bool = False,
+    checkpoint: bool = True,
     done: Callable[[Step], None] | None = None,
     tell: Callable[[str], None] | None = None,
     namespace: str | None = None,
@@ -176,6 +177,7 @@ def apply(
     :param wait: wait until all of it runs, or has finished.
     :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
     :param force: end pods of what is replaced without their grace period.
+    :param checkpoint: let what runs save its progress before it ends; where that fails, nothing is ended.
     :param done: hears of each finished step.
     :param tell: hears of what has to be known meanwhile.
     :raises InvalidDocuments: there are errors in the documents.
@@ -198,7 +200,7 @@ def apply(
             options = PlanOptions(set_name=set, prune=prune)
             request, seen = request_for(session, documents, options, conversation), None
         conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
-        run = RunOptions(timeout, force, wait)
+        run = RunOptions(timeout, force, wait, checkpoint=checkpoint)
         return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 

@@ -906,6 +906,8 @@ type PlanStep struct {
 	Dependents []Dependent `json:"dependents"`
 	// Kinds that may not be looked through for dependents.
 	Unseen []string `json:"unseen"`
+	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
+	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`

@@ -121,6 +121,8 @@ type UpdateJobOptions struct {
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
 	Queue bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // UpdateJob: Apply the changed document of a job. What ends running work has to be confirmed.
@@ -132,6 +134,7 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "checkpoint", options.Checkpoint)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -149,6 +152,8 @@ type DeleteJobOptions struct {
 	Namespace string
 	// End the pods without their grace period.
 	Force bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // DeleteJob: Have a job deleted.
@@ -159,6 +164,7 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "force", options.Force)
+	set(query, "checkpoint", options.Checkpoint)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/jobs/", segment(jobID)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -256,6 +262,8 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 type PauseJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // PauseJob: End a job's pods, which frees its GPUs, and keep the job.
@@ -265,6 +273,7 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "checkpoint", options.Checkpoint)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/pause"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err

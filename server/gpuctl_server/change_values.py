@@ -150,6 +150,10 @@ class PlanStep(BaseModel):
     )
     dependents: list[Dependent] = Field(description="What goes with it.")
     unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
+    checkpoint: str | None = Field(
+        description="How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.",
+        examples=["python save.py (at most 2m)"],
+    )
     result: str = Field(description="`planned`, until it is carried out.", examples=["planned"])
     error: str | None = Field(examples=[None])
 

@@ -107,6 +107,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
 
 
 CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
+CLUSTER_COMMANDS |= {"history", "rollback"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
 CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "usage", "wait"}
 
@@ -1100,6 +1101,9 @@ def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
         "pause @",
         "resume @",
         "rerun @",
+        "history @",
+        "rollback @",
+        "rollback a -n @",
         "recover -n @",
         "recover --platform @",
         "wait @",

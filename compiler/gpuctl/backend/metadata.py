@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OWNERS = ("team", "creator", "project")
 """Labels of the user's own whose value says whose a job is: the first that it has."""
+CHECKPOINT = "checkpoint"
+"""The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -60,6 +63,10 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         annotations[context.label("description")] = model.job.description
     if model.resources.gpu_share is not None:
         annotations[context.label("gpu-share")] = model.resources.gpu_share
+    if model.job.checkpoint is not None:
+        # On the object that runs, not on its pods: what runs now is saved as it says, whatever a newer document says.
+        text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
+        annotations[context.label(CHECKPOINT)] = text
     service = getattr(model, "service", None)
     if service is not None and service.timeout is not None:
         annotations[context.label("timeout")] = service.timeout

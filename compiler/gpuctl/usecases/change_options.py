@@ -73,10 +73,12 @@ class RunOptions:
 
     ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
     once more, until everything runs. ``force`` ends pods without their grace period. Without ``until_gone`` what is
-    deleted and has no successor is not waited for.
+    deleted and has no successor is not waited for. Without ``checkpoint`` what runs does not save its progress before
+    it ends.
     """
 
     timeout: float = 300.0
     force: bool = False
     wait: bool = False
     until_gone: bool = True
+    checkpoint: bool = True

@@ -15,6 +15,7 @@ from gpuctl.usecases.looking import Reader, opened
 
 if TYPE_CHECKING:
     from gpuctl.reading.describe_job import JobDetail, JobHistory
+    from gpuctl.reading.document_history import DocumentHistory
     from gpuctl.reading.wait_until import WaitResult
     from gpuctl.reading.why.answer import Answer
 
@@ -198,6 +199,18 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
 
     job, _ = find_job(reader.scope, name, reader.keys)
     return describe(reader.scope, job, reader.keys, reader.settings)
+
+
+def document_history(reader: Reader, name: str) -> DocumentHistory:
+    """Which documents were applied of the job that a name, or ``KIND/NAME``, means, though it need not be there.
+
+    :raises NoSuchJob: there is no history of it, or there are several.
+    """
+    from gpuctl.reading.document_history import DocumentHistory, read_documents
+
+    if reader.service is not None:
+        return reader.service.ask("document-history", DocumentHistory, reader.scope, name=name)
+    return read_documents(reader.scope, name, reader.keys)
 
 
 def job_history(reader: Reader, name: str) -> JobHistory:

@@ -991,6 +991,8 @@ class PlanStep(Answer):
     """What goes with it."""
     unseen: list[str]
     """Kinds that may not be looked through for dependents."""
+    checkpoint: str | None
+    """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
     result: str
     """`planned`, until it is carried out."""
     error: str | None

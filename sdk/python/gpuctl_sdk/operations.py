@@ -128,6 +128,7 @@ class Operations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. What ends running work has to be confirmed.
 
@@ -136,31 +137,35 @@ class Operations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.ChangedJob = self.send(
             Call(
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
 
-    def delete_job(self, job_id: str, *, namespace: str | None = None, force: bool | None = None) -> models.JobState:
+    def delete_job(
+        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """Have a job deleted.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
             )
         )
         return found
@@ -233,14 +238,22 @@ class Operations(ABC):
         )
         return found
 
-    def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+    def pause_job(
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/pause",
+                models.JobState,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+            )
         )
         return found
 
@@ -1437,6 +1450,7 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. What ends running work has to be confirmed.
 
@@ -1445,33 +1459,35 @@ class AsyncOperations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.ChangedJob = await self.send(
             Call(
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
 
     async def delete_job(
-        self, job_id: str, *, namespace: str | None = None, force: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
     ) -> models.JobState:
         """Have a job deleted.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = await self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
             )
         )
         return found
@@ -1544,14 +1560,22 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+    async def pause_job(
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = await self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/pause",
+                models.JobState,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+            )
         )
         return found
 

@@ -26,6 +26,9 @@ Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+Checkpoint = Annotated[
+    bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
+]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
 Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
 Key = Annotated[
@@ -117,6 +120,7 @@ def change(
     namespace: Namespace = None,
     confirm: Confirm = False,
     queue: Queue = False,
+    checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> ChangedJob:
     """Apply the changed document of a job. What ends running work has to be confirmed."""
@@ -128,6 +132,7 @@ def change(
         body.yamlContent,
         touched_by(request, preview=only_look),
         confirmed=confirm,
+        checkpoint=checkpoint,
         dry_run=only_look,
         queue=queue,
     )
@@ -141,9 +146,11 @@ def delete(
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
     force: Annotated[bool, Query(description="End the pods without their grace period.")] = False,
+    checkpoint: Checkpoint = True,
 ) -> JobState:
     """Have a job deleted."""
-    return changing.delete_job(service, caller, Meant(jobId, namespace), touched_by(request), force=force)
+    meant = Meant(jobId, namespace)
+    return changing.delete_job(service, caller, meant, touched_by(request), force=force, checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/pause", response_model=JobState)
@@ -153,9 +160,10 @@ def pause(
     caller: Updates,
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
+    checkpoint: Checkpoint = True,
 ) -> JobState:
     """End a job's pods, which frees its GPUs, and keep the job."""
-    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request))
+    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request), checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/resume", response_model=JobState)

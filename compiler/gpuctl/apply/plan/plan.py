@@ -60,16 +60,17 @@ class Step:
     """What is done to one object.
 
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
-    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
-    that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
-    ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued`` that Kueue will hold the
-    workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
-    the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what they would wait for.
-    ``lost`` is what others put into the live object and a replacement drops;
-    ``dependents`` names the objects that garbage collection deletes with it,
-    ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
-    again where its successor cannot be; None before the plan is carried out. ``shown`` is the difference, before and
-    after, of a step that the service tells of; None: it is made of ``live`` and ``desired``.
+    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``checkpoint`` is how what
+    runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
+    it did. ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted
+    Service or autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already,
+    ``queued`` that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict``
+    is what ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what
+    they would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names
+    the objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
+    ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
+    carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
+    ``live`` and ``desired``.
     """
 
     action: Action
@@ -81,6 +82,8 @@ class Step:
     changes: list[Change] = field(default_factory=list)
     title: str = ""
     running: str | None = None
+    checkpoint: str | None = None
+    saved: list[str] = field(default_factory=list)
     shared: bool = False
     adopt: bool = False
     companion_of: Key | None = None
@@ -180,7 +183,7 @@ class Plan:
     def courtesies(self) -> list[str]:
         """What is asked where somebody can be asked, and done where nobody can: it was told by name."""
         return [
-            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}"
+            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}{_saving(step)}"
             for step in self.steps
             if step.action == "delete" and step.running is not None
         ]
@@ -194,10 +197,10 @@ class Plan:
 
 def _question(step: Step) -> str | None:
     if step.action == "prune":
-        lost = f": {step.running}{_cost(step)}" if step.running else ""
+        lost = f": {step.running}{_cost(step)}{_saving(step)}" if step.running else ""
         return f"prunes {step.title or step.key} ({step.key}){lost}"
     if step.action == "replace" and (step.running is not None or step.dependents):
-        loses = [f"{step.running}{_cost(step)}"] if step.running is not None else []
+        loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
         waits = [step.waiting] if step.waits else []
         return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *waits])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
@@ -217,8 +220,14 @@ def _cost(step: Step) -> str:
     if kind in ("Job", "JobSet"):
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
         queue = queue_of(step.desired) if again and step.desired is not None else ""
-        return ", its progress is lost" + (f", and it waits in Kueue's queue {queue} again" if queue else "")
+        lost = ", its progress is lost" if step.checkpoint is None else ", its progress since its checkpoint is lost"
+        return lost + (f", and it waits in Kueue's queue {queue} again" if queue else "")
     return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
+
+
+def _saving(step: Step) -> str:
+    """What is done before it ends."""
+    return f"; checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
 
 
 class NoSuchJob(NotThere):
