@@ -71,8 +71,8 @@ class LiveImpact:
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods would be evicted."""
-        return sum(len(item.job.pods) for item in self.evictions)
+        """How many pods would be evicted: no pod is for two jobs, also where which one it is was not certain."""
+        return sum(len(answer.victims) for answer in self.fits)
 
     @property
     def breakages(self) -> list[Breakage]:
