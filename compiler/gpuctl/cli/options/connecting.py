@@ -72,7 +72,7 @@ def changing_options(function: Function) -> Function:
             "--timeout",
             default="5m",
             show_default=True,
-            callback=_duration,
+            callback=checked_duration,
             metavar="TIME",
             help="How long deletions, late quotas and answers are waited for, as in 90s or 10m.",
         ),
@@ -122,8 +122,9 @@ def _show_secrets(context: click.Context, parameter: click.Parameter, value: boo
     context.with_resource(shown())
 
 
-def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    match = re.fullmatch(r"(\d+)([smh]?)", value)
+def checked_duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """The seconds of an option such as ``--timeout 5m``."""
+    match = re.fullmatch(r"(\d{1,9})([smh]?)", value)
     if match is None or int(match[1]) == 0:
         raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
     return float(match[1]) * _SECONDS[match[2] or "s"]
