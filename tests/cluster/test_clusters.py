@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -258,6 +260,30 @@ def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
     place.gpuctl("apply", "-f", only)
     assert pair.jobs_there == {"same", "only"}
     assert not place.exists("Job", "only")
+
+
+def test_documents_of_standard_input(pair: Pair, monkeypatch: Any) -> None:
+    """They are read once, for all clusters, and are the same source of a set as for one."""
+    place = pair.here
+    for flags in (BOTH, ()):
+        documents = placed(training("typed"), "prod", "staging") if not flags else training("typed")
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(documents).encode())))
+        place.gpuctl("apply", "-f", "-", *flags, "--set", "typed")
+        assert place.exists("Job", "typed")
+        assert pair.jobs_there == {"typed"}
+
+
+def test_a_pipe_is_read_once(place: Place) -> None:
+    """What a shell puts in place of `<(...)`."""
+    for document, code in ((training("piped"), 0), (placed(training("other"), "prod"), 2)):
+        reader, writer = os.pipe()
+        os.write(writer, json.dumps(document).encode())
+        os.close(writer)
+        said = place.gpuctl("apply", "-f", f"/dev/fd/{reader}", code=code)
+        os.close(reader)
+        assert ("take `placement` out, or say which it is" in said.err) == bool(code)
+    assert place.exists("Job", "piped")
+    assert not place.exists("Job", "other")
 
 
 def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:

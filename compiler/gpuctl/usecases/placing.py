@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Sequence
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuctl.usecases.change_options import InvalidOptions
@@ -15,15 +17,29 @@ if TYPE_CHECKING:
 _NAMED = 4
 
 
-def with_texts(sources: Sequence[str | os.PathLike[str] | Source]) -> list[str | os.PathLike[str] | Source]:
-    """The sources with standard input read: it can be read once, and is compiled for each cluster."""
-    from gpuctl.frontend.source import STDIN, collect
+class _ReadAgain(io.BytesIO):
+    """What was on standard input, from its beginning each time."""
 
-    result: list[str | os.PathLike[str] | Source] = []
-    for source in sources:
-        texts = collect(["-"]).sources if source == "-" else []
-        result.append(texts[0]._replace(name=STDIN) if texts else source)
-    return result
+    def read(self, size: int | None = -1) -> bytes:
+        self.seek(0)
+        return super().read(size)
+
+
+def with_input_kept(documents: DocumentOptions) -> DocumentOptions:
+    """The documents with standard input read, if it is one: it can be read once, and is compiled for each cluster."""
+    if "-" not in documents.sources:
+        return documents
+    from gpuctl.frontend.walk import MAX_BYTES
+
+    return replace(documents, stdin=_ReadAgain((documents.stdin or sys.stdin.buffer).read(MAX_BYTES + 1)))
+
+
+def _is_pipe(source: str | os.PathLike[str] | Source) -> bool:
+    from gpuctl.frontend.source import Source
+
+    if isinstance(source, Source) or not os.path.exists(source):
+        return False
+    return not (os.path.isfile(source) or os.path.isdir(source))
 
 
 def placed_on(documents: DocumentOptions) -> list[str]:
@@ -36,7 +52,9 @@ def placed_on(documents: DocumentOptions) -> list[str]:
     from gpuctl.frontend.load import load_found
     from gpuctl.frontend.source import collect
 
-    found = collect(documents.sources)
+    # A pipe can be read once: whoever compiles it says what is missing.
+    lasting = [source for source in documents.sources if source == "-" or not _is_pipe(source)]
+    found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):
         return []
     loaded = load_found(found, platform=documents.platform, versions=VERSIONS, directory=documents.directory)

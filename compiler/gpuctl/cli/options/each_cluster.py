@@ -34,17 +34,12 @@ def chosen_clusters(
 
 
 def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...]]:
+    from gpuctl.usecases.placing import placed_on, with_input_kept
+
     names = stated_clusters()
-    if not names:
-        from gpuctl.usecases.placing import placed_on, with_texts
-
-        if "-" in documents.sources:
-            documents = replace(documents, sources=with_texts(documents.sources))
-        names = tuple(placed_on(documents))
-    elif len(names) > 1 and "-" in documents.sources:
-        from gpuctl.usecases.placing import with_texts
-
-        documents = replace(documents, sources=with_texts(documents.sources))
+    if len(names) != 1:
+        documents = with_input_kept(documents)
+    names = names or tuple(placed_on(documents))
     return (replace(documents, cluster=names[0]) if len(names) == 1 else documents), names
 
 
