@@ -88,7 +88,9 @@ def judge(scene: Scene) -> list[Fit | None]:
                 found, follows = None, False
                 for earlier in pending:
                     before = result[earlier]
-                    result[earlier] = None if before and before.verdict == "fits-when-empty" else before
+                    if before is not None:
+                        open_now = before.verdict == "fits-when-empty"
+                        result[earlier] = None if open_now else replace(before, certain=False)
             if found is None or found.starts < sum(number for _, number in admission.groups):
                 pending.append(position)
             result.append(found)
@@ -134,12 +136,17 @@ class _Proofs:
         if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
             # What is evicted for these leaves later, and then they are tried again, and may evict this one.
             return False
-        rivals = [item for number in others for item in self._groups[number]]
+        rivals = [(group, self._most(group, count)) for number in others for group, count in self._groups[number]]
         rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]
         return all(
             self._rooms_of(group).suffice(number, [*rivals, *(item for item in groups if item[0] is not group)])
             for group, number in groups
         )
+
+    def _most(self, group: PodGroup, number: int) -> int:
+        """How many pods of a group may be placed at most."""
+        rooms = self._rooms_of(group)
+        return min(number, rooms.total) if self.peaceful and rooms.known else number
 
     def lacks_room(self, position: int) -> bool:
         """Whether none of a job's pods has room, not even alone, and nobody makes any."""

@@ -48,7 +48,9 @@ class Sample:
             for position, demand in enumerate(scene.demands):
                 evicted = tuple(run.evicted.get(position, ()))
                 answer = answer_of(bound[position], (pod for pod, _ in evicted), demand)
-                self._outcomes[position].append(_Outcome(answer, bound[position], evicted, run.certain))
+                self._outcomes[position].append(
+                    _Outcome(answer, bound[position], evicted, position not in run.uncertain)
+                )
 
     def answer(self, position: int) -> Fit:
         """The answer for a job: what most runs give."""

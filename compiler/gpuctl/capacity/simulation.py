@@ -102,7 +102,8 @@ def _by_zones(seats: Sequence[Seat]) -> list[int]:
 
 
 class Run:
-    """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes.
+    """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes; of those
+    of ``uncertain`` jobs others on the same node may be taken.
 
     ``found`` are the nodes as the first pod of each job found them, if it is asked for.
     """
@@ -115,7 +116,7 @@ class Run:
         self._scored = list(arena.scored)
         self.bound: dict[Entry, int] = {}
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
-        self.certain = True
+        self.uncertain: set[int | None] = set()
         self.found: dict[int, list[Seat]] | None = {} if keeps else None
         self._rows: dict[int, tuple[list[int], int]] = {}
         self._log: list[int] = []
@@ -207,7 +208,8 @@ class Run:
         there = self._leaving.setdefault(index, [])
         new = [pod for pod in found.victims if not any(pod is other for other in there)]
         there += new
-        self.certain = self.certain and found.certain
+        if not found.certain:
+            self.uncertain.add(entry.job)
         self.evicted.setdefault(entry.job, []).extend((pod, index) for pod in new)
         self._nominated[entry] = index
         self._promised.setdefault(index, []).append((entry.pod, entry))
