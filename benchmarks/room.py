@@ -54,7 +54,7 @@ def job(draw: random.Random, number: int, pools: int) -> list[Object]:
     """A training, or every tenth time a service."""
     name, space = f"job-{number}", f"team-{number % 40}"
     gpus = draw.choice((1, 1, 2, 4, 8))
-    amounts = {"cpu": f"{draw.randint(1, 16)}", "memory": f"{draw.choice((8, 16, 32, 64))}Gi", GPU: str(gpus)}
+    amounts = {"cpu": f"{gpus * draw.choice((2, 4))}", "memory": f"{gpus * draw.choice((16, 32))}Gi", GPU: str(gpus)}
     container = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
     pool = 0 if number % 2 else draw.randrange(pools)
     spec: Object = {"containers": [container], "nodeSelector": {POOL: f"pool-{pool}"}}

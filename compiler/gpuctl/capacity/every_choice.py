@@ -14,7 +14,7 @@ from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State,
 from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
+from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
@@ -34,6 +34,7 @@ class Scene:
     admissions: list[Admission]
     around: list[Seat] = field(default_factory=list)
     whole: list[Seat] = field(default_factory=list)
+    open_nodes: dict[object, list[int]] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[list[tuple[PodGroup, int]]]:
@@ -42,6 +43,18 @@ class Scene:
             [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
             for admission in self.admissions
         ]
+
+    def balance(self, demand: Demand, seats: Sequence[Seat]) -> Balance:
+        """What a job needs and finds on these nodes, in the order of the cluster's."""
+        if not demand.groups:
+            return balance(demand, seats)
+        incoming = demand.groups[0][0].incoming
+        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        if key not in self.open_nodes:
+            own = self.cluster.seats
+            numbers = {seat.node.name: index for index, seat in enumerate(own)}
+            self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
+        return balance(demand, seats, self.open_nodes[key])
 
     def start(self, priority: int) -> State:
         """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
@@ -169,11 +182,11 @@ def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
     plain = plain_verdict(demand)
     seats = list(scene.start(demand.priority).seats)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], False, balance(demand, seats), None)
+        return Fit(demand, *plain, 0, [], False, scene.balance(demand, seats), None)
     if proofs.fits(position):
-        return Fit(demand, "fits", "", demand.pods, [], True, balance(demand, seats), None)
+        return Fit(demand, "fits", "", demand.pods, [], True, scene.balance(demand, seats), None)
     if proofs.lacks_room(position):
-        found = balance(demand, seats)
+        found = scene.balance(demand, seats)
         verdict, reason = not_now(scene, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
     return None
@@ -213,7 +226,7 @@ def _follow(
     groups = [(shown(group, cluster.shown), number) for group, number in admission.groups]
     outcomes = [settle(state, groups, cluster.budgets, final=final) for state in worlds]
     ends = [end for outcome in outcomes for end in outcome.states]
-    found = balance(demand, list(worlds[0].seats))
+    found = scene.balance(demand, list(worlds[0].seats))
     judged = _answer(scene, demand, admission, worlds, outcomes, found)
     after = _afterwards(outcomes)
     if demand.doubts and after:

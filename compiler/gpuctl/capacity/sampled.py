@@ -9,7 +9,6 @@ from typing import NamedTuple
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import Scene, answer_of, not_now, plain_verdict, with_victims
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import balance
 from gpuctl.capacity.simulation import Arena, Entry, Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
@@ -57,7 +56,7 @@ class Sample:
         scene = self._scene
         demand, outcomes = scene.demands[position], self._outcomes[position]
         seats = self._found.get(position) or list(scene.start(demand.priority).seats)
-        found = balance(demand, seats)
+        found = scene.balance(demand, seats)
         plain = plain_verdict(demand)
         if plain is not None:
             return Fit(demand, *plain, 0, [], False, found, None)

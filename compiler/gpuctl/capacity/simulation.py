@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.placement import PodGroup
@@ -16,13 +17,13 @@ from gpuctl.capacity.preemption import Budget, Eviction, candidates_looked_for, 
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import (
     WEIGHTS,
+    Spreading,
     balanced_allocation,
     least_allocated,
     liking,
     looked_for,
     neighbours_normalised,
     normalised,
-    spread_scores,
 )
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
 from gpuctl.capacity.shapes import Shape, shape_key
@@ -40,6 +41,16 @@ class Entry:
     job: int | None
 
 
+class _Move(NamedTuple):
+    """A node before and after pods came or went."""
+
+    place: int
+    before: Seat
+    now: Seat
+    came: Sequence[PlacedPod]
+    went: Sequence[PlacedPod]
+
+
 class Arena:
     """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has."""
 
@@ -55,8 +66,21 @@ class Arena:
         self.free = [_free(seat) for seat in self.seats]
         self.scored = [_scored(seat) for seat in self.seats]
         self.rows: dict[int, list[int]] = {}
+        # By the ids of nodes, which are kept so that these stay theirs.
         self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
         self.zones = _by_zones(self.seats)
+
+    @staticmethod
+    def may_help(shape: Shape, seat: Seat) -> bool:
+        """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
+        lower = [pod for pod in seat.pods if pod.priority < shape.priority]
+        if not lower:
+            return False
+        has, used = seat.node.allocatable, seat.used
+        return all(
+            amount <= has.get(name, 0) - used.get(name, 0) + sum(pod.requests.get(name, 0) for pod in lower)
+            for name, amount in shape.wanted
+        )
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
@@ -120,13 +144,15 @@ class Run:
         self.found: dict[int, list[Seat]] | None = {} if keeps else None
         self._rows: dict[int, tuple[list[int], int]] = {}
         self._log: list[int] = []
-        self._moves: list[tuple[Seat, Seat]] = []
+        self._moves: list[_Move] = []
+        self._spreadings: dict[int, tuple[Spreading, int]] = {}
         self._counts: dict[int, tuple[Census, Counter[Pair], int]] = {}
         self._promised: dict[int, list[tuple[PlacedPod, Entry | None]]] = {
             index: [(pod, None) for pod in pods] for index, pods in arena.promised.items()
         }
         self._nominated: dict[Entry, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
+        self._evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
         self._gone = 0
         self._failed: dict[int, int] = {}
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
@@ -184,7 +210,7 @@ class Run:
     def _bind(self, entry: Entry, index: int) -> None:
         self._forget(entry)
         self.bound[entry] = index
-        self._change(index, self.seats[index].with_pod(entry.pod))
+        self._change(index, self.seats[index].with_pod(entry.pod), came=(entry.pod,))
         free, wanted = dict(self._free[index]), entry.pod.requests
         for name, amount in wanted.items():
             free[name] = free.get(name, 0) - amount
@@ -193,8 +219,9 @@ class Run:
         cpu, memory = self._scored[index]
         self._scored[index] = cpu + entry.pod.scored[0], memory + entry.pod.scored[1]
 
-    def _change(self, index: int, seat: Seat) -> None:
-        self._moves.append((self.seats[index], seat))
+    def _change(self, index: int, seat: Seat, came: Sequence[PlacedPod] = (), went: Sequence[PlacedPod] = ()) -> None:
+        if came or went:
+            self._moves.append(_Move(index, self.seats[index], seat, came, went))
         self.seats[index] = seat
         self._log.append(index)
 
@@ -224,7 +251,7 @@ class Run:
             for entry in [entry for entry, place in self.bound.items() if place == index and id(entry.pod) in gone]:
                 del self.bound[entry]
             seat = self.seats[index].without(pods)
-            self._change(index, seat)
+            self._change(index, seat, went=pods)
             self._free[index], self._scored[index] = _free(seat), _scored(seat)
         self._leaving = {}
         self._gone += 1
@@ -255,9 +282,7 @@ class Run:
     def _counted(self, shape: Shape) -> tuple[Census, Counter[Pair]]:
         """What is counted of other pods, and how they are liked, as of now."""
         census, liked, since = self._counts.get(id(shape), (shape.counted, shape.liked, 0))
-        for before, now in self._moves[since:]:
-            if before is now:
-                continue
+        for _, before, now, *_ in self._moves[since:]:
             if not shape.alone:
                 census = recounted(census, shape.incoming, before, now)
             if shape.likes:
@@ -266,6 +291,17 @@ class Run:
                 liked.update(liking(shape.incoming, [now]))
         self._counts[id(shape)] = census, liked, len(self._moves)
         return census, liked
+
+    def _spreading(self, shape: Shape, first: Spreading) -> Spreading:
+        """What its soft rules count as of now."""
+        if id(shape) not in self._spreadings:
+            self._spreadings[id(shape)] = first.copy(), 0
+        counted, since = self._spreadings[id(shape)]
+        for move in self._moves[since:]:
+            counted.count(move.place, move.came, 1)
+            counted.count(move.place, move.went, -1)
+        self._spreadings[id(shape)] = counted, len(self._moves)
+        return counted
 
     @staticmethod
     def _recounted(shape: Shape, census: Census, before: Seat, now: Seat) -> Census:
@@ -356,8 +392,8 @@ class Run:
             preferred = normalised([shape.preferred[index] for index in places], reverse=False)
             parts.append([WEIGHTS["NodeAffinity"] * score for score in preferred])
         nodes = [self.seats[index] for index in places]
-        if incoming.soft_spread:
-            spread = spread_scores(incoming, nodes, self.seats)
+        if shape.spreading is not None:
+            spread = self._spreading(shape, shape.spreading).scores(places)
             parts.append([WEIGHTS["PodTopologySpread"] * score for score in spread])
         if shape.likes:
             liked = neighbours_normalised(self._counted(shape)[1], nodes)
@@ -367,11 +403,15 @@ class Run:
     def _victims(self, shape: Shape, entry: Entry) -> tuple[int, Eviction] | None:
         """Where evicting costs least. Source: ``preemption/preemption.go``, DryRunPreemption, SelectCandidate."""
         census = self._census(shape)
-        places = []
-        for index in shape.nodes:
-            rule = obstacle(shape.incoming, self.seats[index], census)
-            if rule is None or rule.resolvable:
-                places.append(index)
+        places = (
+            shape.nodes
+            if shape.simple
+            else [
+                index
+                for index in shape.nodes
+                if (rule := obstacle(shape.incoming, self.seats[index], census)) is None or rule.resolvable
+            ]
+        )
         if not places:
             return None
         start, most = self._draws.below(len(places)), candidates_looked_for(len(places))
@@ -389,8 +429,17 @@ class Run:
 
     def _eviction(self, shape: Shape, index: int, entry: Entry, census: Census) -> Eviction | None:
         seat, more = self.seats[index], self._kept_for(shape, index, entry)
-        if not any(pod.priority < shape.priority for pod in seat.pods):
+        key = id(seat), id(shape)
+        first = seat is self._arena.seats[index]
+        known = self._arena.evictions if first else self._evictions
+        if not more and key in known:
+            return known[key][1]
+        if not self._arena.may_help(shape, seat):
             return None
+        if shape.simple and not more:
+            found = eviction(shape.incoming, seat, shape.has_amounts, self._arena.budgets)
+            known[key] = seat, found
+            return found
 
         def fits(changed: Seat) -> bool:
             full = Seat(changed.node, changed.pods + more) if more else changed
@@ -399,9 +448,4 @@ class Run:
                 for one in ((full, changed) if more else (changed,))
             )
 
-        if more or not shape.alone:
-            return eviction(shape.incoming, seat, fits, self._arena.budgets)
-        key = id(seat), id(shape)
-        if key not in self._arena.evictions:
-            self._arena.evictions[key] = seat, eviction(shape.incoming, seat, fits, self._arena.budgets)
-        return self._arena.evictions[key][1]
+        return eviction(shape.incoming, seat, fits, self._arena.budgets)
