@@ -14,6 +14,7 @@ from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State,
 from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
+from gpuctl.capacity.shapes import shape_key
 from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
@@ -35,6 +36,8 @@ class Scene:
     around: list[Seat] = field(default_factory=list)
     whole: list[Seat] = field(default_factory=list)
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
+    emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
+    balances: dict[object, Balance] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[list[tuple[PodGroup, int]]]:
@@ -55,6 +58,13 @@ class Scene:
             numbers = {seat.node.name: index for index, seat in enumerate(own)}
             self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
         return balance(demand, seats, self.open_nodes[key])
+
+    def balance_before(self, demand: Demand) -> Balance:
+        """The same on the nodes as they are before any job comes."""
+        key = demand.priority, tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+        if key not in self.balances:
+            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats))
+        return self.balances[key]
 
     def start(self, priority: int) -> State:
         """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
@@ -116,7 +126,12 @@ class _Proofs:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._groups = scene.shown
-        self._rooms: dict[int, Rooms] = {}
+        self._rooms: dict[object, Rooms] = {}
+        self._starts: dict[int, State] = {}
+        # Where pods mind others, labels tell pods apart.
+        self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
+            pod.anti_affinity for _, pod in scene.cluster.nominated
+        )
         self._fits: dict[int, bool] = {}
         pods = sum(number for groups in self._groups for _, number in groups)
         self.size = pods * len(scene.cluster.seats)
@@ -171,22 +186,25 @@ class _Proofs:
 
     def _rooms_of(self, group: PodGroup) -> Rooms:
         priority = group.incoming.pod.priority
-        if id(group) not in self._rooms:
-            self._rooms[id(group)] = Rooms(self._scene.start(priority), group)
-        return self._rooms[id(group)]
+        own = group.incoming.pod
+        key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
+        if key not in self._rooms:
+            if priority not in self._starts:
+                self._starts[priority] = self._scene.start(priority)
+            self._rooms[key] = Rooms(self._starts[priority], group)
+        return self._rooms[key]
 
 
 def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
     """The answer for a job when nothing is known of where those before it went."""
     demand, admission = scene.demands[position], scene.admissions[position]
     plain = plain_verdict(demand)
-    seats = list(scene.start(demand.priority).seats)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], False, scene.balance(demand, seats), None)
+        return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
     if proofs.fits(position):
-        return Fit(demand, "fits", "", demand.pods, [], True, scene.balance(demand, seats), None)
+        return Fit(demand, "fits", "", demand.pods, [], True, scene.balance_before(demand), None)
     if proofs.lacks_room(position):
-        found = scene.balance(demand, seats)
+        found = scene.balance_before(demand)
         verdict, reason = not_now(scene, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
     return None
@@ -300,6 +318,15 @@ def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, 
 
 def _when_empty(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     """Whether a job fits when only those pods run that every node has (DaemonSets, static pods)."""
+    key = tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+    if any(group.incoming.terms for group, _ in demand.groups):
+        return _emptied(scene, demand)
+    if key not in scene.emptied:
+        scene.emptied[key] = _emptied(scene, demand)
+    return scene.emptied[key]
+
+
+def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.cluster.seats]
     outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}

@@ -55,12 +55,12 @@ class Sample:
         """The answer for a job: what most runs give."""
         scene = self._scene
         demand, outcomes = scene.demands[position], self._outcomes[position]
-        seats = self._found.get(position) or list(scene.start(demand.priority).seats)
-        found = scene.balance(demand, seats)
         plain = plain_verdict(demand)
         if plain is not None:
-            return Fit(demand, *plain, 0, [], False, found, None)
+            return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
         (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
+        seats = self._found.get(position)
+        found = scene.balance_before(demand) if seats is None or chosen == "fits" else scene.balance(demand, seats)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
         taken = Counter(frozenset(id(pod) for pod, _ in outcome.victims) for outcome in alike).most_common(1)[0][0]

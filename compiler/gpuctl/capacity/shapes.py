@@ -15,9 +15,12 @@ class Shape:
 
     ``alone``: each node is judged by itself. ``simple``: by its cpu, memory and other amounts. ``minds``: other pods
     decide which of the nodes with room are better. ``is_ranked``: something besides amounts does.
+    ``wishing`` are the nodes with pods that mind others, ``others`` such pods among those that come.
     """
 
-    def __init__(self, incoming: Incoming, seats: Sequence[Seat], others: Iterable[PlacedPod]) -> None:
+    def __init__(
+        self, incoming: Incoming, seats: Sequence[Seat], wishing: Sequence[Seat], others: Iterable[PlacedPod]
+    ) -> None:
         self.incoming = incoming
         pod = incoming.pod
         self.priority = pod.priority
@@ -28,13 +31,14 @@ class Shape:
             if all(rule.holds(incoming, Seat(seat.node), NO_CENSUS) for rule in rules)
         ]
         others = list(others)
-        self.counted = census(incoming, seats)
+        minding = seats if incoming.has_neighbours else wishing
+        self.counted = census(incoming, minding)
         repelled = bool(self.counted.repelled) or any(
             term.matches(pod) for other in others for term in other.anti_affinity
         )
         self.alone = not incoming.has_neighbours and not repelled
         self.simple = self.alone and not pod.ports and not pod.volumes
-        self.liked: Counter[Pair] = liking(incoming, seats)
+        self.liked: Counter[Pair] = liking(incoming, seats if pod.preferences else wishing)
         self.likes = bool(
             self.liked or pod.preferences or any(term.matches(pod) for other in others for _, term in other.liked)
         )

@@ -66,34 +66,34 @@ class Arena:
         self.free = [_free(seat) for seat in self.seats]
         self.scored = [_scored(seat) for seat in self.seats]
         self.rows: dict[int, list[int]] = {}
+        self._bottoms: dict[int, dict[int, Units | None]] = {}
         # By the ids of nodes, which are kept so that these stay theirs.
         self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
         self.zones = _by_zones(self.seats)
 
-    @staticmethod
-    def may_help(shape: Shape, seat: Seat) -> bool:
+    def may_help(self, shape: Shape, index: int, seat: Seat) -> bool:
         """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
-        lower = [pod for pod in seat.pods if pod.priority < shape.priority]
-        if not lower:
-            return False
-        has, used = seat.node.allocatable, seat.used
-        return all(
-            amount <= has.get(name, 0) - used.get(name, 0) + sum(pod.requests.get(name, 0) for pod in lower)
-            for name, amount in shape.wanted
-        )
+        if seat is not self.seats[index]:
+            left = _bottom(seat, shape.priority)
+        else:
+            known = self._bottoms.setdefault(shape.priority, {})
+            if index not in known:
+                known[index] = _bottom(seat, shape.priority)
+            left = known[index]
+        return left is not None and all(amount <= left.get(name, 0) for name, amount in shape.wanted)
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
         kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
         shapes: dict[object, Shape] = {}
         others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
-        minding = [pod for pod in (*others, *(pod for seat in self.seats for pod in seat.pods)) if any(pod.terms)]
+        wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
 
         def shape_of(incoming: Incoming) -> Shape:
             # Where pods have wishes about others, labels tell pods apart.
-            key = (shape_key(incoming), id(incoming) if minding else None)
+            key = (shape_key(incoming), id(incoming) if others or wishing else None)
             if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, others)
+                shapes[key] = Shape(incoming, self.seats, wishing, others)
             return shapes[key]
 
         for number, groups in enumerate(jobs):
@@ -103,6 +103,12 @@ class Arena:
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
             self.entries.append(Entry(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
+
+
+def _bottom(seat: Seat, priority: int) -> Units | None:
+    """What a node has without the pods below a priority; None when there are none."""
+    lower = [pod for pod in seat.pods if pod.priority < priority]
+    return _free(seat.without(lower)) if lower else None
 
 
 def _free(seat: Seat) -> Units:
@@ -428,13 +434,15 @@ class Run:
         return self._draws.one_of([item for item in found if item[1].cost == least])
 
     def _eviction(self, shape: Shape, index: int, entry: Entry, census: Census) -> Eviction | None:
-        seat, more = self.seats[index], self._kept_for(shape, index, entry)
+        seat = self.seats[index]
+        more = self._kept_for(shape, index, entry) if self._promised.get(index) else ()
         key = id(seat), id(shape)
         first = seat is self._arena.seats[index]
         known = self._arena.evictions if first else self._evictions
         if not more and key in known:
             return known[key][1]
-        if not self._arena.may_help(shape, seat):
+        if not self._arena.may_help(shape, index, seat):
+            known[key] = seat, None
             return None
         if shape.simple and not more:
             found = eviction(shape.incoming, seat, shape.has_amounts, self._arena.budgets)
