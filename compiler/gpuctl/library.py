@@ -99,6 +99,8 @@ def plan(
     no_probe: bool = False,
     create_namespace: bool = False,
     create_only: bool = False,
+    queue: bool = False,
+    cluster_name: str | None = None,
     offline: bool = False,
 ) -> DocumentPlan:
     """What an apply of documents would do to a cluster. Nothing is written.
@@ -119,13 +121,15 @@ def plan(
     :param no_probe: make a note, not an error, of a trial pod that is refused.
     :param create_namespace: create the namespace of the jobs if it is absent.
     :param create_only: refuse what exists already.
+    :param queue: create jobs also where a quota has no room for their pods: they start when there is.
+    :param cluster_name: what the platform calls this cluster: documents that belong on others are left out.
     :param offline: decide without the API server's dry-runs.
     :raises InvalidDocuments: there are errors in the documents.
     :raises InvalidOptions: options contradict each other.
     :raises Refused: no plan can be made, such as of a set that came from other sources.
     :raises ClusterError: the cluster cannot be asked.
     """
-    documents = _documents(sources, platform, namespace, strict, directory, stdin)
+    documents = replace(_documents(sources, platform, namespace, strict, directory, stdin), cluster=cluster_name)
     options = PlanOptions(
         set_name=set,
         prune=prune,
@@ -138,6 +142,7 @@ def plan(
         no_probe=no_probe,
         create_namespace=create_namespace,
         create_only=create_only,
+        queue=queue,
     )
     silent = Conversation()
     with session_of(cluster) as session:
@@ -153,6 +158,7 @@ def apply(
     wait: bool = False,
     timeout: float = 300.0,
     force: bool = False,
+    checkpoint: bool = True,
     done: Callable[[Step], None] | None = None,
     tell: Callable[[str], None] | None = None,
     namespace: str | None = None,
@@ -173,6 +179,7 @@ def apply(
     :param wait: wait until all of it runs, or has finished.
     :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
     :param force: end pods of what is replaced without their grace period.
+    :param checkpoint: let what runs save its progress before it ends; where that fails, nothing is ended.
     :param done: hears of each finished step.
     :param tell: hears of what has to be known meanwhile.
     :raises InvalidDocuments: there are errors in the documents.
@@ -195,7 +202,7 @@ def apply(
             options = PlanOptions(set_name=set, prune=prune)
             request, seen = request_for(session, documents, options, conversation), None
         conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
-        run = RunOptions(timeout, force, wait)
+        run = RunOptions(timeout, force, wait, checkpoint=checkpoint)
         return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 

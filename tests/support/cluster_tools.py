@@ -129,11 +129,11 @@ class Place:
         return self.api.call("POST", f"{path}?fieldManager={manager}", obj)
 
     def objects(self, kinds: tuple[str, ...] = KINDS) -> dict[str, Object]:
-        """``kind/name`` -> object, of everything in the namespace."""
+        """``kind/name`` -> object, of everything in the namespace but the history of jobs."""
         result = {}
         for kind in kinds:
             for item in self.api.call("GET", RESOURCES[kind].path(self.namespace))["items"] or []:
-                if item["metadata"]["name"] != "kube-root-ca.crt":
+                if item["metadata"]["name"] != "kube-root-ca.crt" and not is_history(item):
                     result[f"{kind}/{item['metadata']['name']}"] = item
         return result
 
@@ -275,6 +275,11 @@ def _gpus(pod: Object) -> int:
     return sum(int((part.get("resources") or {}).get("limits", {}).get(GPU, 0)) for part in pod["spec"]["containers"])
 
 
+def is_history(obj: Object) -> bool:
+    """Whether an object is a Secret with an earlier document of a job."""
+    return f"{DOMAIN}/history" in (obj["metadata"].get("labels") or {})
+
+
 def unstatused(obj: Object) -> Object:
     """An object without status, and without what a write of status changes."""
     metadata = dict(obj["metadata"])
@@ -356,10 +361,11 @@ def add_drill_nodes(plane: ControlPlane) -> None:
 
 def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
     """Create namespaces whose names are fixed. A first attempt may have left them, or they are just going."""
-    if names:
-        plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
-    for name in names:
-        plane.kubectl("create", "namespace", name)
+    paths = [f"/api/v1/namespaces/{name}" for name in names]
+    for path in paths:
+        plane.requests.request("DELETE", path)
+    plane.wait_for(lambda: all(plane.requests.request("GET", path)[0] == 404 for path in paths), "namespaces to go")
+    plane.create(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
 
 
 def namespace_for(request: pytest.FixtureRequest) -> str:

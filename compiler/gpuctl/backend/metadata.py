@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.backend.context import MANAGER, Context, Object
@@ -9,8 +11,13 @@ from gpuctl.backend.context import MANAGER, Context, Object
 if TYPE_CHECKING:
     from gpuctl.frontend.document import Document
     from gpuctl.language.kinds import Job
+    from gpuctl.language.quota import Quota
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+OWNERS = ("team", "creator", "project")
+"""Labels of the user's own whose value says whose a job is: the first that it has."""
+CHECKPOINT = "checkpoint"
+"""The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -47,16 +54,26 @@ def job_labels(context: Context, document: Document, model: Job) -> dict[str, st
     }
 
 
+def placement_annotation(context: Context, model: Job | Quota) -> dict[str, str]:
+    """The clusters of a document: they restart nothing, wherever else it is placed."""
+    placed = model.placement
+    return {} if placed is None else {context.label("placement"): ",".join(placed.clusters)}
+
+
 def job_annotations(context: Context, model: Job) -> dict[str, str]:
     """Annotations of a job's main object: what Kubernetes has no field for.
 
     They are not on the pods, so that a changed description restarts nothing.
     """
-    annotations: dict[str, str] = {}
+    annotations = placement_annotation(context, model)
     if model.job.description is not None:
         annotations[context.label("description")] = model.job.description
     if model.resources.gpu_share is not None:
         annotations[context.label("gpu-share")] = model.resources.gpu_share
+    if model.job.checkpoint is not None:
+        # On the object that runs, not on its pods: what runs now is saved as it says, whatever a newer document says.
+        text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
+        annotations[context.label(CHECKPOINT)] = text
     service = getattr(model, "service", None)
     if service is not None and service.timeout is not None:
         annotations[context.label("timeout")] = service.timeout
@@ -86,6 +103,11 @@ def metadata(
     if annotations:
         result["annotations"] = annotations
     return result
+
+
+def owner_of(labels: Mapping[str, str]) -> str | None:
+    """Whose a job is, as far as its labels say."""
+    return next((labels[name] for name in OWNERS if labels.get(name)), None)
 
 
 def managed_labels() -> dict[str, str]:

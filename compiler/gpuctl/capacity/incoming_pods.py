@@ -70,6 +70,13 @@ def waiting_pod(
     item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
 ) -> Incoming:
     """A pod that waits, as the scheduler tries it."""
+    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
+    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
+    return replace(found, pod=replace(resident_pod(item, namespaces, snapshot), near=found.affinity))
+
+
+def waiting_spec(item: Object) -> Object:
+    """The spec of a snapshot's pod that waits, as far as the scheduler counts it."""
     wants = item.get("wants") or {}
     affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
     affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
@@ -81,7 +88,7 @@ def waiting_pod(
         for port in item.get("hostPorts") or ()
     ]
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in item.get("claims") or ()]
-    spec = {
+    return {
         "volumes": volumes,
         "containers": [{"name": "main", "resources": {"requests": item["requests"]}, "ports": ports}],
         "nodeSelector": wants.get("nodeSelector") or {},
@@ -89,9 +96,6 @@ def waiting_pod(
         "topologySpreadConstraints": wants.get("spread") or [],
         "affinity": affinity,
     }
-    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
-    found = incoming_pod(spec, item.get("labels") or {}, workload, snapshot, namespaces, classes)
-    return replace(found, pod=replace(resident_pod(item, namespaces, snapshot), near=found.affinity))
 
 
 def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:

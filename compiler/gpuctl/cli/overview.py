@@ -21,6 +21,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Cluster": (
         OverviewLine(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
         OverviewLine(("delete", "recover"), "Delete; finish what a killed apply left."),
+        OverviewLine(("history", "rollback"), "What was applied of a job; apply it again."),
         OverviewLine(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
     ),
     "Daily": (
@@ -30,7 +31,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("pause", "resume", "rerun"), "Free a job's GPUs; go on; run it again."),
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
-    "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
+    "GitOps": (OverviewLine(("build", "impact", "drift"), "Manifests; what a change does; what differs."),),
     "Other": (
         OverviewLine(("serve", "login", "logout"), "A REST API; use one instead of a kubeconfig."),
         OverviewLine(("usage",), "Who holds GPUs, what they do; collect it."),
@@ -56,6 +57,8 @@ OTHER_WORDS: dict[str, str] = {
     "ls": "`gpuctl get jobs` lists jobs.",
     "list": "`gpuctl get jobs` lists jobs.",
     "jobs": "`gpuctl get jobs` lists jobs.",
+    "undo": "`gpuctl rollback JOB` applies the document again that a job had before.",
+    "revert": "`gpuctl rollback JOB` applies the document again that a job had before.",
     "queue": "`gpuctl get jobs --status pending` lists what waits.",
     "status": "`gpuctl get jobs` lists jobs; `gpuctl describe job JOB` shows all about one.",
     "show": "`gpuctl describe job JOB` shows all about a job.",

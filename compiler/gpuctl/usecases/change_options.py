@@ -24,8 +24,8 @@ class DocumentOptions:
 
     ``sources`` are files, directories, ``-`` or :class:`gpuctl.Source` texts; ``platform`` is the platform's file, by
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
-    ``strict`` makes errors of warnings. ``directory`` is where standard input and texts belong, ``stdin`` what ``-``
-    reads.
+    ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
+    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -34,6 +34,7 @@ class DocumentOptions:
     strict: bool = False
     directory: Path = Path()
     stdin: BinaryIO | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class PlanOptions:
     default as the live object or the platform says. ``relower`` replaces also what only a newer gpuctl lowers
     otherwise, ``adopt`` takes over what others hold. ``no_probe`` makes notes of what is refused to pods that are
     tried; ``create_namespace`` creates also a namespace that no document names; ``create_only`` refuses what exists
-    already.
+    already. ``queue`` creates jobs also where a quota has no room for their pods: they start when there is.
     """
 
     set_name: str | None = None
@@ -60,6 +61,7 @@ class PlanOptions:
     no_probe: bool = False
     create_namespace: bool = False
     create_only: bool = False
+    queue: bool = False
 
 
 LONGEST_BY_SERVICE = 600.0
@@ -72,10 +74,12 @@ class RunOptions:
 
     ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
     once more, until everything runs. ``force`` ends pods without their grace period. Without ``until_gone`` what is
-    deleted and has no successor is not waited for.
+    deleted and has no successor is not waited for. Without ``checkpoint`` what runs does not save its progress before
+    it ends.
     """
 
     timeout: float = 300.0
     force: bool = False
     wait: bool = False
     until_gone: bool = True
+    checkpoint: bool = True

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpuctl.cli.options.completing import complete_deletion
-from gpuctl.cli.options.connecting import changing_options, cluster_options
+from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
 from gpuctl.cli.options.planning_options import platform_settings
 
@@ -35,6 +35,7 @@ KINDS = {
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
 @compile_options
 @cluster_options
+@checkpoint_option
 @click.option("--force", is_flag=True, help="End pods without their grace period, and nothing else.")
 @click.option("--keep-labels", is_flag=True, help="Leave a pool's labels on its nodes.")
 @click.option("--namespace-too", is_flag=True, help="With a quota delete its namespace, and all that is in it.")
@@ -47,6 +48,7 @@ def command(
     strict: bool,
     kubeconfig: str | None,
     context: str | None,
+    without_checkpoint: bool,
     force: bool,
     keep_labels: bool,
     namespace_too: bool,
@@ -62,13 +64,18 @@ def command(
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
+    from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
     from gpuctl.usecases.deleting import delete_documents, delete_jobs
     from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
+    from gpuctl.usecases.several_clusters import prepare_delete
 
     as_json = as_json or output == "json"
-    manner, run = ChangeManner(kubeconfig, context, yes, as_json), RunOptions(timeout, force)
+    manner, run = (
+        ChangeManner(kubeconfig, context, yes, as_json),
+        RunOptions(timeout, force, checkpoint=not without_checkpoint),
+    )
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
         raise click.UsageError("--namespace-too goes with `gpuctl delete quota USER`")
@@ -106,7 +113,14 @@ def command(
             plan = delete_by_service(told.service, documents, told.conversation, keep_labels=keep_labels, run=run)
     if told is not None:
         return finish(plan, as_json=as_json)
-    with changing(manner) as (session, conversation):
+    documents, clusters_named = chosen_clusters(documents, manner)
+    if len(clusters_named) > 1:
+        with each_cluster(clusters_named, manner) as clusters:
+            clusters.plan(
+                documents, lambda session, own, talk: prepare_delete(session, own, run, talk, keep_labels=keep_labels)
+            )
+            return clusters.carry_out()
+    with changing(manner, cluster=documents.cluster) as (session, conversation):
         plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
 

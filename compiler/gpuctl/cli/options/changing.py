@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gpuctl.cli.named_clusters import works_on
 from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.apply.run.checkpointing import CheckpointManner
     from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
@@ -46,6 +48,7 @@ def apply_or_show(
     documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
 ) -> int:
     """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
+    from gpuctl.cli.options.each_cluster import chosen_clusters
     from gpuctl.usecases.applying import apply_request, preview_request, request_for
 
     with serviced(manner) as told:
@@ -56,19 +59,46 @@ def apply_or_show(
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
             plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
     if told is not None:
-        return _finished(plan, manner, dry_run)
-    with changing(manner) as (session, conversation):
+        return finished(plan, manner, dry_run)
+    documents, names = chosen_clusters(documents, manner)
+    if len(names) > 1:
+        return _on_each(names, documents, planning, run, manner, dry_run)
+    with changing(manner, cluster=documents.cluster) as (session, conversation):
         wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
             plan = apply_request(session, wanted, run, conversation)
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, wanted, conversation)
-    return _finished(plan, manner, dry_run)
+                plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
+    return finished(plan, manner, dry_run)
 
 
-def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
-    """Print what became of a plan, or would; the exit code."""
+def _on_each(
+    names: Sequence[str],
+    documents: DocumentOptions,
+    planning: PlanOptions,
+    run: RunOptions,
+    manner: ChangeManner,
+    dry_run: str | None,
+) -> int:
+    from gpuctl.answers.cluster_answers import clusters_preview_code
+    from gpuctl.cli.options.each_cluster import each_cluster
+    from gpuctl.cli.output.cluster_lines import show_cluster_plans
+    from gpuctl.usecases.several_clusters import prepare_apply
+
+    with each_cluster(names, manner) as clusters:
+        offline = dry_run == "client"
+        clusters.plan(
+            documents, lambda session, own, talk: prepare_apply(session, own, planning, run, talk, offline=offline)
+        )
+        if dry_run is None:
+            return clusters.carry_out()
+        show_cluster_plans(clusters.plans, dry_run, as_json=manner.as_json)
+    return clusters_preview_code(clusters.plans)
+
+
+def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+    """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     from gpuctl.answers.plan_answers import preview_code
     from gpuctl.cli.output.plan_results import finish, show_plan
 
@@ -88,26 +118,34 @@ def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
             yield None
             return
         try:
-            yield ChangedByService(service, _conversation(manner, progress))
+            yield ChangedByService(service, conversation_of(manner, progress))
         finally:
             progress.clear()
             service.close()
 
 
 @contextlib.contextmanager
-def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedCluster]:
-    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
+def changing(
+    manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
+) -> Iterator[ChangedCluster]:
+    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`.
+
+    :param cluster: the one that documents name; default: that of ``--cluster``.
+    """
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context, changes=True, cluster=cluster)
+        if cluster is not None:
+            works_on(cluster)
         try:
-            yield ChangedCluster(session, _conversation(manner, progress))
+            yield ChangedCluster(session, conversation_of(manner, progress))
         finally:
             progress.clear()
             session.close()
 
 
-def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
+def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
+    """How a command that changes a cluster talks."""
     from gpuctl.cli.output import text
     from gpuctl.cli.output.plan_results import show_step
     from gpuctl.usecases.conversation import Conversation
@@ -115,6 +153,10 @@ def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
     def confirm(plan: Plan) -> bool:
         progress.clear()
         return agreed(plan, yes=manner.yes)
+
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
 
     def done(step: Step) -> None:
         progress.clear()
@@ -127,12 +169,42 @@ def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
         done=done,
         wait=progress.wait,
         say=progress.say,
+        lose=lose,
     )
+
+
+@contextlib.contextmanager
+def saving_progress(*, without_checkpoint: bool) -> Iterator[CheckpointManner | None]:
+    """How a command without a plan lets jobs save their progress; None when they are not to."""
+    if without_checkpoint:
+        yield None
+        return
+    from gpuctl.apply.run.checkpointing import CheckpointManner
+
+    progress = Progress()
+
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
+
+    try:
+        yield CheckpointManner(progress.wait, progress.say, lose)
+    finally:
+        progress.clear()
 
 
 def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed_to_lose(problems: Sequence[str]) -> bool:
+    """Whether jobs may end though their checkpoints failed: an answer on a terminal, whatever was confirmed before."""
+    if not is_terminal():
+        return False
+    for problem in problems:
+        click.echo(problem, err=True)
+    return click.confirm("Go on and lose progress?", default=False, err=True)
 
 
 def agreed(plan: Plan, *, yes: bool) -> bool:
@@ -147,6 +219,9 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
     can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
+    for step in plan.steps:
+        if step.waits and step.action == "create":
+            click.echo(f"{step.title} in {step.key.namespace} {step.waiting}", err=True)
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:
