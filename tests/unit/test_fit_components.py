@@ -12,7 +12,7 @@ from gpuctl.capacity.components import Component, Nodes, components
 from gpuctl.capacity.demand import understand
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.snapshot import Snapshot
-from unit.test_fit import REQUIRED, apart, cluster, job, node, running, service_of, waiting
+from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]
 

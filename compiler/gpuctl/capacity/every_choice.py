@@ -11,10 +11,10 @@ from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, initial, settle
+from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shapes import shape_key
 from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import Scene, answer_of, not_now, plain_verdict, with_victims
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.simulation import Arena, Entry, Run
+from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
 RUNS = 64
@@ -93,11 +94,11 @@ def _seed(scene: Scene) -> str:
     return repr((names, nodes))
 
 
-def _order(scene: Scene, entries: Sequence[Entry], window: int, draws: Draws) -> list[Entry]:
+def _order(scene: Scene, entries: Sequence[QueuedPod], window: int, draws: Draws) -> list[QueuedPod]:
     """The queue: by priority, then by time; pods that wait were there before."""
     taken = [not demand.doubts or bool(draws.below(2)) for demand in scene.demands]
 
-    def keyed() -> Iterator[tuple[tuple[int, float], int, Entry]]:
+    def keyed() -> Iterator[tuple[tuple[int, float], int, QueuedPod]]:
         for number, entry in enumerate(entries):
             if entry.job is None:
                 yield (-entry.shape.priority, -1.0), number, entry

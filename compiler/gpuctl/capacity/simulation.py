@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuctl.capacity.arena import Arena, QueuedPod, free_of, scored_of
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.preemption import Budget, Eviction, candidates_looked_for, eviction
+from gpuctl.capacity.pod_shapes import Shape
+from gpuctl.capacity.preemption import Eviction, candidates_looked_for, eviction
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import (
     WEIGHTS,
@@ -21,24 +21,13 @@ from gpuctl.capacity.scoring import (
     balanced_allocation,
     least_allocated,
     liking,
-    looked_for,
     neighbours_normalised,
     normalised,
 )
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
-from gpuctl.capacity.shapes import Shape, shape_key
+from gpuctl.capacity.seats import PlacedPod, Seat
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""
-
-
-@dataclass(eq=False)
-class Entry:
-    """A pod in the scheduler's queue; ``job`` is the number of its job, None for a pod that waits already."""
-
-    pod: PlacedPod
-    shape: Shape
-    job: int | None
 
 
 class _Move(NamedTuple):
@@ -49,86 +38,6 @@ class _Move(NamedTuple):
     now: Seat
     came: Sequence[PlacedPod]
     went: Sequence[PlacedPod]
-
-
-class Arena:
-    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has."""
-
-    def __init__(self, seats: Sequence[Seat], budgets: Sequence[Budget], nodes: int) -> None:
-        self.seats = list(seats)
-        self.budgets = budgets
-        self.looked_for = looked_for(nodes)
-        self.promised: dict[int, list[PlacedPod]] = {}
-        self.entries: list[Entry] = []
-        self.capacity = [
-            (seat.node.allocatable.get("cpu", 0), seat.node.allocatable.get("memory", 0)) for seat in self.seats
-        ]
-        self.free = [_free(seat) for seat in self.seats]
-        self.scored = [_scored(seat) for seat in self.seats]
-        self.rows: dict[int, list[int]] = {}
-        self._bottoms: dict[int, dict[int, Units | None]] = {}
-        # By the ids of nodes, which are kept so that these stay theirs.
-        self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
-        self.zones = _by_zones(self.seats)
-
-    def may_help(self, shape: Shape, index: int, seat: Seat) -> bool:
-        """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
-        if seat is not self.seats[index]:
-            left = _bottom(seat, shape.priority)
-        else:
-            known = self._bottoms.setdefault(shape.priority, {})
-            if index not in known:
-                known[index] = _bottom(seat, shape.priority)
-            left = known[index]
-        return left is not None and all(amount <= left.get(name, 0) for name, amount in shape.wanted)
-
-    def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
-        """Add the pods of jobs, and those that wait already."""
-        kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
-        shapes: dict[object, Shape] = {}
-        others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
-        wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
-
-        def shape_of(incoming: Incoming) -> Shape:
-            # Where pods have wishes about others, labels tell pods apart.
-            key = (shape_key(incoming), id(incoming) if others or wishing else None)
-            if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, wishing, others)
-            return shapes[key]
-
-        for number, groups in enumerate(jobs):
-            for group, count in groups:
-                shape = shape_of(group.incoming)
-                self.entries += [Entry(replace(group.incoming.pod), shape, number) for _ in range(count)]
-        # They have been tried before: if they could evict anybody, they would have been promised a node.
-        for incoming in waiting:
-            self.entries.append(Entry(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-
-
-def _bottom(seat: Seat, priority: int) -> Units | None:
-    """What a node has without the pods below a priority; None when there are none."""
-    lower = [pod for pod in seat.pods if pod.priority < priority]
-    return _free(seat.without(lower)) if lower else None
-
-
-def _free(seat: Seat) -> Units:
-    """What is left of each resource; "pods" is one, too."""
-    return {name: seat.free(name) for name in {*seat.node.allocatable, "pods"}}
-
-
-def _scored(seat: Seat) -> tuple[int, int]:
-    return sum(pod.scored[0] for pod in seat.pods), sum(pod.scored[1] for pod in seat.pods)
-
-
-def _by_zones(seats: Sequence[Seat]) -> list[int]:
-    """Nodes in the order in which they are looked at. Source: ``backend/cache/node_tree.go``, list."""
-    zones: dict[tuple[str, str], list[int]] = {}
-    for index, seat in enumerate(seats):
-        labels = seat.node.labels
-        zone = labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
-        zones.setdefault(zone, []).append(index)
-    longest = max(map(len, zones.values()), default=0)
-    return [own[place] for place in range(longest) for own in zones.values() if place < len(own)]
 
 
 class Run:
@@ -144,7 +53,7 @@ class Run:
         self.seats = list(arena.seats)
         self._free = list(arena.free)
         self._scored = list(arena.scored)
-        self.bound: dict[Entry, int] = {}
+        self.bound: dict[QueuedPod, int] = {}
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
         self.uncertain: set[int | None] = set()
         self.found: dict[int, list[Seat]] | None = {} if keeps else None
@@ -153,10 +62,10 @@ class Run:
         self._moves: list[_Move] = []
         self._spreadings: dict[int, tuple[Spreading, int]] = {}
         self._counts: dict[int, tuple[Census, Counter[Pair], int]] = {}
-        self._promised: dict[int, list[tuple[PlacedPod, Entry | None]]] = {
+        self._promised: dict[int, list[tuple[PlacedPod, QueuedPod | None]]] = {
             index: [(pod, None) for pod in pods] for index, pods in arena.promised.items()
         }
-        self._nominated: dict[Entry, int] = {}
+        self._nominated: dict[QueuedPod, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
         self._evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
         self._gone = 0
@@ -164,7 +73,7 @@ class Run:
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
 
-    def go(self, entries: Sequence[Entry]) -> None:
+    def go(self, entries: Sequence[QueuedPod]) -> None:
         """Try the pods in this order, and those that found no room again, until nothing comes of it."""
         pending = list(entries)
         for _ in range(_ROUNDS):
@@ -182,7 +91,7 @@ class Run:
             if not pending or before == (len(self._log), self._gone):
                 return
 
-    def _try(self, entry: Entry) -> bool:
+    def _try(self, entry: QueuedPod) -> bool:
         """Whether a pod is bound. Source: ``schedule_one.go``, schedulingAlgorithm."""
         shape = entry.shape
         if self._failed.get(id(shape)) == self._stage(shape) and entry not in self._nominated:
@@ -209,11 +118,11 @@ class Run:
         """What has to change for a pod that found no room: for simple ones only others that leave."""
         return self._gone if shape.simple else len(self._log)
 
-    def _is_waiting(self, entry: Entry) -> bool:
+    def _is_waiting(self, entry: QueuedPod) -> bool:
         """Source: ``defaultpreemption/default_preemption.go``, PodEligibleToPreemptOthers."""
         return bool(entry in self._nominated and self._leaving.get(self._nominated[entry]))
 
-    def _bind(self, entry: Entry, index: int) -> None:
+    def _bind(self, entry: QueuedPod, index: int) -> None:
         self._forget(entry)
         self.bound[entry] = index
         self._change(index, self.seats[index].with_pod(entry.pod), came=(entry.pod,))
@@ -231,13 +140,13 @@ class Run:
         self.seats[index] = seat
         self._log.append(index)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: QueuedPod) -> None:
         index = self._nominated.pop(entry, None)
         if index is not None:
             self._promised[index] = [item for item in self._promised[index] if item[1] is not entry]
             self._change(index, self.seats[index])
 
-    def _evict(self, entry: Entry, index: int, found: Eviction) -> None:
+    def _evict(self, entry: QueuedPod, index: int, found: Eviction) -> None:
         there = self._leaving.setdefault(index, [])
         new = [pod for pod in found.victims if not any(pod is other for other in there)]
         there += new
@@ -258,11 +167,11 @@ class Run:
                 del self.bound[entry]
             seat = self.seats[index].without(pods)
             self._change(index, seat, went=pods)
-            self._free[index], self._scored[index] = _free(seat), _scored(seat)
+            self._free[index], self._scored[index] = free_of(seat), scored_of(seat)
         self._leaving = {}
         self._gone += 1
 
-    def _fits(self, shape: Shape, index: int, entry: Entry | None) -> bool:
+    def _fits(self, shape: Shape, index: int, entry: QueuedPod | None) -> bool:
         """Source: ``framework/runtime/framework.go``, RunFilterPluginsWithNominatedPods."""
         seat, census = self.seats[index], self._census(shape)
         if obstacle(shape.incoming, seat, census) is not None:
@@ -273,7 +182,7 @@ class Run:
         full = Seat(seat.node, seat.pods + more)
         return obstacle(shape.incoming, full, self._recounted(shape, census, seat, full)) is None
 
-    def _kept_for(self, shape: Shape, index: int, entry: Entry | None) -> tuple[PlacedPod, ...]:
+    def _kept_for(self, shape: Shape, index: int, entry: QueuedPod | None) -> tuple[PlacedPod, ...]:
         return tuple(
             pod
             for pod, other in self._promised.get(index, ())
@@ -313,7 +222,7 @@ class Run:
     def _recounted(shape: Shape, census: Census, before: Seat, now: Seat) -> Census:
         return census if shape.alone else recounted(census, shape.incoming, before, now)
 
-    def _row(self, shape: Shape, entry: Entry) -> list[int]:
+    def _row(self, shape: Shape, entry: QueuedPod) -> list[int]:
         """The score of each node for a pod by its amounts; -1 where there is no room."""
         if not shape.simple:
             row = [-1] * len(self.seats)
@@ -341,7 +250,7 @@ class Run:
         self._rows[id(shape)] = row, len(self._log)
         return row
 
-    def _simple_score(self, shape: Shape, index: int, entry: Entry) -> int:
+    def _simple_score(self, shape: Shape, index: int, entry: QueuedPod) -> int:
         free = self._free[index]
         if free["pods"] < 1:
             return -1
@@ -362,7 +271,7 @@ class Run:
             score += balanced_allocation(before, (before[0] + shape.cpu, before[1] + shape.memory), capacity)
         return score
 
-    def _best(self, shape: Shape, entry: Entry) -> int | None:
+    def _best(self, shape: Shape, entry: QueuedPod) -> int | None:
         """The node that is taken. Source: ``schedule_one.go``, schedulePod."""
         row = self._row(shape, entry)
         best = max(row, default=-1)
@@ -406,7 +315,7 @@ class Run:
             parts.append([WEIGHTS["InterPodAffinity"] * score for score in liked])
         return [sum(scores) for scores in zip(*parts, strict=True)]
 
-    def _victims(self, shape: Shape, entry: Entry) -> tuple[int, Eviction] | None:
+    def _victims(self, shape: Shape, entry: QueuedPod) -> tuple[int, Eviction] | None:
         """Where evicting costs least. Source: ``preemption/preemption.go``, DryRunPreemption, SelectCandidate."""
         census = self._census(shape)
         places = (
@@ -433,7 +342,7 @@ class Run:
         least = min(item.cost for _, item in found)
         return self._draws.one_of([item for item in found if item[1].cost == least])
 
-    def _eviction(self, shape: Shape, index: int, entry: Entry, census: Census) -> Eviction | None:
+    def _eviction(self, shape: Shape, index: int, entry: QueuedPod, census: Census) -> Eviction | None:
         seat = self.seats[index]
         more = self._kept_for(shape, index, entry) if self._promised.get(index) else ()
         key = id(seat), id(shape)
