@@ -21,6 +21,8 @@ from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
 _FOLLOWED = 4096
 """Nodes times pods of a component whose choices are followed: of more there are always too many."""
+FEW = 4
+"""As many jobs are looked at more closely, on however many nodes."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def judge(scene: Scene) -> list[Fit | None]:
     result: list[Fit | None] = []
     worlds = [initial(scene.cluster.seats, scene.cluster.names_hosts)]
     nominated = list(scene.cluster.nominated)
-    follows = proofs.size <= _FOLLOWED
+    follows = proofs.size <= _FOLLOWED or len(scene.demands) <= FEW
     pending: list[int] = []
     for priority, same in groupby(range(len(scene.demands)), lambda index: scene.demands[index].priority):
         positions = list(same)

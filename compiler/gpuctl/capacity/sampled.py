@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.every_choice import Scene, answer_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.every_choice import FEW, Scene, answer_of, change_of, not_now, plain_verdict, with_victims
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
@@ -85,7 +85,10 @@ class Sample:
             else (f"so in all {number} orders tried")
         )
         reason = "; ".join(part for part in (reason, tried) if part)
-        return Fit(demand, verdict, reason, starts, victims, False, found, None, share)
+        change = None
+        if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
+            change = change_of(scene, demand, scene.admissions[position], seats, found)
+        return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
 
 
 def _seed(scene: Scene) -> str:
