@@ -109,6 +109,7 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
     "remove node": HeldBy(("test_nodes_join_and_leave_pools",)),
     "snapshot": Refused("snapshot", _KUBECONFIG),
+    "drift": Refused("drift {file}", _KUBECONFIG, 2),
     "exec": Refused("exec a -- ls", _KUBECONFIG),
     "port-forward": Refused("port-forward a 80", _KUBECONFIG),
     "impact": Refused("impact --from HEAD {file} --server {url}", "leave --server out", 2),
