@@ -61,7 +61,7 @@ def _see_that_none_is_placed(result: Compilation) -> None:
     if named:
         raise InvalidOptions(
             f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
-            "this is: apply them with a kubeconfig and --cluster, or take `placement` out"
+            "this is: take `placement` out, or say which it is"
         )
 
 
