@@ -95,13 +95,13 @@ class Listener:
         return True
 
 
-def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions) -> ToldChange:
+def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions, checkpoint: bool) -> ToldChange:
     """What applying documents would do; nothing is written."""
     demand(asked.caller, Wish("create", "plans"))
     with asked.service.asking(asked.caller) as session:
         submission = compiled(asked, session, documents, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
-        plan = preview_request(session, submission.wanted, Conversation())
+        plan = preview_request(session, submission.wanted, Conversation(), checkpoint=checkpoint)
     told = told_plan(plan, submission.wanted.request.keys)
     return ToldChange(
         told,
