@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from control_plane import ControlPlane
 from control_plane.streams import Streams
@@ -26,7 +27,7 @@ from support.cluster_tools import DOMAIN, Document, Place, compute, image, infer
 from support.command import Start, on_a_terminal
 
 KEYS = records(Settings())
-VERBS = ["get", "list", "watch", "create", "patch", "delete"]
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CHECKPOINT = f"{DOMAIN}/checkpoint"
 
 
@@ -256,22 +257,30 @@ def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
     assert place.pods("train").keys() == {pod}
 
 
+def rules_of(*files: str) -> list[Rule]:
+    """What the cluster roles of files in deploy/ allow."""
+    found: list[Rule] = []
+    for file in files:
+        roles = [item for item in yaml.safe_load_all((DEPLOY / file).read_text()) if item["kind"] == "ClusterRole"]
+        found += [rule for role in roles for rule in role["rules"]]
+    return found
+
+
 def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the right to run commands in pods the checkpoint has failed, and that is said as such."""
-    place.apply(training(job=disk.job()))
-    place.running("train")
-    own: list[Rule] = [
-        {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "secrets"], "verbs": VERBS},
-        {"apiGroups": ["batch", "apps", "autoscaling"], "resources": ["*"], "verbs": ["*"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
-    ]
-    place.grant("onlooker", own)
+    """Without the right to run commands in pods the checkpoint has failed, and that is said as such. The role that is
+    offered for it is enough."""
+    place.apply(training(job=disk.job()), inference(job=disk.job()))
+    place.running("train", "serve")
+    place.grant("onlooker", rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml"))
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("onlooker")))
     failed = place.gpuctl("delete", "job", "train", "--yes", code=1)
     assert re.search(r"failed in pod train-\w+: user onlooker may not (get|create) pods/exec in namespace ", failed.err)
     assert (place.exists("Job", "train"), disk.saved) == (True, [])
     place.gpuctl("delete", "job", "train", "--without-checkpoint")
-    assert not place.exists("Job", "train")
+    assert (place.exists("Job", "train"), disk.saved) == (False, [])
+    place.grant("onlooker", rules_of("service/tokens/checkpoints.yaml"))
+    place.gpuctl("pause", "serve")
+    assert len(disk.saved) == 1
 
 
 @pytest.mark.parametrize("ends", ["complete", "fail"])
@@ -376,3 +385,18 @@ def test_what_the_journal_of_a_killed_run_says(
     place.apply(*changed, flags=("--yes",))
     assert disk.saved[1:] == [f"{place.namespace}/{pod}/main" for pod in pods["late"]]
     session.close()
+
+
+def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
+    """Arguments reach the program one by one, whatever is in them; and pods that only bear the job's labels stay out."""
+    odd = ["$(id)", "a b", "; true", "*", "", "损失"]
+    place.apply(inference(job={"checkpoint": {"command": ["save", *odd]}}))
+    (pod,) = place.running("serve")
+    disk.program("save", place.namespace, pod)
+    labels = place.get("Deployment", "serve")["spec"]["selector"]["matchLabels"]
+    containers = [{"name": "main", "image": "registry.example.com/stray:v1"}]
+    stray = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "labels": labels}}
+    place.create({**stray, "spec": {"containers": containers}})
+    place.until(lambda: place.get("Pod", "stray")["status"].get("phase") == "Running", "the stray pod")
+    place.gpuctl("delete", "job", "serve")
+    assert disk.saved == [f"save {' '.join(odd)}"]

@@ -133,8 +133,8 @@ def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str])
         return []
     key = key_of(saving.live)
     try:
-        live = session.get(key)
-        if live is None or live["metadata"]["uid"] != saving.live["metadata"]["uid"]:
+        live = _now(session, saving.live)
+        if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
             raise Changed(f"the checkpoint of {key} was changed meanwhile", "look at it, and run again")
@@ -150,6 +150,13 @@ def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str])
     if checkpoint is None and running:
         problems.append(f"checkpoint of {saving.title} failed: its annotation {keys.checkpoint} says none")
     return [] if checkpoint is None else [_Task(saving, checkpoint, pod) for pod in running]
+
+
+def _now(session: Session, seen: Object) -> Object | None:
+    """An object as it is now; None when it has gone. It is listed: not everybody who ends jobs may get single ones."""
+    key = key_of(seen)
+    found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
+    return next((obj for obj in found if obj["metadata"]["uid"] == seen["metadata"]["uid"]), None)
 
 
 def _runs(pod: Object) -> bool:
@@ -295,21 +302,17 @@ class _Run:
     def _await_end(self, task: _Task, deadline: float) -> str:
         """Wait until a container that got its signal has ended, or its time is over: nothing else tells."""
         while not self._over.is_set() and time.monotonic() < deadline:
-            now = self._now(task)
+            now = _now(self._session, task.pod)
             if now is None or not _same_run(now, task.pod):
                 return self._after(task, now, killed_only=True)
             self._over.wait(max(_TICK, min(_LOOK, deadline - time.monotonic())))
         return ""
 
-    def _now(self, task: _Task) -> Object | None:
-        live = self._session.get(task.key)
-        return live if live is not None and live["metadata"]["uid"] == task.pod["metadata"]["uid"] else None
-
     def _unless_over(self, task: _Task, why: str) -> str:
         """Why a checkpoint failed, unless its pod has come to its end by itself meanwhile: then there is nothing left
         to save."""
         until = time.monotonic() + _LATE
-        while (now := self._now(task)) is not None and _same_run(now, task.pod):
+        while (now := _now(self._session, task.pod)) is not None and _same_run(now, task.pod):
             if time.monotonic() >= until or self._over.wait(_TICK):
                 return why
         return self._after(task, now)
