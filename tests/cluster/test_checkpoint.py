@@ -338,9 +338,12 @@ def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
 def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     """Images without any program, processes that are not the container's first."""
     own = {"checkpoint": {"signal": "USR1", "timeout": "1s"}}
-    place.apply(training(job=own), training("shared", job=own, podPatch={"shareProcessNamespace": True}))
+    place.apply(training(job=own), training("shared", podPatch={"shareProcessNamespace": True}))
     (pod,) = place.running("train")
     (shared,) = place.running("shared")
+    # gpuctl takes no document that says both.
+    text = place.get("Job", "train")["metadata"]["annotations"][CHECKPOINT]
+    place.patch("Job", "shared", {"metadata": {"annotations": {CHECKPOINT: text}}})
     disk.streams.equip(place.namespace, pod, disk.programs)
     failed = place.gpuctl("delete", "job", "train", "shared", "--yes", code=1).err
     assert (
@@ -400,3 +403,15 @@ def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
     place.until(lambda: place.get("Pod", "stray")["status"].get("phase") == "Running", "the stray pod")
     place.gpuctl("delete", "job", "serve")
     assert disk.saved == [f"save {' '.join(odd)}"]
+
+
+def test_a_jobset(queue_place: Place, tmp_path: Path) -> None:
+    """Its pods belong to it through its Jobs."""
+    disk = Disk(tmp_path, queue_place.plane.start_streams())
+    queue_place.platform("training: {backend: jobset}")
+    queue_place.apply(training(job=disk.job(), resources={"nodes": 2}), flags=("--wait", "--timeout", "60"))
+    pods = sorted(queue_place.pods("train"))
+    queue_place.gpuctl("pause", "train")
+    assert sorted(disk.saved) == [f"{queue_place.namespace}/{pod}/main" for pod in pods]
+    queue_place.gpuctl("delete", "job", "train")
+    assert len(disk.saved) == 2

@@ -21,6 +21,7 @@ from gpuctl.apply.state.workload import is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.patch import CONTAINER
+from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
 from gpuctl.kube.session import Session
@@ -279,7 +280,7 @@ class _Run:
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
         """Send a signal to process 1, by a program or, as shells have it built in, by a shell; why that failed."""
         spec = task.pod["spec"]
-        for field in ("hostPID", "shareProcessNamespace"):
+        for field in SHARED_PROCESSES:
             if spec.get(field):
                 return f"with {field} process 1 is not the container's: use `checkpoint.command`"
         refusal = ""
