@@ -31,7 +31,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten, visible
 
 _MOST_AT_ONCE = 256
-"""Pods whose commands run at the same time: each has a connection and a thread here. A job is never divided."""
+"""Pods whose commands run at the same time: each has a connection and a thread here. A training is never divided."""
 _KEPT = 64 * 1024
 """Bytes of a command's output that are kept: what is masked in it has to be seen whole."""
 _SHOWN = 300
@@ -111,7 +111,7 @@ def save(
     """
     problems: list[str] = []
     saved: dict[str, list[str]] = {}
-    jobs = [_tasks(session, saving, keys, problems) for saving in savings]
+    jobs = session.each(lambda saving: _tasks(session, saving, keys, problems), savings)
     for tasks in _together(jobs):
         outcomes = _Run(session, tasks, manner).outcomes()
         problems.extend(_told(outcomes))
@@ -172,9 +172,14 @@ def _state(pod: Object) -> Object:
 
 
 def _together(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
-    """The tasks of whole jobs, as many as may be run at the same time."""
+    """The tasks of whole jobs, as many as may run at the same time. Replicas of a service wait for no others."""
     group: list[_Task] = []
-    for tasks in jobs:
+    parts: list[list[_Task]] = []
+    for job in jobs:
+        alone = bool(job) and job[0].saving.live["kind"] == "Deployment"
+        size = _MOST_AT_ONCE if alone else max(1, len(job))
+        parts += [job[start : start + size] for start in range(0, len(job), size)]
+    for tasks in parts:
         if group and len(group) + len(tasks) > _MOST_AT_ONCE:
             yield group
             group = []
