@@ -99,6 +99,7 @@ def plan(
     no_probe: bool = False,
     create_namespace: bool = False,
     create_only: bool = False,
+    queue: bool = False,
     offline: bool = False,
 ) -> DocumentPlan:
     """What an apply of documents would do to a cluster. Nothing is written.
@@ -119,6 +120,7 @@ def plan(
     :param no_probe: make a note, not an error, of a trial pod that is refused.
     :param create_namespace: create the namespace of the jobs if it is absent.
     :param create_only: refuse what exists already.
+    :param queue: create jobs also where a quota has no room for their pods: they start when there is.
     :param offline: decide without the API server's dry-runs.
     :raises InvalidDocuments: there are errors in the documents.
     :raises InvalidOptions: options contradict each other.
@@ -138,6 +140,7 @@ def plan(
         no_probe=no_probe,
         create_namespace=create_namespace,
         create_only=create_only,
+        queue=queue,
     )
     silent = Conversation()
     with session_of(cluster) as session:

@@ -17,7 +17,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
@@ -109,13 +109,13 @@ def pausing_with(
     return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
 
 
-def plan_documents(service: Service, caller: Caller, text: str) -> PlanAnswer:
+def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
     """What applying documents would do; nothing is written.
 
     :raises Problem: 400, 403.
     """
     with service.asking(caller) as session:
-        submission = compile_documents(service, caller, session, text)
+        submission = compile_documents(service, caller, session, text, planning=PlanOptions(queue=queue))
         demand_documents(caller, "create", submission.documents, jobs="plans")
         return PlanAnswer(**full_plan(preview_request(session, submission.wanted, talking(service))))
 
@@ -130,6 +130,7 @@ def change_job(
     confirmed: bool,
     checkpoint: bool,
     dry_run: bool,
+    queue: bool,
 ) -> ChangedJob:
     """Apply the changed document of a job that is there.
 
@@ -138,7 +139,8 @@ def change_job(
     item = _meant(service, caller, "update", meant, touched)
     with changing(service, caller) as session:
         _present(session, item, meant)
-        submission = compile_documents(service, caller, session, text, namespace=item.row.identity.namespace)
+        home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
+        submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
         key = _same_job(submission, item)
         demand_documents(caller, "update", submission.documents)
         demand_homes(caller, session, submission.documents)

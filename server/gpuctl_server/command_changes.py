@@ -29,6 +29,7 @@ from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.fit_documents import compile_for_fit
+from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document
 from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
 from gpuctl.usecases.service_client import Refusal
 from gpuctl.usecases.service_documents import SentDocuments, unlike
@@ -36,7 +37,7 @@ from gpuctl.usecases.service_fit import ToldFits, told_fits
 from gpuctl.usecases.suspending import PausedJob, resume_jobs
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.changing import changing, pausing_with
-from gpuctl_server.command_line import Asked, found_job, slim
+from gpuctl_server.command_line import Asked, found_job, slim, told_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -140,6 +141,56 @@ def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, c
 def rerun(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
     """Run trainings again that have ended."""
     return _named(asked, "update", rerun_jobs, (names, where), run, confirmed)
+
+
+def rollback(
+    asked: Asked,
+    name: str,
+    where: str | None,
+    to: int | None,
+    planning: PlanOptions,
+    run: RunOptions,
+    confirmed: list[str],
+) -> ToldChange:
+    """Apply an earlier document of a job again."""
+    with changing(asked.service, asked.caller) as session:
+        submission = _earlier(asked, session, name, where, to, planning)
+        asked.touched.extend(submission.titles)
+        for action in ("create", "update"):
+            demand_documents(asked.caller, action, submission.documents)
+        demand_homes(asked.caller, session, submission.documents)
+        told = carried_out(
+            asked,
+            session,
+            confirmed,
+            lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
+            submission.wanted.request.keys,
+        )
+    return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
+
+
+def preview_rollback(asked: Asked, name: str, where: str | None, to: int | None, planning: PlanOptions) -> ToldChange:
+    """What applying an earlier document of a job would do; nothing is written."""
+    demand(asked.caller, Wish("create", "plans"))
+    with asked.service.asking(asked.caller) as session:
+        submission = _earlier(asked, session, name, where, to, planning)
+        demand_documents(asked.caller, "create", submission.documents, jobs="plans")
+        plan = preview_request(session, submission.wanted, Conversation())
+    told = told_plan(plan, submission.wanted.request.keys)
+    return ToldChange(told, diagnostics=worth_telling(submission.wanted.compilation))
+
+
+def _earlier(
+    asked: Asked, session: Session, name: str, where: str | None, to: int | None, planning: PlanOptions
+) -> Submission:
+    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it."""
+    with asked.service.looking(asked.caller, where) as reader:
+        history = told_history(asked._replace(reader=reader, scope=reader.scope), name)
+    live = live_document(Scope(session, history.namespace), history.name, asked.service.keys)
+    target = choose_target(history, live, to)
+    documents = SentDocuments([target.source], history.namespace, False, "", "")
+    submission = compiled(asked, session, documents, planning)
+    return replace(submission, wanted=as_rollback(submission.wanted, target))
 
 
 def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool) -> ToldPauses:
@@ -323,6 +374,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "apply": apply,
     "delete-jobs": delete,
     "rerun-jobs": rerun,
+    "rollback": rollback,
     "suspend-jobs": suspend,
 }
 """Name of a use case that changes something -> what carries it out."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
+from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
@@ -18,6 +19,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.describe_job import JobDetail
+from gpuctl.reading.document_history import DocumentHistory
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.reading.label_rows import GpuType, Label
 from gpuctl.reading.namespace_rows import Namespace
@@ -128,8 +130,16 @@ def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str,
 
 def _list_jobs(asked: Asked, query: JobQuery) -> ListedRows:
     demand(asked.caller, Wish("get", "jobs", asked.namespace))
-    listing = job_queries.list_jobs(asked.reader, query)
-    rows = list(listing.rows)
+    if not query.reasons:
+        listing = job_queries.list_jobs(asked.reader, query)
+        rows = list(listing.rows)
+        return ListedRows(rows, listing.statuses, listing.stuck)
+    # For what a job waits is told by the cluster itself, where everybody's pods count.
+    with asked.service.weighing(asked.caller, asked.namespace) as reader:
+        listing = job_queries.list_jobs(asked.reader, query, weighing=reader)
+        rows = list(listing.rows)
+        for note in reader.scope.notes:
+            asked.scope.note(note)
     return ListedRows(rows, listing.statuses, listing.stuck)
 
 
@@ -169,6 +179,33 @@ def found_job(asked: Asked, name: str) -> Job:
 
     job, _ = find_job(asked.scope, name, asked.reader.keys)
     return job
+
+
+def told_history(asked: Asked, name: str) -> DocumentHistory:
+    """The history of a job that may be seen.
+
+    :raises NoSuchJob: there is none, or there are several.
+    :raises Problem: 403.
+    """
+    demand(asked.caller, Wish("get", "jobs", asked.namespace))
+    namespace = asked.namespace
+    if namespace is None:
+        try:
+            namespace = found_job(asked, name).identity.namespace
+        except NoSuchJob:
+            # One that is not there any more has a history still, where whoever asks has theirs.
+            namespace = asked.caller.home or asked.service.namespace
+    demand(asked.caller, Wish("get", "jobs", namespace))
+    with asked.service.asking(asked.caller) as session:
+        reader = reader_of(session, asked.service.platform, namespace)
+        found = job_queries.document_history(reader, name)
+    for note in reader.scope.notes:
+        asked.scope.note(note)
+    for row in found.rows:
+        # A job may have been in another pool once.
+        pool = (row.past.document.get("resources") or {}).get("pool") or DEFAULT_POOL
+        demand(asked.caller, Wish("get", "jobs", namespace, str(pool)))
+    return found
 
 
 def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
@@ -343,6 +380,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
+    "document-history": told_history,
     "present-logs": _present_logs,
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.backend.api_resources import WORKLOADS, Key, key_of
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
@@ -187,7 +188,7 @@ def compile_documents(
     namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
     options = DocumentOptions(given, platform=service.platform_source, namespace=namespace, strict=strict)
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
-    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
+    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees), origin=ApplyOrigin(who=caller.name))
     refuse_platform(wanted.compilation.documents)
     submission = Submission(text, wanted)
     if caller.is_confined:

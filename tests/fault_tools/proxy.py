@@ -34,7 +34,7 @@ HANG = 600.0
 """Seconds after which a hung answer gives up by itself: far beyond the patience of any client under test."""
 _WRITING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # Written as objects, but nothing is stored: questions.
-_QUESTIONS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
+_QUESTIONS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ Value = TypeVar("Value")
 DOMAIN = "runwhere.ai"
 HASH = f"{DOMAIN}/hash"
 JOURNAL = f"{DOMAIN}/journal"
+HISTORY = f"{DOMAIN}/history"
 FOREIGN = "foreign"
 """How the names of objects begin that are not ours."""
 # kind -> (path before "namespaces", plural).
@@ -136,12 +137,14 @@ class Api(Requests):
                 raise RuntimeError(f"clear {kind} in {namespace}: {status} {value.get('message', value)}")
 
     def snapshot(self, namespace: str) -> Snapshot:
-        """All objects of the kinds that commands work with; empty when there is no such namespace."""
+        """All objects of the kinds that commands work with, without the history of jobs; empty when there is no such
+        namespace."""
         result: Snapshot = {}
         for kind in SNAPSHOT:
             for item in self.list_objects(kind, namespace):
                 name = item["metadata"]["name"]
-                if (kind, name) != ("ConfigMap", "kube-root-ca.crt"):
+                is_history = HISTORY in (item["metadata"].get("labels") or {})
+                if (kind, name) != ("ConfigMap", "kube-root-ca.crt") and not is_history:
                     result[kind, name] = _live(kind, namespace, item)
         return result
 

@@ -80,6 +80,15 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "describe quota": Same(("describe quota nope", "describe quota nope -o json")),
     "describe namespace": Same((*_each("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
     "why": Same((*_each("why a", _TEXTS), *_each("why stuck", _TEXTS), "why nope", "why")),
+    "history": Same(
+        (
+            *_each("history a", _TEXTS),
+            "history a --revision 1",
+            "history a --revision 7",
+            "history a --diff 1",
+            "history no",
+        )
+    ),
     "logs": HeldBy(
         ("test_logs_are_followed", "test_logs_of_pods_that_come_and_go", "test_a_reader_of_logs_that_goes_away")
     ),
@@ -94,6 +103,7 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "recover": HeldBy(("test_recover",)),
     "pause": HeldBy(("test_pause_resume_rerun",)),
     "resume": HeldBy(("test_pause_resume_rerun",)),
+    "rollback": HeldBy(("test_rollback",)),
     "rerun": HeldBy(("test_pause_resume_rerun",)),
     "label node": HeldBy(("test_nodes_are_labelled",)),
     "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
@@ -222,6 +232,8 @@ def test_what_is_refused_says_what_to_do(world: World) -> None:
             name = " ".join(row.call.split()[: 2 if row.call.startswith("usage ") else 1])
             said = world.remote.typed("--server", world.remote.served.url, *world.arguments(row.call), code=2)
             assert said.err.endswith(f"`gpuctl {name}` asks no service: leave --server out.\n"), said.err
+    said = world.remote.typed("fit", code=1)
+    assert "`gpuctl fit` without files does not work through the service" in said.err
     for more in (("diff", "-f", world.values["file"], "--against", "git:HEAD"), ("fit", "--snapshot", "x", "y.yaml")):
         said = world.remote.typed(*more, "--server", world.remote.served.url, code=2)
         assert "leave --server out" in said.err
@@ -521,6 +533,32 @@ def test_pause_resume_rerun(remote: Remote) -> None:
     far = remote.typed("rerun", "far-done", "--yes", "-n", place.namespace)
     assert (_alike(near.out, far.out), far.err) == (True, near.err)
     remote.same("rerun", "nope", code=1)
+
+
+def test_rollback(remote: Remote) -> None:
+    """The same plan, question and result; asked by the service of a document that its sender may submit."""
+    remote.login()
+    place = remote.place
+    here = ("-n", place.namespace)
+    for name in ("near", "far"):
+        place.apply(inference(name))
+        place.apply(inference(name, environment={"image": "registry.example.com/app:v2"}), flags=("--yes",))
+    settled(remote, "near", "far")
+    for more in (("--dry-run",), (), ("--yes", "--wait")):
+        code = 2 if not more else 0
+        near = place.gpuctl("rollback", "near", *more, code=code)
+        far = remote.typed("rollback", "far", *more, *here, code=code)
+        assert _alike(near.out, far.out), (near.out, far.out)
+        told = [line for line in near.err.splitlines() if not line.startswith(("@@", "---", "+", "-", " "))]
+        told = [line for line in told if line != "  = nothing was changed"]
+        assert _alike("\n".join(told), "\n".join(far.err.splitlines()[: len(told)])), (near.err, far.err)
+    image = place.get("Deployment", "far")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image == "registry.example.com/inference:v1"
+    remote.same("rollback", "nope", code=1)
+    remote.same("rollback", "far", "--to", "99", code=1)
+    assert "--adopt does not work through the service" in remote.typed("rollback", "far", "--adopt", *here, code=1).err
+    remote.login("vera")
+    assert remote.typed("rollback", "far", "--yes", *here, code=3).err.startswith("error: vera may not")
 
 
 def test_nodes_are_labelled(remote: Remote) -> None:

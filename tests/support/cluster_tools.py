@@ -129,11 +129,11 @@ class Place:
         return self.api.call("POST", f"{path}?fieldManager={manager}", obj)
 
     def objects(self, kinds: tuple[str, ...] = KINDS) -> dict[str, Object]:
-        """``kind/name`` -> object, of everything in the namespace."""
+        """``kind/name`` -> object, of everything in the namespace but the history of jobs."""
         result = {}
         for kind in kinds:
             for item in self.api.call("GET", RESOURCES[kind].path(self.namespace))["items"] or []:
-                if item["metadata"]["name"] != "kube-root-ca.crt":
+                if item["metadata"]["name"] != "kube-root-ca.crt" and not is_history(item):
                     result[f"{kind}/{item['metadata']['name']}"] = item
         return result
 
@@ -273,6 +273,11 @@ def _is_over(pod: Object) -> bool:
 
 def _gpus(pod: Object) -> int:
     return sum(int((part.get("resources") or {}).get("limits", {}).get(GPU, 0)) for part in pod["spec"]["containers"])
+
+
+def is_history(obj: Object) -> bool:
+    """Whether an object is a Secret with an earlier document of a job."""
+    return f"{DOMAIN}/history" in (obj["metadata"].get("labels") or {})
 
 
 def unstatused(obj: Object) -> Object:

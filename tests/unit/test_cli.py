@@ -107,6 +107,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
 
 
 CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
+CLUSTER_COMMANDS |= {"history", "rollback"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
 CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "usage", "wait"}
 
@@ -169,7 +170,7 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkey
             # Their options are right; tests/cluster runs them where there is a cluster.
             assert (program, found.code) == ("gpuctl", 3), example
             assert bool(found.out) == ("json" in arguments), example
-            missing = "cluster.json cannot be read" if name == "fit" else "there is no kubeconfig at "
+            missing = "cluster.json cannot be read" if "--snapshot" in arguments else "there is no kubeconfig at "
             assert found.err.startswith(f"error: {missing}"), example
             continue
         if name in ("login", "logout"):
@@ -1100,6 +1101,9 @@ def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
         "pause @",
         "resume @",
         "rerun @",
+        "history @",
+        "rollback @",
+        "rollback a -n @",
         "recover -n @",
         "recover --platform @",
         "wait @",

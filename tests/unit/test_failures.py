@@ -15,6 +15,7 @@ from gpuctl.usecases.change_options import InvalidOptions
 
 NEVER_LEAVE = {
     "CannotSwap": "a build then writes file by file",
+    "Damaged": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
     "HungUp": "becomes the failure of a checkpoint",

@@ -20,6 +20,7 @@ class Meaning(NamedTuple):
 MEANINGS: dict[str, Meaning] = {
     "ClusterError": Meaning(3, 500, "ClusterError"),
     "ConfigurationError": Meaning(3, 503, "NotConfigured"),
+    "WrongCluster": Meaning(3, 503, "WrongCluster"),
     "ConnectionFailed": Meaning(3, 503, "Unreachable"),
     "ApiError": Meaning(3, 500, "ApiError"),
     "Changed": Meaning(3, 409, "Changed"),
@@ -33,6 +34,7 @@ MEANINGS: dict[str, Meaning] = {
     "NotPossible": Meaning(1, 409, "NotPossible"),
     "NotPausable": Meaning(1, 409, "NotPausable"),
     "NotRerunnable": Meaning(1, 409, "NotRerunnable"),
+    "NotRevertible": Meaning(1, 409, "NotRevertible"),
     "NotRunning": Meaning(1, 409, "NotRunning"),
     "NotForwarded": Meaning(3, 409, "NotForwarded"),
     "NotStarted": Meaning(3, 409, "NotStarted"),

@@ -271,6 +271,8 @@ def _plan(
     absent: int | None = None
     while True:
         plan = make_plan(session, request)
+        if plan.writes:
+            plan.confirm[:0] = request.confirm
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
@@ -286,7 +288,7 @@ def _plan(
             note_checkpoints(plan, request.keys)
         try:
             if server and not plan.errors:
-                check(session, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
+                check(session, plan, CheckOptions.of(request))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.backend.context import MANAGER, Context, Object
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from gpuctl.language.kinds import Job
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+OWNERS = ("team", "creator", "project")
+"""Labels of the user's own whose value says whose a job is: the first that it has."""
 CHECKPOINT = "checkpoint"
 """The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
 
@@ -93,6 +96,11 @@ def metadata(
     if annotations:
         result["annotations"] = annotations
     return result
+
+
+def owner_of(labels: Mapping[str, str]) -> str | None:
+    """Whose a job is, as far as its labels say."""
+    return next((labels[name] for name in OWNERS if labels.get(name)), None)
 
 
 def managed_labels() -> dict[str, str]:

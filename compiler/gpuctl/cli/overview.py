@@ -21,6 +21,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Cluster": (
         OverviewLine(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
         OverviewLine(("delete", "recover"), "Delete; finish what a killed apply left."),
+        OverviewLine(("history", "rollback"), "What was applied of a job; apply it again."),
         OverviewLine(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
     ),
     "Daily": (
@@ -56,6 +57,8 @@ OTHER_WORDS: dict[str, str] = {
     "ls": "`gpuctl get jobs` lists jobs.",
     "list": "`gpuctl get jobs` lists jobs.",
     "jobs": "`gpuctl get jobs` lists jobs.",
+    "undo": "`gpuctl rollback JOB` applies the document again that a job had before.",
+    "revert": "`gpuctl rollback JOB` applies the document again that a job had before.",
     "queue": "`gpuctl get jobs --status pending` lists what waits.",
     "status": "`gpuctl get jobs` lists jobs; `gpuctl describe job JOB` shows all about one.",
     "show": "`gpuctl describe job JOB` shows all about a job.",

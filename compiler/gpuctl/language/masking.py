@@ -66,6 +66,16 @@ def shown() -> Iterator[None]:
         _OPEN.reset(token)
 
 
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Within it everything is masked, whatever somebody at a terminal asked for: for what is written down."""
+    token = _OPEN.set(False)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
+
+
 def names_a_secret(name: str, value: str = "x") -> bool:
     """Whether a variable, option or key of this name holds a credential: ``HF_TOKEN``, ``--db-password``.
 

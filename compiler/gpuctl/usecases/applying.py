@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply, preview
@@ -13,9 +15,12 @@ from gpuctl.usecases.conversation import Conversation
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.plan.request import Request, SetOptions
+    from gpuctl.apply.run.recording import ApplyOrigin
     from gpuctl.apply.state.records import Records
+    from gpuctl.apply.state.repository import Commit
     from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
+    from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
@@ -23,11 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DocumentRequest:
-    """Documents that can be applied: compiled for a cluster, with what is asked for by them and as which set."""
+    """Documents that can be applied: compiled for a cluster, with what is asked for by them and as which set.
+
+    ``origin`` is what the history says of it; None: the sources' commit, and whom the API server takes us for.
+    """
 
     compilation: Compilation
     request: Request
     set_options: SetOptions | None = None
+    origin: ApplyOrigin | None = None
 
 
 def request_for(
@@ -82,12 +91,32 @@ def apply_request(
     request = wanted.request
     how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
     plan = apply(session, request, how, dialogue, wanted.set_options, seen)
+    if plan.writes:
+        _record(session, plan, wanted)
     if run.wait and all(step.result == "done" for step in plan.steps):
         from gpuctl.apply.run.wait_running import wait_until_running
 
         explain = explaining(session, request.keys, request.settings)
         wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)
     return plan
+
+
+def _record(session: Session, plan: Plan, wanted: DocumentRequest) -> None:
+    """Add what was applied to the history of the jobs."""
+    from gpuctl.apply.run.recording import ApplyOrigin, record
+
+    origin = wanted.origin or ApplyOrigin(commit=lambda: commit_of_sources(wanted.compilation.sources.values()))
+    record(session, plan, wanted.request.keys, origin)
+
+
+def commit_of_sources(sources: Iterable[Source]) -> Commit | None:
+    """The commit that files were read from; None for texts, and for files of several repositories or of none."""
+    from gpuctl.apply.state.repository import commit_of, work_tree
+
+    paths = [None if source.path is None else Path(os.path.realpath(source.path)) for source in sources]
+    roots = {None if path is None else work_tree(path) for path in paths}
+    root = roots.pop() if len(roots) == 1 else None
+    return None if root is None else commit_of(root, [path for path in paths if path is not None])
 
 
 def explaining(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:

@@ -46,7 +46,7 @@ class PlanOptions:
     default as the live object or the platform says. ``relower`` replaces also what only a newer gpuctl lowers
     otherwise, ``adopt`` takes over what others hold. ``no_probe`` makes notes of what is refused to pods that are
     tried; ``create_namespace`` creates also a namespace that no document names; ``create_only`` refuses what exists
-    already.
+    already. ``queue`` creates jobs also where a quota has no room for their pods: they start when there is.
     """
 
     set_name: str | None = None
@@ -60,6 +60,7 @@ class PlanOptions:
     no_probe: bool = False
     create_namespace: bool = False
     create_only: bool = False
+    queue: bool = False
 
 
 LONGEST_BY_SERVICE = 600.0

@@ -17,7 +17,7 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOpti
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import Refusal, ServiceClient, ServiceRefusal, error_of
-from gpuctl.usecases.service_documents import GatheredDocuments, gather, worded
+from gpuctl.usecases.service_documents import GatheredDocuments, gather, refuse_options, worded
 from gpuctl.usecases.service_waits import wait_until_running_by_service
 from gpuctl.usecases.suspending import PausedJob
 from gpuctl.usecases.wire import know
@@ -102,6 +102,33 @@ def delete_by_service(
 def change_by_service(service: ServiceClient, question: str, conversation: Conversation, **arguments: Any) -> Plan:
     """A change of what is named: ``delete-jobs``, ``rerun-jobs``, ``delete-pools`` or ``delete-quotas``."""
     return _changed(service, f"changes/{question}", arguments, conversation)
+
+
+def roll_back_by_service(
+    service: ServiceClient,
+    conversation: Conversation,
+    place: dict[str, Any],
+    planning: PlanOptions,
+    run: RunOptions,
+    *,
+    preview: bool = False,
+) -> Plan:
+    """Go back to an earlier document of a job, or with ``preview`` see what that would do.
+
+    :param place: ``name``, ``where`` and ``to``: the job, its namespace and the revision, as far as they were said.
+    :raises NotPossible: an option is for a cluster alone.
+    """
+    refuse_options({"--adopt": planning.adopt})
+    arguments = {**place, "planning": planning}
+    if preview:
+        told = _told(service, "preview-rollback", {}, arguments)
+        _tell(told, conversation, None)
+        assert told.plan is not None
+        return told.plan
+    plan = _changed(service, "changes/rollback", {**arguments, "run": run}, conversation)
+    if run.wait and all(step.result == "done" for step in plan.steps):
+        wait_until_running_by_service(service, plan, run.timeout, conversation.wait)
+    return plan
 
 
 def change_nodes_by_service(reader: Reader, question: str, **arguments: Any) -> Report:

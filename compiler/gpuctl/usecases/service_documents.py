@@ -60,9 +60,7 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
         "--set": planning.set_name is not None,
         "--adopt": planning.adopt,
     }
-    for option, is_given in given.items():
-        if is_given:
-            raise NotPossible(f"{option} does not work through the service", _INSTEAD[option])
+    refuse_options(given)
     _check_companions(planning)
     found = collect(documents.sources, documents.stdin)
     loaded, early, _ = open_sources(found, platform=None, versions=VERSIONS, directory=documents.directory)
@@ -76,6 +74,16 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
         sources, documents.namespace, documents.strict, platform_text(loaded.settings), beside[0] if beside else ""
     )
     return GatheredDocuments(sent, loaded.sources, found.diagnostics)
+
+
+def refuse_options(given: Mapping[str, bool]) -> None:
+    """See that no option is given that is for a cluster alone.
+
+    :raises NotPossible: one is.
+    """
+    for option, is_given in given.items():
+        if is_given:
+            raise NotPossible(f"{option} does not work through the service", _INSTEAD[option])
 
 
 def platform_text(settings: Settings) -> str:

@@ -983,6 +983,8 @@ class PlanStep(Answer):
     """Whether its pods find room."""
     victims: list[PlanVictim]
     """Whose pods its own would evict."""
+    waits: list[PlanWait]
+    """What its pods would wait for."""
     lost: list[dict[str, Any]]
     """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
@@ -1005,6 +1007,16 @@ class PlanVictim(Answer):
     pods: list[str]
     runtime: str | None
     """For how long they run."""
+    owner: str | None
+    """Whose it is: its label `team`, `creator` or `project`."""
+
+
+class PlanWait(Answer):
+    """What a job's pods would wait for."""
+
+    cause: str
+    """`quota` or `room`."""
+    message: str
 
 
 class PodStage(Answer):
@@ -1460,6 +1472,7 @@ OtherCause.model_rebuild()
 PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
+PlanWait.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuctl.usecases.wire import encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.command_changes import CHANGES, fit, preview
+from gpuctl_server.command_changes import CHANGES, fit, preview, preview_rollback
 from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question, asked_by, called
 from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
@@ -34,7 +34,13 @@ router = api_router()
 writes = write_router()
 Asks = Annotated[Caller, Depends(caller_of)]
 Question = Annotated[str, Path(max_length=63)]
-_LOOKS: dict[str, Callable[..., Any]] = {**QUESTIONS, "preview": preview, "fit": fit, "recoveries": recoveries}
+_LOOKS: dict[str, Callable[..., Any]] = {
+    **QUESTIONS,
+    "preview": preview,
+    "preview-rollback": preview_rollback,
+    "fit": fit,
+    "recoveries": recoveries,
+}
 _CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **NODE_CHANGES, **REMOVALS}
 _WAITS: dict[str, Callable[..., Any]] = {
     "wait-for-jobs": wait_for_jobs,
@@ -44,6 +50,7 @@ _ACTIONS: dict[str, Action] = {
     "apply": "create",
     "delete-jobs": "delete",
     "rerun-jobs": "update",
+    "rollback": "update",
     "suspend-jobs": "update",
 }
 """Change -> what it takes, where the rest of it is not known yet."""

@@ -30,6 +30,7 @@ Checkpoint = Annotated[
     bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
 ]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
+Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
 Key = Annotated[
     str | None,
     Header(
@@ -76,13 +77,14 @@ def create(
     body: Documents,
     key: Key = None,
     confirm: Confirm = False,
+    queue: Queue = False,
     dry_run: DryRun = False,
 ) -> Response:
     """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
     if body.dryRun or dry_run:
-        made = creating.validate(service, caller, Ask(body.yamlContent), touched_by(request, preview=True))
+        made = creating.validate(service, caller, Ask(body.yamlContent, queue=queue), touched_by(request, preview=True))
         return JSONResponse(_submitted(made), 200)
-    made = creating.create(service, caller, Ask(body.yamlContent, key, confirm), touched_by(request))
+    made = creating.create(service, caller, Ask(body.yamlContent, key, confirm, queue), touched_by(request))
     changing.await_listed(service, (job.jobId for job in made.jobs or [made]))
     return JSONResponse(_submitted(made), 201)
 
@@ -100,9 +102,12 @@ def create_batch(
     body: Annotated[BatchBody, Depends(batch_of)],
     key: Key = None,
     confirm: Confirm = False,
+    queue: Queue = False,
 ) -> Batch:
     """Create what each entry describes, each on its own: what failed says why."""
-    return batches.create_each(service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm)
+    return batches.create_each(
+        service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm, queue=queue
+    )
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
@@ -114,6 +119,7 @@ def change(
     body: Documents,
     namespace: Namespace = None,
     confirm: Confirm = False,
+    queue: Queue = False,
     checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> ChangedJob:
@@ -128,6 +134,7 @@ def change(
         confirmed=confirm,
         checkpoint=checkpoint,
         dry_run=only_look,
+        queue=queue,
     )
 
 
@@ -186,10 +193,13 @@ def rerun(
 
 @previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def plan(
-    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("create", "plans"))], body: Documents
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "plans"))],
+    body: Documents,
+    queue: Queue = False,
 ) -> PlanAnswer:
     """What applying documents would do; nothing is written."""
-    return changing.plan_documents(service, caller, body.yamlContent)
+    return changing.plan_documents(service, caller, body.yamlContent, queue=queue)
 
 
 @previews.get("/recoveries", response_model=Recoveries)

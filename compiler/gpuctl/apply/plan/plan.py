@@ -24,7 +24,8 @@ WRITING = DELETING | {"create", "update"}
 
 
 class EvictedJob(NamedTuple):
-    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not.
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not;
+    ``owner`` whose they are, as far as their labels say.
 
     ``seen`` is whether whoever asked may know whose they are; those of whom that is not so are one, without names, with
     the priority of the most important and the runtime of the longest.
@@ -35,6 +36,7 @@ class EvictedJob(NamedTuple):
     priority: int
     pods: tuple[str, ...]
     runtime: str | None
+    owner: str | None = None
     seen: bool = True
 
     def __str__(self) -> str:
@@ -42,7 +44,15 @@ class EvictedJob(NamedTuple):
         if not self.seen:
             return f"work in other namespaces ({state})"
         pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
-        return f"{self.job} in {self.namespace} ({pods}, {state})"
+        owner = f"owner {self.owner}, " if self.owner else ""
+        return f"{self.job} in {self.namespace} ({owner}{pods}, {state})"
+
+
+class Wait(NamedTuple):
+    """What the pods of a workload wait for once it is there: ``cause`` is ``quota`` or ``room``."""
+
+    cause: str
+    message: str
 
 
 @dataclass
@@ -55,11 +65,12 @@ class Step:
     it did. ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted
     Service or autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already,
     ``queued`` that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict``
-    is what ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is
-    what others put into the live object and a replacement drops; ``dependents`` names the objects that garbage
-    collection deletes with it, ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live
-    object as it is created again where its successor cannot be; None before the plan is carried out. ``shown`` is the
-    difference, before and after, of a step that the service tells of; None: it is made of ``live`` and ``desired``.
+    is what ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what
+    they would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names
+    the objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
+    ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
+    carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
+    ``live`` and ``desired``.
     """
 
     action: Action
@@ -80,6 +91,7 @@ class Step:
     queued: bool = False
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
     lost: list[LostField] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -108,6 +120,11 @@ class Step:
         if self.unseen:
             said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
         return said
+
+    @property
+    def waiting(self) -> str:
+        """What its pods would wait for, in a few words; "" when for nothing."""
+        return f"will wait: {'; '.join(item.message for item in self.waits)}" if self.waits else ""
 
     @property
     def is_remembered(self) -> bool:
@@ -184,7 +201,8 @@ def _question(step: Step) -> str | None:
         return f"prunes {step.title or step.key} ({step.key}){lost}"
     if step.action == "replace" and (step.running is not None or step.dependents):
         loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
-        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses])
+        waits = [step.waiting] if step.waits else []
+        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *waits])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:

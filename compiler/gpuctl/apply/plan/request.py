@@ -23,7 +23,8 @@ class Request:
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
     created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
-    those of others that would be evicted are told without their names.
+    those of others that would be evicted are told without their names. ``queue`` creates workloads also where a quota
+    has no room for their pods. ``confirm`` has to be confirmed before anything is written.
     """
 
     lowered: list[Lowered]
@@ -42,6 +43,8 @@ class Request:
     unread: tuple[str, ...] = ()
     mark: str | None = None
     sees: Callable[[str], bool] = _everywhere
+    queue: bool = False
+    confirm: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,11 @@ Nothing of what is read is believed before it was looked at: whoever may create 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import gzip
 import hashlib
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -20,6 +17,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, decoded, encoded
 from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, json_of, mapping_of, unpacked
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.backend.metadata import managed_labels
 from gpuctl.kube.api_errors import ClusterError
@@ -115,7 +113,7 @@ def secrets_of(
                 "annotations": {f"{keys.journal}-checksum": checksum},
             },
             "type": "Opaque",
-            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+            "data": encoded_data(data),
         }
 
     main = {_INDEX: json.dumps(index, separators=(",", ":")).encode()}
@@ -164,10 +162,6 @@ def _checksum(identifier: str, namespace: str, digests: list[str]) -> str:
 # Reading.
 
 
-class _Damaged(Exception):
-    """A Secret that cannot be read; ``str()`` says why."""
-
-
 class _Part(NamedTuple):
     number: int
     of: int
@@ -193,19 +187,19 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
         for secret in found:
             name = secret["metadata"]["name"]
             if not re.fullmatch(r"[0-9a-f]{4,40}", identifier) or not is_ours(secret):
-                raise _Damaged("gpuctl did not write it")
+                raise Damaged("gpuctl did not write it")
             if name == index_name(identifier):
                 index, inside = _index(secret, identifier, namespace)
                 parts += inside
             elif re.fullmatch(rf"{index_name(identifier)}-[1-9][0-9]{{0,4}}", name):
                 # What was in one that is damaged is as good as missing; the others may still be what they were.
-                with contextlib.suppress(_Damaged):
+                with contextlib.suppress(Damaged):
                     parts.append(_part(secret, identifier, namespace))
             else:
-                raise _Damaged("it has another name than its parts have")
+                raise Damaged("it has another name than its parts have")
         name = ""
         _fill(journal, index, parts, keys)
-    except _Damaged as error:
+    except Damaged as error:
         journal.entries = []
         journal.unfit = f"Secret {name}: {error}" if name else str(error)
     return journal
@@ -221,7 +215,7 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
         journal.committed = False
         journal.missing.append(index_name(journal.id))
         if not parts or len({(part.of, part.checksum) for part in parts}) > 1:
-            raise _Damaged(f"Secret {_names(journal.secrets)}: not the parts of one journal")
+            raise Damaged(f"Secret {_names(journal.secrets)}: not the parts of one journal")
         intact = {part.number: part for part in parts}
     numbers = range(1, count + 1)
     for number in numbers:
@@ -231,14 +225,14 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
             journal.lost += index.objects[number - 1] if index is not None else []
     digests = [intact[number].digest for number in numbers if number in intact]
     if index is None and journal.whole and parts[0].checksum != _checksum(journal.id, journal.namespace, digests):
-        raise _Damaged(f"Secret {_names(journal.secrets)}: their checksum is another")
+        raise Damaged(f"Secret {_names(journal.secrets)}: their checksum is another")
     budget = _ALL_UNPACKED
     for number in sorted(intact):
         entries, size = _entries(intact[number], journal.namespace, keys, budget)
         budget -= size
         journal.entries += entries
     if len({entry.key for entry in journal.entries}) < len(journal.entries):
-        raise _Damaged(f"Secret {_names(journal.secrets)}: an object is in it several times")
+        raise Damaged(f"Secret {_names(journal.secrets)}: an object is in it several times")
 
 
 def _names(found: list[Object]) -> str:
@@ -247,25 +241,25 @@ def _names(found: list[Object]) -> str:
 
 def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, list[_Part]]:
     """What an index says, and the entries of a small journal, which are in it."""
-    value = _json(_data(secret, _INDEX))
+    value = mapping_of(data_of(secret, _INDEX))
     written, listed = value.get("written"), value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise _Damaged("it is of another run or namespace")
+        raise Damaged("it is of another run or namespace")
     if not isinstance(written, str) or not isinstance(listed, list) or not listed:
-        raise _Damaged("it does not say what there is")
+        raise Damaged("it does not say what there is")
     digests, objects = [], []
     for item in listed:
         if not isinstance(item, dict) or not isinstance(item.get("digest"), str):
-            raise _Damaged("it does not say what there is")
+            raise Damaged("it does not say what there is")
         digests.append(item["digest"])
         objects.append(_losses(item.get("objects"), namespace))
     checksum = _checksum(identifier, namespace, digests)
     inside = []
     if _ENTRIES in secret["data"]:
-        packed = _data(secret, _ENTRIES)
+        packed = data_of(secret, _ENTRIES)
         digest = hashlib.sha256(packed).hexdigest()
         if digests != [digest]:
-            raise _Damaged("its checksum is another")
+            raise Damaged("its checksum is another")
         inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
     return _Index(written, digests, objects), inside
 
@@ -273,73 +267,45 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
     """The objects of a part, by which only what is missing is named."""
     if not isinstance(value, list):
-        raise _Damaged("it does not say what there is")
+        raise Damaged("it does not say what there is")
     losses = []
     for item in value:
         if not isinstance(item, list) or len(item) != 5 or not all(isinstance(text, str) for text in item[:4]):
-            raise _Damaged("it does not say what there is")
+            raise Damaged("it does not say what there is")
         kind, where, name, uid, companion = item
         if kind not in KINDS or where != namespace:
-            raise _Damaged(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
+            raise Damaged(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
         losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
     return losses
 
 
 def _part(secret: Object, identifier: str, namespace: str) -> _Part:
-    value = _json(_data(secret, _PART))
+    value = mapping_of(data_of(secret, _PART))
     number, count, checksum = value.get("number"), value.get("count"), value.get("checksum")
     name = secret["metadata"]["name"]
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise _Damaged("it is of another run or namespace")
+        raise Damaged("it is of another run or namespace")
     if type(number) is not int or type(count) is not int or not isinstance(checksum, str) or not 0 < number <= count:
-        raise _Damaged("it does not say which part it is")
+        raise Damaged("it does not say which part it is")
     if name != _part_name(identifier, number) or count > _MOST_PARTS:
-        raise _Damaged("it is another part than its name says")
-    packed = _data(secret, _ENTRIES)
+        raise Damaged("it is another part than its name says")
+    packed = data_of(secret, _ENTRIES)
     return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
-
-
-def _data(secret: Object, key: str) -> bytes:
-    data = secret.get("data")
-    text = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise _Damaged(f"it has no {key}")
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise _Damaged(f"its {key} cannot be read") from None
-
-
-def _json(data: bytes) -> dict[str, Any]:
-    value = _any_json(data)
-    if not isinstance(value, dict):
-        raise _Damaged("it cannot be read")
-    return value
-
-
-def _any_json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise _Damaged("it cannot be read") from None
 
 
 def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry], int]:
     """The entries of a part, and what they are unpacked."""
     most = min(_UNPACKED, budget)
-    unpacking = zlib.decompressobj(wbits=31)
     try:
-        text = unpacking.decompress(part.packed, most + 1)
-    except zlib.error:
-        raise _Damaged(f"Secret {part.name} cannot be read") from None
-    if len(text) > most or not unpacking.eof or unpacking.unused_data:
-        raise _Damaged(f"Secret {part.name} is larger than a journal can be, or cut off")
+        text = unpacked(part.packed, most)
+    except Damaged as error:
+        raise Damaged(f"Secret {part.name} {error}") from None
     try:
-        value = _any_json(text)
+        value = json_of(text)
         if not isinstance(value, list):
             raise ForeignEntry("there are no entries in it")
         return [decoded(item, namespace, keys) for item in value], len(text)
     except ForeignEntry as error:
-        raise _Damaged(f"Secret {part.name} cannot be gpuctl's: {error}") from None
-    except _Damaged:
-        raise _Damaged(f"Secret {part.name} cannot be read") from None
+        raise Damaged(f"Secret {part.name} cannot be gpuctl's: {error}") from None
+    except Damaged:
+        raise Damaged(f"Secret {part.name} cannot be read") from None

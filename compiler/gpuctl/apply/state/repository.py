@@ -10,7 +10,9 @@ import os
 import posixpath
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 _SECTION = re.compile(r"\s*\[\s*([\w.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(.*)")
@@ -49,6 +51,28 @@ def identity(root: Path) -> str | None:
     if url is not None:
         return normalised(url, root)
     return None if (folder / "shallow").exists() else _first_commit(root)
+
+
+class Commit(NamedTuple):
+    """The commit that a work tree has checked out; ``dirty`` when files of interest are not as they are in it.
+
+    ``repository`` is its :func:`identity`.
+    """
+
+    id: str
+    dirty: bool
+    repository: str | None
+
+
+def commit_of(root: Path, paths: Sequence[Path]) -> Commit | None:
+    """What a work tree has checked out, seen by some of its files; None without a commit, or without git."""
+    commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if commit is None or not _COMMIT.match(commit):
+        return None
+    # Neither a monitor that the repository names is started, nor the index written.
+    asked = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain", "--ignored")
+    changed = _git(root, *asked, "--", *map(str, paths))
+    return Commit(commit, changed != "", identity(root))
 
 
 def normalised(url: str, root: Path) -> str:
@@ -107,16 +131,21 @@ def _remotes(config: Path) -> dict[str, str]:
 
 
 def _first_commit(root: Path) -> str | None:
+    commit = _git(root, "rev-list", "--max-parents=0", "--first-parent", "HEAD", "--")
+    return commit if commit is not None and _COMMIT.match(commit) else None
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says of a work tree; None where it cannot."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # Not that of a repository around this one.
     environment["GIT_CEILING_DIRECTORIES"] = str(root.parent)
-    command = ["git", "-C", str(root), "rev-list", "--max-parents=0", "--first-parent", "HEAD", "--"]
+    command = ["git", "-C", str(root), *arguments]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_MOST_SECONDS)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    commit = done.stdout.strip()
-    return commit if done.returncode == 0 and _COMMIT.match(commit) else None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _read(path: Path) -> str:

@@ -33,7 +33,7 @@ def command(
     from gpuctl.usecases.suspending import pause_jobs
 
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
+    with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             with saving_progress(without_checkpoint=without_checkpoint) as manner:
                 jobs = pause_jobs(looking.scope, names, looking.settings, manner)

@@ -57,7 +57,7 @@ def apply_or_show(
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
             plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
     if told is not None:
-        return _finished(plan, manner, dry_run)
+        return finished(plan, manner, dry_run)
     with changing(manner) as (session, conversation):
         wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
@@ -65,11 +65,11 @@ def apply_or_show(
         else:
             with session.within(run.timeout):
                 plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
-    return _finished(plan, manner, dry_run)
+    return finished(plan, manner, dry_run)
 
 
-def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
-    """Print what became of a plan, or would; the exit code."""
+def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+    """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     from gpuctl.answers.plan_answers import preview_code
     from gpuctl.cli.output.plan_results import finish, show_plan
 
@@ -100,7 +100,7 @@ def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
     """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context, changes=True)
         try:
             yield ChangedCluster(session, _conversation(manner, progress))
         finally:
@@ -182,6 +182,9 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
     can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
+    for step in plan.steps:
+        if step.waits and step.action == "create":
+            click.echo(f"{step.title} in {step.key.namespace} {step.waiting}", err=True)
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:

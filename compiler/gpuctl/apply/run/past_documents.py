@@ -1,0 +1,218 @@
+"""The history of a job: its documents as they were applied, each in a Secret of the job's namespace.
+
+A Secret is immutable and named after the job and a number, so that two who write at the same time get two numbers. What
+is in it is masked: a document's credentials are not kept. When it was written the server says; everything else in it is
+what its writer says, and whoever may create Secrets in the namespace can be that.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.apply.state.repository import Commit
+from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, mapping_of, unpacked
+from gpuctl.backend.api_resources import Object, annotations_of, labels_of
+from gpuctl.backend.metadata import managed_labels
+from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.language.masking import hidden, masked
+from gpuctl.language.wording import visible
+from gpuctl.release import __version__
+
+Cause = Literal["applied", "rolled back", "found"]
+"""``found``: the document was in the cluster and not in the history, so whoever applied it is not known."""
+
+LARGEST = 999_999_999
+_ENTRY = "entry"
+_NAME = re.compile(r"gpuctl-history-(?P<job>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)\.v(?P<number>[1-9][0-9]{0,8})")
+_UNPACKED = 1024 * 1024
+_LONGEST = 200
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+
+
+@dataclass(frozen=True)
+class PastDocument:
+    """A document of a job as it was applied once, without its credentials.
+
+    ``masked`` are the fields that lack their values. ``when`` is the server's time (RFC 3339), "" before it is written;
+    ``who``, ``commit`` and ``gpuctl`` are what its writer said. ``to`` is the revision that was gone back to.
+    ``unfit`` says why nothing of it is believed: then it has no document.
+    """
+
+    revision: int
+    document: dict[str, Any]
+    masked: tuple[str, ...] = ()
+    when: str = ""
+    who: str | None = None
+    commit: Commit | None = None
+    gpuctl: str = __version__
+    cause: Cause = "applied"
+    to: int | None = None
+    unfit: str | None = None
+    secret: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells documents apart, as far as they are kept."""
+        return digest_of(self.document)
+
+
+def hide(document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A document without its credentials, and the fields that they were in."""
+    with hidden():
+        result: dict[str, Any] = masked(document)
+    return result, tuple(_differing(document, result, ""))
+
+
+def _differing(one: Any, other: Any, path: str) -> Iterator[str]:
+    """The fields in which two values of one form differ; items that have a name are called by it."""
+    if one == other:
+        return
+    if isinstance(one, dict):
+        for key in one:
+            yield from _differing(one[key], other[key], f"{path}.{key}" if path else str(key))
+    elif isinstance(one, list):
+        for index, (item, shown) in enumerate(zip(one, other, strict=True)):
+            name = item.get("name") if isinstance(item, dict) else None
+            yield from _differing(item, shown, f"{path}[{name if isinstance(name, str) else index}]")
+    else:
+        yield path
+
+
+def digest_of(document: dict[str, Any]) -> str:
+    """The digest of a document that is kept."""
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Object:
+    """The Secret that keeps a document."""
+    commit = past.commit
+    entry = {
+        "job": job,
+        "namespace": namespace,
+        "revision": past.revision,
+        "document": past.document,
+        "masked": list(past.masked),
+        "who": past.who,
+        "commit": None if commit is None else {**commit._asdict()},
+        "gpuctl": past.gpuctl,
+        "cause": past.cause,
+        "to": past.to,
+    }
+    text = json.dumps(entry, separators=(",", ":")).encode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": f"gpuctl-history-{job}.v{past.revision}",
+            "namespace": namespace,
+            "labels": {**managed_labels(), keys.history: job},
+            # By this a create whose answer was lost is found again, and a document without being read.
+            "annotations": {f"{keys.history}-digest": past.digest},
+        },
+        "type": "Opaque",
+        "immutable": True,
+        "data": encoded_data({_ENTRY: gzip.compress(text, 6, mtime=0)}),
+    }
+
+
+def number_of(secret: Object, job: str) -> int | None:
+    """The revision that a Secret (or its metadata) is of a job; None when it is none."""
+    match = _NAME.fullmatch(secret["metadata"]["name"])
+    return int(match["number"]) if match is not None and match["job"] == job else None
+
+
+def noted_digest(secret: Object, keys: Records) -> str:
+    """The digest that is written on a Secret."""
+    return annotations_of(secret).get(f"{keys.history}-digest", "")
+
+
+def job_of_secret(secret: Object, keys: Records) -> str:
+    """The job that a Secret says it is the history of."""
+    return labels_of(secret).get(keys.history, "")
+
+
+def read_history(secrets: Iterable[Object], job: str, keys: Records) -> list[PastDocument]:
+    """The history that Secrets hold, the newest first; those that cannot be believed come last, and say so."""
+    found = [_read(secret, job, keys) for secret in secrets]
+    return sorted(found, key=lambda past: (past.unfit is not None, -past.revision, past.secret))
+
+
+def _read(secret: Object, job: str, keys: Records) -> PastDocument:
+    metadata = secret["metadata"]
+    number, name = number_of(secret, job), visible(metadata["name"])
+    when = str(metadata.get("creationTimestamp") or "")
+    try:
+        if number is None or not is_ours(secret) or job_of_secret(secret, keys) != job:
+            raise Damaged("gpuctl did not write it")
+        try:
+            entry = mapping_of(unpacked(data_of(secret, _ENTRY), _UNPACKED))
+        except Damaged as error:
+            text = str(error)
+            raise Damaged(text if text.startswith("it") else f"it {text}") from None
+        return _past(entry, number, job, metadata["namespace"], when, name)
+    except Damaged as error:
+        return PastDocument(number or 0, {}, when=when, gpuctl="", unfit=str(error), secret=name)
+
+
+def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: str, secret: str) -> PastDocument:
+    """What an entry says, if gpuctl can have written it there.
+
+    :raises Damaged: it cannot.
+    """
+    if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
+        raise Damaged("it is of another job, namespace or revision")
+    document, cause, to = entry.get("document"), entry.get("cause"), entry.get("to")
+    if not isinstance(document, dict):
+        raise Damaged("there is no document in it")
+    _see_that_it_is_of(document, job, namespace)
+    hidden_fields = entry.get("masked")
+    if not isinstance(hidden_fields, list) or not all(isinstance(path, str) for path in hidden_fields):
+        raise Damaged("it does not say what is masked")
+    if cause not in ("applied", "rolled back", "found") or not (to is None or type(to) is int):
+        raise Damaged("it does not say how it came about")
+    who = entry.get("who")
+    return PastDocument(
+        number,
+        document,
+        tuple(visible(path)[:_LONGEST] for path in hidden_fields),
+        when,
+        visible(who)[:_LONGEST] if isinstance(who, str) else None,
+        _commit(entry.get("commit")),
+        visible(str(entry.get("gpuctl")))[:_LONGEST],
+        cause,
+        to,
+        secret=secret,
+    )
+
+
+def _see_that_it_is_of(document: dict[str, Any], job: str, namespace: str) -> None:
+    """See that a document is of the very job, and nothing else.
+
+    :raises Damaged: it is not.
+    """
+    kind, block = document.get("kind"), document.get("job")
+    if kind not in JOB_KINDS:
+        raise Damaged(f"its document is of kind {visible(str(kind))[:60]}, which is no job's")
+    own = block if isinstance(block, dict) else {}
+    if own.get("name") != job:
+        raise Damaged(f"its document is of another job: {visible(str(own.get('name')))[:63]}")
+    if own.get("namespace") != namespace:
+        raise Damaged(f"its document is for the namespace {visible(str(own.get('namespace')))[:63]}")
+
+
+def _commit(value: Any) -> Commit | None:
+    if not isinstance(value, dict):
+        return None
+    identity, repository = value.get("id"), value.get("repository")
+    if not isinstance(identity, str) or not _COMMIT.fullmatch(identity):
+        return None
+    shown = visible(repository)[:_LONGEST] if isinstance(repository, str) else None
+    return Commit(identity, value.get("dirty") is not False, shown)

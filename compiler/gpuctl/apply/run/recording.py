@@ -1,0 +1,220 @@
+"""Keeping the history of jobs: each changed document is written down once it has been applied, and old ones go.
+
+Nothing depends on it: what cannot be written is said in a note of the plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.past_documents import (
+    LARGEST,
+    Cause,
+    PastDocument,
+    digest_of,
+    hide,
+    job_of_secret,
+    noted_digest,
+    number_of,
+    secret_of,
+)
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.repository import Commit
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.backend.context import MANAGER
+from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.session import Session
+
+KEPT = 10
+"""Documents of each job, as many as Helm and Argo CD keep."""
+KEPT_GONE = 100
+"""Jobs of a namespace that are no longer there and whose history stays, so that they can come back."""
+_PATIENCE = 15.0
+_ATTEMPTS = 20
+_FEW = 20
+_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@dataclass(frozen=True)
+class ApplyOrigin:
+    """Where an apply comes from. ``who`` is whoever asked for it (None: whom the API server takes us for); ``commit``
+    looks up the commit of the sources, once something has to be written; ``to`` is the revision gone back to, by the
+    job's namespace and name."""
+
+    who: str | None = None
+    commit: Callable[[], Commit | None] = lambda: None
+    to: dict[tuple[str, str], int] | None = None
+
+
+class _Applied(NamedTuple):
+    """A document that a plan has brought about, and the one that was there before."""
+
+    namespace: str
+    job: str
+    document: dict[str, Any]
+    before: dict[str, Any] | None
+    is_new: bool
+
+
+def record(session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> None:
+    """Write the documents down that a plan has brought about, and take old ones away. What fails becomes a note."""
+    applied = list(_changed(plan, keys))
+    if not applied:
+        return
+    quick = session.less_patient(_PATIENCE)
+    try:
+        # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
+        who = origin.who or _user(quick)
+        commit = origin.commit()
+        for namespace in sorted({item.namespace for item in applied}):
+            mine = [item for item in applied if item.namespace == namespace]
+            try:
+                _Keeper(quick, namespace, keys, who, commit, origin.to or {}).keep(mine)
+            except ClusterError as error:
+                names = ", ".join(item.job for item in mine[:3]) + (" and others" if len(mine) > 3 else "")
+                plan.notes.append(f"the history of {names} in {namespace} could not be written: {error.message}")
+    finally:
+        quick.close()
+
+
+def _changed(plan: Plan, keys: Records) -> Iterator[_Applied]:
+    for step in plan.steps:
+        if step.key.kind not in WORKLOADS or step.result != "done" or step.desired is None:
+            continue
+        if step.action not in ("create", "replace", "update"):
+            continue
+        document = _document(step.desired, keys)
+        before = _document(step.live, keys) if step.live is not None else None
+        if document is None or document == before:
+            continue
+        job = document["job"]["name"]
+        yield _Applied(step.key.namespace, job, document, before, step.action == "create")
+
+
+def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
+    """The document in an object, or in a patch of one; None where there is none of a job."""
+    metadata = obj.get("metadata") or {}
+    try:
+        found = json.loads((metadata.get("annotations") or {}).get(keys.document, ""))
+    except (ValueError, RecursionError):
+        return None
+    block = found.get("job") if isinstance(found, dict) else None
+    return found if isinstance(block, dict) and isinstance(block.get("name"), str) else None
+
+
+def _user(session: Session) -> str | None:
+    """Whom the API server takes us for. Source: SelfSubjectReview, from Kubernetes 1.28 on.
+
+    Where it does not say, the kubeconfig's context.
+    """
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    name = None
+    with contextlib.suppress(ClusterError):
+        answer = session.request("POST", _REVIEW, body=body)
+        name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+    if isinstance(name, str) and name:
+        return name
+    return f"context {session.context}" if session.context else None
+
+
+class _Keeper:
+    """The history of a namespace's jobs, while something is added to it."""
+
+    def __init__(
+        self,
+        session: Session,
+        namespace: str,
+        keys: Records,
+        who: str | None,
+        commit: Commit | None,
+        to: dict[tuple[str, str], int],
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._keys = keys
+        self._who = who
+        self._commit = commit
+        self._to = to
+
+    def keep(self, applied: Sequence[_Applied]) -> None:
+        """Write documents down, each after those that are there, and take away what is too old.
+
+        :raises ClusterError: that cannot be.
+        """
+        grows = any(item.is_new for item in applied)
+        names = sorted({item.job for item in applied})
+        few = not grows and len(names) <= _FEW
+        # The metadata tells all that is needed; the documents stay where they are.
+        labels = f"{self._keys.history} in ({','.join(names)})" if few else self._keys.history
+        there: dict[str, list[Object]] = defaultdict(list)
+        for secret in self._session.list_metadata(RESOURCES["Secret"], self._namespace, labels=labels):
+            there[job_of_secret(secret, self._keys)].append(secret)
+        self._session.each(lambda item: self._add(item, there[item.job]), applied)
+        if grows:
+            self._forget({job: found for job, found in there.items() if job not in names})
+
+    def _add(self, item: _Applied, there: Iterable[Object]) -> None:
+        known = {number: secret for secret in there if (number := number_of(secret, item.job)) is not None}
+        digests = {noted_digest(secret, self._keys) for secret in known.values()}
+        before = hide(item.before) if item.before is not None else None
+        number = max(known, default=0) + 1
+        if before is not None and digest_of(before[0]) not in digests:
+            # From before there was a history, or brought here by other means: to be gone back to all the same.
+            number = self._write(item.job, PastDocument(number, *before, cause="found")) + 1
+        document, masked = hide(item.document)
+        to = self._to.get((item.namespace, item.job))
+        cause: Cause = "applied" if to is None else "rolled back"
+        past = PastDocument(number, document, masked, who=self._who, commit=self._commit, cause=cause, to=to)
+        last = self._write(item.job, past)
+        written = set(range(max(known, default=0) + 1, last + 1))
+        self._delete(known[old] for old in sorted(known.keys() | written)[:-KEPT] if old in known)
+
+    def _write(self, job: str, past: PastDocument) -> int:
+        """Write a document down; the number that it got: somebody else may have been faster."""
+        for number in range(past.revision, past.revision + _ATTEMPTS):
+            if number > LARGEST:
+                raise ClusterError(f"its numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`")
+            try:
+                self._session.create(secret_of(replace(past, revision=number), self._namespace, job, self._keys))
+                return number
+            except ApiError as error:
+                if not error.exists_already:
+                    raise
+        raise ClusterError("too many others are writing it")
+
+    def _forget(self, others: dict[str, list[Object]]) -> None:
+        """Of jobs that are no longer there only so many are remembered: those that were changed last."""
+        if len(others) <= KEPT_GONE:
+            return
+        labels = f"{MANAGED_BY}={MANAGER}"
+        lists = self._session.each(lambda kind: self._workloads(kind, labels), WORKLOADS)
+        alive = {labels_of(obj).get("app", obj["metadata"]["name"]) for found in lists for obj in found}
+        gone = {job: found for job, found in others.items() if job not in alive}
+
+        def changed(job: str) -> str:
+            return max(str(secret["metadata"].get("creationTimestamp") or "") for secret in gone[job])
+
+        for job in sorted(gone, key=changed, reverse=True)[KEPT_GONE:]:
+            # Anybody can put our label on a Secret; what is called otherwise is not one of ours to delete.
+            self._delete(secret for secret in gone[job] if number_of(secret, job) is not None)
+
+    def _workloads(self, kind: str, labels: str) -> list[Object]:
+        try:
+            return self._session.list_metadata(RESOURCES[kind], self._namespace, labels=labels)
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            return []
+
+    def _delete(self, secrets: Iterable[Object]) -> None:
+        for secret in secrets:
+            metadata = secret["metadata"]
+            key = Key("Secret", self._namespace, metadata["name"])
+            self._session.delete(key, metadata["uid"], foreground=False)

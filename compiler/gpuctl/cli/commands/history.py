@@ -1,0 +1,111 @@
+"""``gpuctl history``: which documents of a job were applied, by whom and when."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.apply.run.past_documents import PastDocument
+    from gpuctl.reading.document_history import HistoryRow
+
+
+@click.command(
+    "history",
+    short_help="List the documents of a job that were applied.",
+    epilog="Examples:\n\n  $ gpuctl history qwen-sft\n\n  $ gpuctl history qwen-sft --revision 3\n\n"
+    "  $ gpuctl history qwen-sft --diff 3..5",
+)
+@click.argument("job", metavar="JOB", shell_complete=complete_job)
+@click.option("--revision", type=click.IntRange(min=1), metavar="N", help="Print the document of this revision.")
+@click.option("--diff", "compared", metavar="N[..M]", help="Show how M, by default the newest, differs from N.")
+@detail_options
+@namespace_options
+@reading_options
+def command(
+    job: str,
+    revision: int | None,
+    compared: str | None,
+    output: str,
+    as_json: bool,
+    namespace: str | None,
+    all_namespaces: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List the last ten documents of a job that were applied, the newest first: who, when, from which commit.
+
+    They are kept in Secrets of the job's namespace, without credentials, and stay when the job is deleted. `gpuctl
+    rollback` goes back to one. Whoever may create Secrets there can add to them: for an audit use the API server's.
+    """
+    from gpuctl.usecases.job_queries import document_history
+
+    if revision is not None and compared is not None:
+        raise click.UsageError("--revision prints one document, --diff compares two; not both")
+    pair = None if compared is None else _pair(compared)
+    output = "json" if as_json else output
+    machine = output in ("json", "yaml")
+    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
+        history = document_history(looking, job)
+        if pair is not None:
+            newest = history.rows[0].past.revision
+            _compare(history.at(pair[0]), history.at(pair[1] or newest), output)
+        elif revision is not None:
+            past = history.at(revision)
+            if machine:
+                _show(next(row for row in history.rows if row.past is past), output)
+            else:
+                from gpuctl.backend.emitter import emit_object
+                from gpuctl.cli.output.history_lines import notes
+
+                click.echo(emit_object(past.document), nl=False)
+                for note in notes(past):
+                    looking.scope.note(note)
+        elif machine:
+            from gpuctl.answers.history_answers import history_value
+            from gpuctl.cli.output.printing import show_value
+
+            show_value(history_value(history), output)
+        else:
+            from gpuctl.cli.output.history_lines import HEADERS, cells
+            from gpuctl.cli.output.printing import show_table
+
+            show_table(HEADERS, map(cells, history.rows), with_blanks=True)
+    return 0
+
+
+def _pair(text: str) -> tuple[int, int | None]:
+    """The revisions that are compared."""
+    match = re.fullmatch(r"([1-9]\d{0,8})(?:\.\.([1-9]\d{0,8}))?", text)
+    if match is None:
+        raise click.UsageError(f"`{text}` is no revision such as 3, and no two such as 3..5")
+    return int(match[1]), int(match[2]) if match[2] else None
+
+
+def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
+    if output == "text":
+        from gpuctl.cli.output.history_lines import difference
+
+        titles = (f"revision {old.revision}", f"revision {new.revision}")
+        for line in difference(old.document, new.document, titles):
+            click.echo(line, nl=False)
+        return
+    from gpuctl.answers.history_answers import changes_value
+    from gpuctl.cli.output.printing import show_value
+    from gpuctl.reading.document_history import document_changes
+
+    changes = changes_value(document_changes(old.document, new.document))
+    show_value({"from": old.revision, "to": new.revision, "changes": changes}, output)
+
+
+def _show(row: HistoryRow, output: str) -> None:
+    from gpuctl.answers.history_answers import revision_value
+    from gpuctl.cli.output.printing import show_value
+
+    show_value(revision_value(row, whole=True), output)

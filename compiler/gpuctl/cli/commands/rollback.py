@@ -1,0 +1,133 @@
+"""``gpuctl rollback``: apply an earlier document of a job again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.connecting import changing_options
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.reading_options import reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.change_options import PlanOptions, RunOptions
+    from gpuctl.usecases.rolling_back import RollbackTarget
+
+
+@click.command(
+    "rollback",
+    short_help="Apply an earlier document of a job again.",
+    epilog="Examples:\n\n  $ gpuctl rollback chat\n\n  $ gpuctl rollback chat --to 3 --dry-run",
+)
+@click.argument("job", metavar="JOB", shell_complete=complete_job)
+@click.option("--to", type=click.IntRange(min=1), metavar="N", help="The revision. Default: the last other document.")
+@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where the job is.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
+@click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How a changed service is changed.")
+@click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold.")
+@click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused.")
+@click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
+@click.option("--wait", is_flag=True, help="Wait until the job runs, or is finished.")
+@reading_options
+@changing_options
+def command(
+    job: str,
+    to: int | None,
+    namespace: str | None,
+    dry_run: bool,
+    strategy: str | None,
+    adopt: bool,
+    no_probe: bool,
+    force: bool,
+    wait: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Apply an earlier document of a job again: what `gpuctl history` lists, as `gpuctl apply` would.
+
+    Always asked first, and remembered as a new revision. A job that was deleted comes back. Nothing else is touched: no
+    other job, no set. A job of Argo CD or Flux goes back in its repository.
+    """
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.change_options import PlanOptions, RunOptions
+
+    manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
+    planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe)  # type: ignore[arg-type]
+    run = RunOptions(timeout, force, wait)
+    return _roll_back(
+        _Wanted(job, to, namespace, platform), planning, run, manner, dry_run="server" if dry_run else None
+    )
+
+
+class _Wanted(NamedTuple):
+    """Which job is to go back, and to which revision (None: the last other document)."""
+
+    job: str
+    to: int | None
+    namespace: str | None
+    platform: str | None
+
+
+def _roll_back(
+    wanted: _Wanted, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
+) -> int:
+    from gpuctl.cli.options.changing import changing, finished, serviced
+    from gpuctl.usecases.rolling_back import find_target, rollback_request
+
+    with serviced(manner) as told:
+        if told is not None:
+            from gpuctl.cli.options.reading_options import no_platform
+            from gpuctl.usecases.service_changes import roll_back_by_service
+
+            no_platform(wanted.platform)
+            place = {"name": wanted.job, "where": wanted.namespace, "to": wanted.to}
+            plan = roll_back_by_service(
+                told.service, told.conversation, place, planning, run, preview=dry_run is not None
+            )
+    if told is not None:
+        return finished(plan, manner, dry_run)
+    with changing(manner) as (session, conversation):
+        from gpuctl.apply.state.records import records
+        from gpuctl.kube.scope import Scope
+        from gpuctl.usecases.applying import apply_request, preview_request
+
+        settings = platform_settings(wanted.platform)
+        scope = Scope(session, wanted.namespace)
+        with session.within(run.timeout):
+            target = find_target(scope, wanted.job, records(settings), wanted.to)
+            request = rollback_request(session, target, wanted.platform, planning, conversation)
+        for note in scope.notes:
+            conversation.say(f"note: {note}")
+        if dry_run is None:
+            plan = apply_request(session, request, run, replace(conversation, confirm=_showing(target, manner)))
+        else:
+            with session.within(run.timeout):
+                plan = preview_request(session, request, conversation)
+    return finished(plan, manner, dry_run)
+
+
+def _showing(target: RollbackTarget, manner: ChangeManner) -> Callable[[Plan], bool]:
+    """Have it confirmed after showing how the documents differ: what a question names of it is not all."""
+    from gpuctl.cli.options.changing import agreed
+    from gpuctl.cli.output.history_lines import difference
+
+    def confirm(plan: Plan) -> bool:
+        if not manner.yes and not manner.as_json:
+            titles = ("the job as it is", f"revision {target.past.revision}")
+            for line in difference(target.live, target.past.document, titles):
+                click.echo(line, nl=False, err=True)
+        return agreed(plan, yes=manner.yes)
+
+    return confirm

@@ -1,0 +1,55 @@
+"""The history of a job for people: a line a revision, and the difference between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl.reading.document_history import moment, told_changes
+
+if TYPE_CHECKING:
+    from gpuctl.apply.run.past_documents import PastDocument
+    from gpuctl.reading.document_history import HistoryRow
+
+HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")
+_SHORT = 10
+
+
+def cells(row: HistoryRow) -> tuple[str, ...]:
+    """A revision as a row of the table."""
+    past = row.past
+    return (str(past.revision), moment(past.when), past.who or "-", commit(past), change(row))
+
+
+def commit(past: PastDocument) -> str:
+    """The commit of the sources; ``-dirty`` as git has it: they were not as in it."""
+    found = past.commit
+    return "-" if found is None else found.id[:_SHORT] + ("-dirty" if found.dirty else "")
+
+
+def change(row: HistoryRow) -> str:
+    """What was done, in a few words."""
+    past = row.past
+    if past.cause == "rolled back":
+        return f"rolled back to {past.to}" if past.to is not None else "rolled back"
+    if past.cause == "found":
+        return "was there already"
+    if row.is_first:
+        return "created" if past.revision == 1 else "what changed is no longer kept"
+    if not row.changes:
+        return "masked values, or nothing" if past.masked else "the same again"
+    return told_changes(row.changes)
+
+
+def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[str, str]) -> Iterator[str]:
+    """The lines of a unified difference of two documents."""
+    one, other = ([] if data is None else emit_object(data).splitlines(keepends=True) for data in (old, new))
+    yield from unified_diff(one, other, *titles)
+
+
+def notes(past: PastDocument) -> Iterable[str]:
+    """What is to be known of one revision."""
+    if past.masked:
+        yield f"the values of {', '.join(past.masked)} are credentials, and not kept"

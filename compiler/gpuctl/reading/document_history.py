@@ -1,0 +1,133 @@
+"""What was applied of a job before: its documents, who applied them when, and what each changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
+from gpuctl.apply.run.past_documents import PastDocument, read_history
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.gitops.objects import ValueChange, value_changes
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.kube.scope import Scope
+from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.wording import visible
+
+_NAMED = 3
+_LONGEST = 24
+
+
+class HistoryRow(NamedTuple):
+    """A revision, and how it differs from the one before; ``is_first``: there is none before that is known."""
+
+    past: PastDocument
+    changes: list[ValueChange]
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class DocumentHistory:
+    """The revisions of a job, the newest first."""
+
+    name: str
+    namespace: str
+    rows: list[HistoryRow]
+
+    def at(self, revision: int) -> PastDocument:
+        """One revision.
+
+        :raises NotThere: it is not kept.
+        """
+        for row in self.rows:
+            if row.past.revision == revision:
+                return row.past
+        kept = ", ".join(str(row.past.revision) for row in self.rows)
+        raise NotThere(f"there is no revision {revision} of {self.name} in {self.namespace}", f"there are {kept}")
+
+
+def read_documents(scope: Scope, text: str, keys: Records) -> DocumentHistory:
+    """The history of the job that a name, or ``KIND/NAME``, means; the job need not be there any more.
+
+    Secrets that are marked as history and cannot be gpuctl's are named in a note.
+
+    :raises NoSuchJob: there is none, or there are several.
+    """
+    kind, _, name = text.rpartition("/")
+    if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
+        raise NoSuchJob(f"`{visible(text)}` is no name of a job", "write its name, or `training/NAME`")
+    found: dict[str, list[Object]] = {}
+    for secret in scope.all("Secret", labels=f"{keys.history}={name}"):
+        found.setdefault(secret["metadata"]["namespace"], []).append(secret)
+    histories = {}
+    for namespace in sorted(found):
+        rows = _rows(scope, namespace, read_history(found[namespace], name, keys))
+        rows = [row for row in rows if kind in ("", "job", row.past.document["kind"])]
+        if rows:
+            histories[namespace] = DocumentHistory(name, namespace, rows)
+    if len(histories) > 1:
+        raise SeveralJobs(
+            f"there is a history of {name} in several namespaces: {', '.join(histories)}", "say which with -n NAMESPACE"
+        )
+    if not histories:
+        where = f"in {scope.namespace}" if scope.namespace else "in any namespace that you may read"
+        raise NoSuchJob(
+            f"there is no history of {text} {where}",
+            "it begins when `gpuctl apply` next changes the job; what Argo CD or Flux apply has its history in git",
+        )
+    return next(iter(histories.values()))
+
+
+def _rows(scope: Scope, namespace: str, pasts: Sequence[PastDocument]) -> list[HistoryRow]:
+    for past in pasts:
+        if past.unfit is not None:
+            where = f"Secret {past.secret} in {namespace}"
+            scope.note(f"{where} is marked as history and is passed over: {past.unfit}")
+    sound = [past for past in pasts if past.unfit is None]
+    rows = []
+    for past, before in zip(sound, [*sound[1:], None], strict=True):
+        changes = [] if before is None else document_changes(before.document, past.document)
+        rows.append(HistoryRow(past, changes, before is None))
+    return rows
+
+
+def document_changes(before: dict[str, Any], after: dict[str, Any]) -> list[ValueChange]:
+    """Where two documents differ, in the documents' own fields."""
+    return list(value_changes(before, after))
+
+
+def told_changes(changes: list[ValueChange]) -> str:
+    """The first few fields that differ, with short values."""
+    more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
+    return ", ".join(map(_named, changes[:_NAMED])) + more
+
+
+def _named(one: ValueChange) -> str:
+    if isinstance(one.old, (dict, list)) or isinstance(one.new, (dict, list)):
+        return visible(one.path)
+    old, new = _value(one.old), _value(one.new)
+    if len(old) > _LONGEST or len(new) > _LONGEST:
+        # Of two references to images only the end differs, as a rule.
+        start = _common(old, new)
+        old, new = (f"...{text[start:]}" if start else text for text in (old, new))
+    if len(old) > _LONGEST or len(new) > _LONGEST:
+        return visible(one.path)
+    return visible(f"{one.path}: {old} -> {new}")
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _common(old: str, new: str) -> int:
+    """Where two references to images begin to differ, at the last slash before."""
+    length = next((place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
+    return old.rfind("/", 0, length) + 1
+
+
+def moment(when: str) -> str:
+    """A time of the server, to the minute."""
+    return when[:16].replace("T", " ") + " UTC" if len(when) >= 16 else "-"

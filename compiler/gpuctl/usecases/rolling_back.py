@@ -1,0 +1,171 @@
+"""``rollback``: a document of a job's history is applied again, as any other document is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.run.past_documents import PastDocument, digest_of, hide
+from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.backend.api_resources import annotations_of, key_of
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.kube.scope import Scope
+from gpuctl.language.job import Workload
+from gpuctl.reading.document_history import DocumentHistory, document_changes, moment, read_documents, told_changes
+from gpuctl.usecases.applying import DocumentRequest, request_for
+
+if TYPE_CHECKING:
+    from gpuctl.apply.state.records import Records
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import PlanOptions
+    from gpuctl.usecases.conversation import Conversation
+
+_SHORT = 10
+
+
+class NotRevertible(NotPossible):
+    """There is nothing to go back to, or it cannot be applied as it is kept; nothing was changed."""
+
+
+class RollbackTarget(NamedTuple):
+    """What is gone back to. ``live`` is the document that the job has now, without credentials; None: no job is there,
+    or one without a document."""
+
+    history: DocumentHistory
+    past: PastDocument
+    live: dict[str, Any] | None
+
+    @property
+    def source(self) -> Source:
+        """The document as a text, for the compiler."""
+        from gpuctl.backend.emitter import emit_object
+
+        name = f"revision {self.past.revision} of {self.history.name}"
+        return Source(name, emit_object(self.past.document))
+
+    @property
+    def question(self) -> str:
+        """What is to be confirmed."""
+        past, history = self.past, self.history
+        by = f", {past.who}" if past.who else ""
+        title = f"{past.document['kind']}/{history.name} in {history.namespace}"
+        head = f"rolls back {title} to revision {past.revision} ({moment(past.when)}{by})"
+        changes = [] if self.live is None else document_changes(self.live, past.document)
+        return f"{head}: {told_changes(changes)}" if changes else head
+
+
+def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> RollbackTarget:
+    """The revision that is gone back to.
+
+    :param to: its number; default: the newest whose document is not the one that the job has now.
+    :raises NoSuchJob: there is no history of the job, or there are several.
+    :raises NotThere: there is no such revision.
+    :raises NotRevertible: nothing else was applied before, or credentials are missing.
+    """
+    history = read_documents(scope, name, keys)
+    return choose_target(history, live_document(Scope(scope.session, history.namespace), history.name, keys), to)
+
+
+def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | None:
+    """The document that a job was made from, without credentials; None where no job, or no document, is there."""
+    from gpuctl.reading.find import find_job
+
+    with contextlib.suppress(NoSuchJob):
+        workload = find_job(scope, name, keys)[0].workload
+        if workload is not None:
+            with contextlib.suppress(ValueError, RecursionError):
+                found = json.loads(annotations_of(workload).get(keys.document, ""))
+                return hide(found)[0] if isinstance(found, dict) else None
+    return None
+
+
+def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int | None) -> RollbackTarget:
+    """As :func:`find_target`, of a history that was read."""
+    if to is not None:
+        past = history.at(to)
+    else:
+        now = None if live is None else digest_of(live)
+        others = [row.past for row in history.rows if row.past.digest != now]
+        if not others:
+            raise NotRevertible(
+                f"no other document of {history.name} in {history.namespace} is kept",
+                f"`gpuctl history {history.name} -n {history.namespace}` lists them; its files in git have older ones",
+            )
+        past = others[0]
+    if past.masked:
+        raise _incomplete(history, past)
+    return RollbackTarget(history, past, live)
+
+
+def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
+    job = f"{history.name} -n {history.namespace}"
+    filled = f"fill them in and apply that: `gpuctl history {job} --revision {past.revision} > old.yaml`"
+    commit = past.commit
+    if commit is not None:
+        where = f" of {commit.repository}" if commit.repository else ""
+        changed = ", though they were not quite as in it" if commit.dirty else ""
+        filled = f"its files are in commit {commit.id[:_SHORT]}{where}{changed}: apply those; or {filled}"
+    return NotRevertible(
+        f"revision {past.revision} of {history.name} in {history.namespace} lacks the values of "
+        f"{', '.join(past.masked)}: credentials are not kept",
+        f"{filled}. A value that refers to a Secret (`secret:`, `key:`) is kept whole",
+    )
+
+
+def rollback_request(
+    session: Session,
+    target: RollbackTarget,
+    platform: str | os.PathLike[str] | None,
+    planning: PlanOptions,
+    conversation: Conversation,
+) -> DocumentRequest:
+    """The request that brings about what a revision says.
+
+    :raises InvalidDocuments: it is no valid document, or not any more.
+    :raises NotRevertible: it is not what a job's history holds.
+    """
+    from gpuctl.usecases.change_options import DocumentOptions
+
+    documents = DocumentOptions([target.source], platform, target.history.namespace)
+    return as_rollback(request_for(session, documents, planning, conversation), target)
+
+
+def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequest:
+    """What was compiled from a target, to be confirmed and remembered as one.
+
+    Whoever may create Secrets in the namespace can have written it, and somebody else goes back to it: it is of the
+    very job or it is refused, and what stands out in it is said.
+
+    :raises NotRevertible: it is of something else.
+    """
+    from gpuctl.apply.run.powers import powers
+
+    history, past = target.history, target.past
+    compiled = wanted.compilation
+    (document,) = compiled.documents if len(compiled.documents) == 1 else (None,)
+    model = document.model if document is not None else None
+    is_it = (
+        document is not None
+        and isinstance(model, Workload)
+        and (document.kind, model.job.name, document.namespace)
+        == (past.document["kind"], history.name, history.namespace)
+    )
+    own = [item.object for item in compiled.lowered if not item.shared]
+    if not is_it or any(key_of(obj).namespace != history.namespace for obj in own):
+        raise NotRevertible(f"revision {past.revision} of {history.name} is not a document of this job")
+    found = list(dict.fromkeys(text for obj in own for text in powers(obj)))
+    question = target.question + (f"; has {', '.join(found)}" if found else "")
+    return replace(
+        wanted,
+        request=replace(wanted.request, confirm=(question,)),
+        origin=ApplyOrigin(
+            who=wanted.origin.who if wanted.origin is not None else None,
+            commit=lambda: past.commit,
+            to={(history.namespace, history.name): past.revision},
+        ),
+    )

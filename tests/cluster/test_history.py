@@ -1,0 +1,238 @@
+"""The history of jobs: who applied what when, without credentials, and whom of those who write it is believed."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl.apply.run import past_documents
+from gpuctl.apply.state.records import records
+from gpuctl.language.settings import Settings
+from support.cluster_tools import DOMAIN, Place, image, inference, training
+from support.command import Start
+
+Object = dict[str, Any]
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyz"
+KEYS = records(Settings())
+
+
+def revisions(place: Place, name: str = "train") -> list[dict[str, Any]]:
+    """The history as JSON has it."""
+    found: list[dict[str, Any]] = place.gpuctl("history", name, "-o", "json").value["items"]
+    return found
+
+
+def kept(place: Place, name: str) -> list[Object]:
+    """The Secrets of a job's history."""
+    path = f"/api/v1/namespaces/{place.namespace}/secrets?labelSelector={DOMAIN}%2Fhistory%3D{name}"
+    items: list[Object] = place.api.call("GET", path)["items"] or []
+    return items
+
+
+def content(secret: Object) -> str:
+    """What is in a Secret."""
+    return gzip.decompress(base64.b64decode(secret["data"]["entry"])).decode()
+
+
+def git(place: Place, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    done = subprocess.run(["git", *identity, *arguments], cwd=place.directory, check=True, capture_output=True)
+    return done.stdout.decode().strip()
+
+
+def test_who_when_and_what(place: Place) -> None:
+    place.apply(training())
+    place.apply(training(resources={"gpu": 2}, environment=image("v2")), flags=("--yes",))
+    newest, first = revisions(place)
+    assert (first["revision"], first["cause"], first["changes"]) == (1, "applied", [])
+    assert newest["revision"] == 2
+    assert newest["who"] == "admin"
+    assert newest["changes"] == [
+        {"path": "environment.image", "from": "registry.example.com/training:v1", "to": "registry.example.com/app:v2"},
+        {"path": "resources.gpu", "from": 1, "to": 2},
+    ]
+    assert newest["createdAt"].endswith("Z")
+    table = place.gpuctl("history", "training/train").out.splitlines()
+    assert table[0].split() == ["REVISION", "WHEN", "WHO", "COMMIT", "CHANGE"]
+    assert "environment.image: ...training:v1 -> ...app:v2, resources.gpu: 1 -> 2" in table[1]
+    assert table[2].endswith("created")
+    shown = place.gpuctl("history", "train", "--revision", "1").out
+    assert "image: registry.example.com/training:v1" in shown
+    again = place.file(json.loads(place.gpuctl("history", "train", "--revision", "1", "-o", "json").out)["document"])
+    assert place.gpuctl("apply", "-f", again, "--dry-run=server", "-o", "json").actions["Job/train"] == "replace"
+    compared = place.gpuctl("history", "train", "--diff", "1").out
+    assert "-  gpu: 1" in compared
+    assert "+  gpu: 2" in compared
+    assert place.gpuctl("history", "train", "--diff", "2..1", "-o", "json").value["changes"][1]["to"] == 1
+    assert "there are 2, 1" in place.gpuctl("history", "train", "--revision", "9", code=1).err
+
+
+def test_what_changes_nothing_is_not_in_it(place: Place) -> None:
+    place.apply(training())
+    before = place.api.snapshot(place.namespace)
+    place.apply(training())
+    place.apply(training(), flags=("--dry-run=server",))
+    assert place.api.snapshot(place.namespace).keys() == before.keys()
+    assert len(revisions(place)) == 1
+
+
+def test_twelve_documents_leave_ten(place: Place) -> None:
+    for number in range(1, 13):
+        place.apply(inference(job={"description": f"number {number}"}))
+    found = revisions(place, "serve")
+    assert [item["revision"] for item in found] == list(range(12, 2, -1))
+    assert len(kept(place, "serve")) == 10
+    assert found[0]["changes"] == [{"path": "job.description", "from": "number 11", "to": "number 12"}]
+    assert "no longer kept" in place.gpuctl("history", "serve").out.splitlines()[-1]
+
+
+def test_the_commit_of_the_sources(place: Place) -> None:
+    git(place, "init", "-q")
+    git(place, "remote", "add", "origin", "https://me:secret@example.com/team/jobs.git")
+    path = place.file(training())
+    git(place, "add", "jobs.yaml")
+    git(place, "commit", "-qm", "one")
+    commit = git(place, "rev-parse", "HEAD")
+    place.gpuctl("apply", "-f", path)
+    place.apply(training(job={"description": "not committed"}))
+    newest, first = revisions(place)
+    assert first["commit"] == {"id": commit, "dirty": False, "repository": "example.com/team/jobs"}
+    assert newest["commit"] == {"id": commit, "dirty": True, "repository": "example.com/team/jobs"}
+    table = place.gpuctl("history", "train").out
+    assert f" {commit[:10]}-dirty " in table
+    assert "secret@" not in json.dumps([content(secret) for secret in kept(place, "train")])
+
+
+def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where somebody has them shown."""
+    from gpuctl.language import masking
+
+    env = [{"name": "HF_TOKEN", "value": TOKEN}, {"name": "MODE", "value": "fast"}]
+    with masking.shown():
+        place.apply(
+            training(environment={"env": env, "args": ["--password", "hunter22", f"--url=https://u:{TOKEN}@h"]})
+        )
+    (secret,) = kept(place, "train")
+    assert TOKEN not in content(secret)
+    assert "hunter22" not in content(secret)
+    assert "fast" in content(secret)
+    assert secret["immutable"] is True
+    (first,) = revisions(place)
+    assert first["masked"] == ["environment.args[1]", "environment.args[2]", "environment.env[HF_TOKEN].value"]
+    shown = place.gpuctl("history", "train", "--revision", "1")
+    assert "***" in shown.out
+    assert "environment.env[HF_TOKEN].value are credentials, and not kept" in shown.err
+    # That one was changed is a change, though it does not show.
+    env[0] = {"name": "HF_TOKEN", "value": TOKEN[::-1]}
+    place.apply(
+        training(environment={"env": env, "args": ["--password", "hunter22", f"--url=https://u:{TOKEN}@h"]}),
+        flags=("--yes",),
+    )
+    assert len(revisions(place)) == 2
+    assert "masked values, or nothing" in place.gpuctl("history", "train").out
+
+
+def test_what_was_there_before_is_found(place: Place) -> None:
+    """From before there was a history, or from a run that was killed before it could write it."""
+    place.apply(training())
+    for secret in kept(place, "train"):
+        place.kubectl("delete", "secret", secret["metadata"]["name"])
+    place.apply(training(environment=image("v2")), flags=("--yes",))
+    newest, first = revisions(place)
+    assert (first["cause"], first["who"], first["revision"]) == ("found", None, 1)
+    assert newest["changes"][0]["from"] == "registry.example.com/training:v1"
+    assert place.gpuctl("history", "train").out.splitlines()[2].endswith("was there already")
+
+
+def test_it_stays_when_the_job_goes(place: Place) -> None:
+    place.apply(training())
+    place.gpuctl("delete", "job", "train", "--yes")
+    assert [item["revision"] for item in revisions(place)] == [1]
+    place.apply(training())
+    assert [item["revision"] for item in revisions(place)] == [2, 1]
+
+
+def test_without_rights_it_is_a_note(plane: ControlPlane, place: Place) -> None:
+    """The job is applied all the same."""
+    rules = [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "list", "get"]},
+        {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["list"]},
+    ]
+    place.grant("member", rules)
+    applied = place.gpuctl("apply", "-f", place.file(training()), "--kubeconfig", str(plane.kubeconfig("member")))
+    assert f"note: the history of train in {place.namespace} could not be written: " in applied.err
+    assert place.exists("Job", "train")
+    refused = place.gpuctl("history", "train", "--kubeconfig", str(plane.kubeconfig("member")), code=3)
+    assert "secrets" in refused.err
+
+
+def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
+    """Each gets a number of its own, whoever comes first."""
+    place.apply(inference())
+    paths = [place.file(inference(job={"description": text}), name=f"{text}.yaml") for text in ("one", "two")]
+    commands = [start("apply", "-f", path, "-n", place.namespace) for path in paths]
+    assert all(command.end() in (0, 3) for command in commands)
+    found = revisions(place, "serve")
+    assert [item["revision"] for item in found] == list(range(len(found), 0, -1))
+    live = json.loads(place.get("Deployment", "serve")["metadata"]["annotations"][f"{DOMAIN}/document"])
+    kept_texts = {json.loads(content(secret))["document"]["job"].get("description") for secret in kept(place, "serve")}
+    assert live["job"]["description"] in kept_texts
+
+
+def forged(place: Place, document: Object, changes: Object) -> None:
+    """Revision 7 from somebody's hand, made well."""
+    past = past_documents.PastDocument(7, document, who="admin")
+    secret = past_documents.secret_of(past, place.namespace, "train", KEYS)
+    if changes:
+        entry = {**json.loads(content(secret)), **changes}
+        secret["data"]["entry"] = base64.b64encode(gzip.compress(json.dumps(entry).encode())).decode()
+    place.create(secret)
+
+
+@pytest.mark.parametrize(
+    ("document", "changes", "says"),
+    [
+        ({"kind": "training", "job": {"name": "train", "namespace": "kube-system"}}, {}, "the namespace kube-system"),
+        ({"kind": "training", "job": {"name": "train"}}, {}, "the namespace None"),
+        ({"kind": "quota", "job": {"name": "train"}}, {}, "of kind quota, which is no job's"),
+        ({"kind": "training", "job": {"name": "other"}}, {}, "of another job: other"),
+        ({"kind": "training", "job": {"name": "train"}}, {"document": "x"}, "no document in it"),
+        ({"kind": "training", "job": {"name": "train"}}, {"namespace": "x"}, "another job, namespace"),
+        ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 600_000}, "larger than it can be"),
+    ],
+)
+def test_a_forged_revision_is_passed_over(place: Place, document: Object, changes: Object, says: str) -> None:
+    place.apply(training())
+    forged(place, document, changes)
+    looked = place.gpuctl("history", "train")
+    assert len(looked.out.splitlines()) == 2
+    assert f"note: Secret gpuctl-history-train.v7 in {place.namespace} is marked as history" in looked.err
+    assert says in looked.err
+    # What is written next comes after it.
+    place.apply(training(job={"description": "new"}))
+    assert [item["revision"] for item in revisions(place)] == [8, 1]
+
+
+def test_labels_on_a_strange_secret(place: Place) -> None:
+    """Somebody's Secret that has our label is neither read nor deleted."""
+    labels = {f"{DOMAIN}/history": "train"}
+    place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "database", "labels": labels}})
+    for number in range(12):
+        place.apply(training(job={"description": str(number)}))
+    assert place.exists("Secret", "database")
+    assert "Secret database" in place.gpuctl("history", "train").err
+
+
+def test_there_is_none(place: Place) -> None:
+    missing = place.gpuctl("history", "nope", code=1)
+    assert f"there is no history of nope in {place.namespace}" in missing.err
+    assert place.gpuctl("history", "../x", code=1).err.startswith("error: `../x` is no name of a job")
+    assert "no two such as 3..5" in place.gpuctl("history", "x", "--diff", "a", code=2).err
+    assert "not both" in place.gpuctl("history", "x", "--diff", "1", "--revision", "1", code=2).err

@@ -1,0 +1,203 @@
+"""Going back to an earlier document of a job: what is asked, what it leaves alone, and what it refuses to believe."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl.apply.run import past_documents
+from gpuctl.apply.state.records import PART_OF, records
+from gpuctl.language.settings import Settings
+from support.cluster_tools import Place, image, inference, merged, training
+
+Object = dict[str, Any]
+KEYS = records(Settings())
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyz"
+
+
+def image_of(place: Place, name: str = "serve", kind: str = "Deployment") -> str:
+    """The tag of a job's image."""
+    found = place.get(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"]
+    return str(found).rpartition(":")[2]
+
+
+def three(place: Place) -> None:
+    """A service of three documents; it has the third."""
+    place.apply(inference())
+    place.apply(inference(environment=image("v2")), flags=("--yes",))
+    place.apply(inference(environment=image("v3"), service={"replicas": 2}), flags=("--yes",))
+
+
+def causes(place: Place, name: str = "serve") -> list[tuple[int, str, int | None]]:
+    """What the history says of each revision."""
+    items = place.gpuctl("history", name, "-o", "json").value["items"]
+    return [(item["revision"], item["cause"], item["to"]) for item in items]
+
+
+def forge(place: Place, number: int, document: Object, job: str = "serve") -> None:
+    """A revision from somebody's hand, made well."""
+    past = past_documents.PastDocument(number, document, who="admin")
+    place.create(past_documents.secret_of(past, place.namespace, job, KEYS))
+
+
+def test_back_and_forth(place: Place) -> None:
+    three(place)
+    asked = place.gpuctl("rollback", "serve", code=2)
+    assert f"rolls back inference/serve in {place.namespace} to revision 2 (" in asked.err
+    assert ", admin): environment.image: ...app:v3 -> ...app:v2, service.replicas: 2 -> 1\n" in asked.err
+    assert "-  image: registry.example.com/app:v3" in asked.err
+    assert "confirm with --yes" in asked.err
+    assert image_of(place) == "v3"
+    done = place.gpuctl("rollback", "serve", "--yes")
+    assert f"replaced  deployment.apps/serve -n {place.namespace}" in done.out
+    assert image_of(place) == "v2"
+    assert causes(place)[0] == (4, "rolled back", 2)
+    assert "rolled back to 2" in place.gpuctl("history", "serve").out
+    # Once more is back again, as `kubectl rollout undo` has it.
+    place.gpuctl("rollback", "serve", "--yes")
+    assert image_of(place) == "v3"
+    place.gpuctl("rollback", "inference/serve", "--to", "1", "--yes", "--wait")
+    assert image_of(place) == "v1"
+    assert causes(place)[0] == (6, "rolled back", 1)
+    # It is applied as its file would be: there is nothing left to do.
+    assert set(place.plan(inference()).actions.values()) == {"unchanged"}
+    assert "unchanged" in json.dumps(place.gpuctl("rollback", "serve", "--to", "1", "-o", "json").value)
+
+
+def test_what_is_looked_at_changes_nothing(place: Place) -> None:
+    three(place)
+    before = place.records()
+    shown = place.gpuctl("rollback", "serve", "--dry-run")
+    assert "replace" in shown.out
+    assert "asks first: rolls back inference/serve" in shown.err
+    value = place.gpuctl("rollback", "serve", "--dry-run", "-o", "json").value
+    assert {step["kind"]: step["action"] for step in value["steps"]}["Deployment"] == "replace"
+    refused = place.gpuctl("rollback", "serve", "-o", "json", code=2).value
+    assert "nobody can be asked" in refused["error"]
+    assert place.records() == before
+    assert len(causes(place)) == 3
+
+
+def test_a_job_that_was_deleted_comes_back(place: Place) -> None:
+    three(place)
+    place.gpuctl("delete", "job", "serve", "--yes")
+    assert place.names() == set()
+    asked = place.gpuctl("rollback", "serve", code=2)
+    assert "to revision 3" in asked.err
+    place.gpuctl("rollback", "serve", "--yes")
+    assert image_of(place) == "v3"
+    assert {"Deployment/serve", "Service/svc-serve"} == place.names()
+
+
+def test_other_jobs_and_sets_are_left_alone(place: Place) -> None:
+    both = (inference(), training())
+    place.apply(*both, flags=("--set", "team"))
+    place.apply(inference(environment=image("v2")), training(), flags=("--set", "team", "--yes"))
+    part = place.get("Deployment", "serve")["metadata"]["labels"][PART_OF]
+    uid = place.uid("Job", "train")
+    place.gpuctl("rollback", "serve", "--yes")
+    assert image_of(place) == "v1"
+    assert place.get("Deployment", "serve")["metadata"]["labels"][PART_OF] == part
+    assert place.get("Service", "svc-serve")["metadata"]["labels"][PART_OF] == part
+    assert place.uid("Job", "train") == uid
+    # Its files still have it: a prune finds nothing.
+    plan = place.plan(*both, flags=("--set", "team", "--prune"))
+    assert set(plan.actions.values()) == {"unchanged"}
+
+
+def test_credentials_are_not_kept(place: Place) -> None:
+    """What lacks a value is not applied with asterisks, and the advice works."""
+    with_token = inference(environment={"env": [{"name": "HF_TOKEN", "value": TOKEN}]})
+    place.apply(with_token)
+    place.apply(merged(with_token, {"environment": image("v2")}), flags=("--yes",))
+    refused = place.gpuctl("rollback", "serve", "--yes", code=1)
+    assert "revision 1 of serve" in refused.err
+    assert "lacks the values of environment.env[HF_TOKEN].value: credentials are not kept" in refused.err
+    assert f"`gpuctl history serve -n {place.namespace} --revision 1 > old.yaml`" in refused.err
+    assert image_of(place) == "v2"
+    old = place.directory / "old.yaml"
+    old.write_text(
+        place.gpuctl("history", "serve", "--revision", "1").out.replace("'***'", TOKEN).replace('"***"', TOKEN)
+    )
+    place.gpuctl("apply", "-f", str(old), "--yes")
+    assert image_of(place) == "v1"
+    assert set(place.plan(with_token).actions.values()) == {"unchanged"}
+
+
+def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
+    three(place)
+    tracking = f"web:apps/Deployment:{place.namespace}/serve"
+    place.patch("Deployment", "serve", {"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": tracking}}})
+    refused = place.gpuctl("rollback", "serve", "--yes", code=1)
+    assert "is managed by Argo CD (application web), which would undo what is changed here" in refused.err
+    assert "change it in its repository" in refused.err
+    assert image_of(place) == "v3"
+    place.gpuctl("rollback", "serve", "--yes", "--adopt")
+    assert image_of(place) == "v2"
+
+
+def test_there_is_nothing_to_go_back_to(place: Place) -> None:
+    place.apply(inference())
+    refused = place.gpuctl("rollback", "serve", "--yes", code=1)
+    assert f"no other document of serve in {place.namespace} is kept" in refused.err
+    assert "there is no history of nope" in place.gpuctl("rollback", "nope", code=1).err
+    assert "there is no revision 7 of serve" in place.gpuctl("rollback", "serve", "--to", "7", code=1).err
+
+
+def test_a_forged_revision_is_only_what_its_author_could_ask_for(place: Place) -> None:
+    """In his own namespace and of this job; an admin who goes back to it sees what stands out, and has to confirm."""
+    place.apply(inference())
+    patch = {"hostPID": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}
+    evil = merged(inference(), {"job": {"namespace": place.namespace}, "podPatch": patch})
+    forge(place, 2, evil)
+    asked = place.gpuctl("rollback", "serve", "--to", "2", code=2)
+    assert "; has privileged, processes of the host\n" in asked.err
+    assert "+    hostPID: true" in asked.err or "+  hostPID: true" in asked.err
+    before = place.records()
+    asked = place.gpuctl("rollback", "serve", code=2)
+    assert "privileged" in asked.err
+    assert place.records() == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": {"namespace": "kube-system"}},
+        {"job": {"name": "other"}},
+        {"kind": "pool"},
+    ],
+)
+def test_a_revision_of_something_else_is_none(place: Place, changes: Object) -> None:
+    place.apply(inference())
+    document = merged(merged(inference(), {"job": {"namespace": place.namespace}}), changes)
+    forge(place, 2, document)
+    refused = place.gpuctl("rollback", "serve", "--to", "2", "--yes", code=1)
+    assert "there is no revision 2 of serve" in refused.err
+    assert "no other document of serve" in place.gpuctl("rollback", "serve", "--yes", code=1).err
+
+
+def test_a_revision_that_is_no_valid_document(place: Place) -> None:
+    """Two spellings of one key, one for us and one for the compiler; a field that there is not."""
+    place.apply(inference())
+    own = {"name": "serve", "namespace": place.namespace}
+    forge(place, 2, {**inference(job=own), "Job": {"name": "other", "namespace": "kube-system"}})
+    forge(place, 3, inference(job=own, resources={"gpus": 1}))
+    for number in ("2", "3"):
+        refused = place.gpuctl("rollback", "serve", "--to", number, "--yes", code=1)
+        assert f"revision {number} of serve:" in refused.err
+    assert image_of(place) == "v1"
+
+
+def test_with_the_rights_of_whoever_asks(plane: ControlPlane, place: Place) -> None:
+    three(place)
+    rules = [
+        {"apiGroups": [""], "resources": ["secrets", "pods", "services"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apps", "batch"], "resources": ["*"], "verbs": ["get", "list"]},
+    ]
+    place.grant("member", rules)
+    refused = place.gpuctl("rollback", "serve", "--yes", "--kubeconfig", str(plane.kubeconfig("member")), code=3)
+    assert "you may not create or delete secrets" in refused.err
+    assert image_of(place) == "v3"
