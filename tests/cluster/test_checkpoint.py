@@ -405,6 +405,20 @@ def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
     assert disk.saved == [f"save {' '.join(odd)}"]
 
 
+def test_going_back(place: Place, disk: Disk) -> None:
+    """What is replaced by an earlier document saves as well."""
+    place.apply(training())
+    place.apply(training(job=disk.job("exit 3"), environment=image("v2")), flags=("--yes",))
+    (pod,) = place.running("train")
+    plan = place.gpuctl("rollback", "train", "--dry-run", "-o", "json").value
+    assert [step["checkpoint"] is None for step in plan["steps"] if step["kind"] == "Job"] == [False]
+    failed = place.gpuctl("rollback", "train", "--yes", code=1)
+    assert f"failed in pod {pod}: exit code 3" in failed.err
+    place.gpuctl("rollback", "train", "--yes", "--without-checkpoint")
+    assert disk.saved == [f"{place.namespace}/{pod}/main"]
+    assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("training:v1")
+
+
 def test_a_jobset(queue_place: Place, tmp_path: Path) -> None:
     """Its pods belong to it through its Jobs."""
     disk = Disk(tmp_path, queue_place.plane.start_streams())

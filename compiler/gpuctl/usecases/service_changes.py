@@ -121,7 +121,7 @@ def roll_back_by_service(
     refuse_options({"--adopt": planning.adopt})
     arguments = {**place, "planning": planning}
     if preview:
-        told = _told(service, "preview-rollback", {}, arguments)
+        told = _told(service, "preview-rollback", {}, {**arguments, "checkpoint": run.checkpoint})
         _tell(told, conversation, None)
         assert told.plan is not None
         return told.plan
