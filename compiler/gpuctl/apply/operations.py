@@ -16,7 +16,6 @@ from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
@@ -189,6 +188,8 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: P
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
+    from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
+
     before = pending.just_saved(session)
     savings = []
     for live in [step.live for step in steps if step.live is not None]:
