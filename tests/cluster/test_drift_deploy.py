@@ -40,7 +40,8 @@ def audited() -> Iterator[ControlPlane]:
         add_drill_nodes(running)
         running.add_node("deployed-0")
         running.kubectl("apply", "-k", str(DEPLOY / "rbac"))
-        running.kubectl("apply", "-k", str(DEPLOY / "drift" / "base"))
+        for file in ("service-account.yaml", "rbac.yaml"):
+            running.kubectl("apply", "-f", str(DEPLOY / "drift" / "base" / file))
         yield running
 
 
