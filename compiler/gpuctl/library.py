@@ -151,6 +151,7 @@ def apply(
     cluster: Connection | None = None,
     confirm: Confirm = False,
     wait: bool = False,
+    rollback: bool = False,
     timeout: float = 300.0,
     force: bool = False,
     done: Callable[[Step], None] | None = None,
@@ -171,6 +172,7 @@ def apply(
     :param confirm: whether running work may end: True, or a function that is given the plan and returns it. Otherwise a
         plan with ``questions`` is refused.
     :param wait: wait until all of it runs, or has finished.
+    :param rollback: with ``wait``: bring back as it was what does not run in time.
     :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
     :param force: end pods of what is replaced without their grace period.
     :param done: hears of each finished step.
@@ -195,7 +197,7 @@ def apply(
             options = PlanOptions(set_name=set, prune=prune)
             request, seen = request_for(session, documents, options, conversation), None
         conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
-        run = RunOptions(timeout, force, wait)
+        run = RunOptions(timeout, force, wait, rollback=rollback)
         return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 

@@ -28,6 +28,7 @@ from gpuctl.cli.options.planning_options import planning_options
 @planning_options
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")
+@click.option("--rollback", is_flag=True, help="With --wait: bring back as it was what does not run in time.")
 @changing_options
 def command(
     filenames: tuple[str, ...],
@@ -40,6 +41,7 @@ def command(
     dry_run: str | None,
     force: bool,
     wait: bool,
+    rollback: bool,
     yes: bool,
     timeout: float,
     output: str,
@@ -58,7 +60,7 @@ def command(
     return apply_or_show(
         DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning),
-        RunOptions(timeout, force, wait),
+        RunOptions(timeout, force, wait, rollback=rollback),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
         dry_run,
     )
