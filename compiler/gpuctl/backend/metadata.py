@@ -58,6 +58,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
     if model.resources.gpu_share is not None:
         annotations[context.label("gpu-share")] = model.resources.gpu_share
     service = getattr(model, "service", None)
+    if service is not None and service.strategy is not None:
+        annotations[context.label("strategy")] = service.strategy
     if service is not None and service.timeout is not None:
         annotations[context.label("timeout")] = service.timeout
     if service is not None and service.request_limit is not None:
