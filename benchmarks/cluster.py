@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import gpuctl
 from timing import Taken, medians, seconds, timed
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane
 

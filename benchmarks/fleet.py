@@ -11,7 +11,7 @@ from pathlib import Path
 
 from timing import in_turn, medians, seconds, timed
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane
 

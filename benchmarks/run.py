@@ -29,7 +29,7 @@ import service
 import usage
 import usage_year
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import BinariesMissing, find_binaries
 

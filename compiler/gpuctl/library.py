@@ -99,6 +99,7 @@ def plan(
     no_probe: bool = False,
     create_namespace: bool = False,
     create_only: bool = False,
+    queue: bool = False,
     offline: bool = False,
 ) -> DocumentPlan:
     """What an apply of documents would do to a cluster. Nothing is written.
@@ -119,6 +120,7 @@ def plan(
     :param no_probe: make a note, not an error, of a trial pod that is refused.
     :param create_namespace: create the namespace of the jobs if it is absent.
     :param create_only: refuse what exists already.
+    :param queue: create jobs also where a quota has no room for their pods: they start when there is.
     :param offline: decide without the API server's dry-runs.
     :raises InvalidDocuments: there are errors in the documents.
     :raises InvalidOptions: options contradict each other.
@@ -138,6 +140,7 @@ def plan(
         no_probe=no_probe,
         create_namespace=create_namespace,
         create_only=create_only,
+        queue=queue,
     )
     silent = Conversation()
     with session_of(cluster) as session:
@@ -154,6 +157,7 @@ def apply(
     rollback: bool = False,
     timeout: float = 300.0,
     force: bool = False,
+    checkpoint: bool = True,
     done: Callable[[Step], None] | None = None,
     tell: Callable[[str], None] | None = None,
     namespace: str | None = None,
@@ -175,6 +179,7 @@ def apply(
     :param rollback: with ``wait``: bring back as it was what does not run in time.
     :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
     :param force: end pods of what is replaced without their grace period.
+    :param checkpoint: let what runs save its progress before it ends; where that fails, nothing is ended.
     :param done: hears of each finished step.
     :param tell: hears of what has to be known meanwhile.
     :raises InvalidDocuments: there are errors in the documents.
@@ -197,7 +202,7 @@ def apply(
             options = PlanOptions(set_name=set, prune=prune)
             request, seen = request_for(session, documents, options, conversation), None
         conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
-        run = RunOptions(timeout, force, wait, rollback=rollback)
+        run = RunOptions(timeout, force, wait, checkpoint=checkpoint, rollback=rollback)
         return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 

@@ -898,12 +898,16 @@ type PlanStep struct {
 	Verdict *string `json:"verdict"`
 	// Whose pods its own would evict.
 	Victims []PlanVictim `json:"victims"`
+	// What its pods would wait for.
+	Waits []PlanWait `json:"waits"`
 	// Fields of somebody else's that are overwritten: as in `changes`, with `manager`.
 	Lost []map[string]any `json:"lost"`
 	// What goes with it.
 	Dependents []Dependent `json:"dependents"`
 	// Kinds that may not be looked through for dependents.
 	Unseen []string `json:"unseen"`
+	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
+	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`
@@ -918,6 +922,15 @@ type PlanVictim struct {
 	Pods      []string `json:"pods"`
 	// For how long they run.
 	Runtime *string `json:"runtime"`
+	// Whose it is: its label `team`, `creator` or `project`.
+	Owner *string `json:"owner"`
+}
+
+// PlanWait: What a job's pods would wait for.
+type PlanWait struct {
+	// `quota` or `room`.
+	Cause   string `json:"cause"`
+	Message string `json:"message"`
 }
 
 // PodStage: A stage that a pod has reached, and the seconds since the one before.

@@ -67,6 +67,8 @@ type CreateJobsOptions struct {
 	DryRun bool
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
 	IdempotencyKey string
 }
@@ -78,6 +80,7 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -116,6 +119,10 @@ type UpdateJobOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // UpdateJob: Apply the changed document of a job. What ends running work has to be confirmed.
@@ -126,6 +133,8 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
+	set(query, "checkpoint", options.Checkpoint)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -143,6 +152,8 @@ type DeleteJobOptions struct {
 	Namespace string
 	// End the pods without their grace period.
 	Force bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // DeleteJob: Have a job deleted.
@@ -153,6 +164,7 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "force", options.Force)
+	set(query, "checkpoint", options.Checkpoint)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/jobs/", segment(jobID)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -224,6 +236,8 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 type CreateJobBatchOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 	// IdempotencyKey names this request. By default one is made, so that it can be sent again.
 	IdempotencyKey string
 }
@@ -235,6 +249,7 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContents": documents}
 	var answer Batch
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/batch", query: query, body: body, key: keyOr(options.IdempotencyKey), repeatable: true}, &answer); err != nil {
@@ -247,6 +262,8 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 type PauseJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
 }
 
 // PauseJob: End a job's pods, which frees its GPUs, and keep the job.
@@ -256,6 +273,7 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "checkpoint", options.Checkpoint)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/pause"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -353,6 +371,8 @@ func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOpti
 type PlanDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 }
 
 // PlanDocuments: What applying documents would do; nothing is written.
@@ -360,12 +380,14 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	if options == nil {
 		options = &PlanDocumentsOptions{}
 	}
+	query := url.Values{}
+	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
 	}
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

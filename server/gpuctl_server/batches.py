@@ -17,7 +17,14 @@ MOST = 100
 
 
 def create_each(
-    service: Service, caller: Caller, texts: Sequence[str], key: str | None, touched: list[str], *, confirmed: bool
+    service: Service,
+    caller: Caller,
+    texts: Sequence[str],
+    key: str | None,
+    touched: list[str],
+    *,
+    confirmed: bool,
+    queue: bool = False,
 ) -> Batch:
     """Create what each entry describes."""
     batch = Batch(success=[], failed=[])
@@ -25,7 +32,7 @@ def create_each(
     for index, text in enumerate(texts):
         names: list[str] = []
         if away is None:
-            problem = _created(service, caller, Ask(text, key and f"{key}\0{index}", confirmed), names, batch)
+            problem = _created(service, caller, Ask(text, key and f"{key}\0{index}", confirmed, queue), names, batch)
         else:
             # Each would wait for a cluster that does not answer.
             problem = away

@@ -114,6 +114,16 @@ class PlanVictim(BaseModel):
     priority: int = Field(examples=[1000])
     pods: list[str] = Field(examples=[["llama3-pretrain-8c4fn"]])
     runtime: str | None = Field(description="For how long they run.", examples=["3h12m"])
+    owner: str | None = Field(description="Whose it is: its label `team`, `creator` or `project`.", examples=["anna"])
+
+
+class PlanWait(BaseModel):
+    """What a job's pods would wait for."""
+
+    cause: str = Field(description="`quota` or `room`.", examples=["quota"])
+    message: str = Field(
+        examples=["quota gpu-quota in team-a: asks 8 nvidia.com/gpu, 3 free; held by training/sft (5)"]
+    )
 
 
 class PlanStep(BaseModel):
@@ -133,12 +143,17 @@ class PlanStep(BaseModel):
     )
     verdict: str | None = Field(description="Whether its pods find room.", examples=["fits"])
     victims: list[PlanVictim] = Field(description="Whose pods its own would evict.")
+    waits: list[PlanWait] = Field(description="What its pods would wait for.", examples=[[]])
     lost: list[dict[str, Any]] = Field(
         description="Fields of somebody else's that are overwritten: as in `changes`, with `manager`.",
         examples=[[{"path": "spec.parallelism", "from": 4, "to": 2, "manager": "kubectl-edit"}]],
     )
     dependents: list[Dependent] = Field(description="What goes with it.")
     unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
+    checkpoint: str | None = Field(
+        description="How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.",
+        examples=["python save.py (at most 2m)"],
+    )
     result: str = Field(description="`planned`, until it is carried out.", examples=["planned"])
     error: str | None = Field(examples=[None])
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.answers.plan_answers import recovery_value
 from gpuctl.apply.operations import Unasked, refuse
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.checkpointing import CheckpointFailed, CheckpointManner
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
+from gpuctl.language.settings import Settings
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
-from gpuctl.usecases.suspending import pause_jobs, resume_jobs
+from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.change_values import (
@@ -96,22 +99,54 @@ def talking(service: Service, *, confirmed: bool = False) -> Conversation:
             raise error
         return True
 
-    return Conversation(confirm=confirm, stops=service.writes.is_ending)
+    return Conversation(
+        confirm=confirm, stops=service.writes.is_ending, lose=_refuse_to_lose, longest_checkpoint=LONGEST_BY_SERVICE
+    )
 
 
-def plan_documents(service: Service, caller: Caller, text: str) -> PlanAnswer:
+def _refuse_to_lose(problems: Sequence[str]) -> bool:
+    error = CheckpointFailed(problems)
+    error.hint = (
+        "nothing was ended; the same request with ?checkpoint=false ends it all the same, and its progress is lost"
+    )
+    raise error
+
+
+def pausing_with(
+    service: Service, lose: Callable[[Sequence[str]], bool] | None = None, *, checkpoint: bool
+) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+    """``pause_jobs`` as the service does it.
+
+    :param lose: what is done when a checkpoint failed; default: it is refused, in the words of the command line.
+    """
+    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE)
+    if lose is not None:
+        manner = replace(manner, lose=lose)
+    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner if checkpoint else None)
+
+
+def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
     """What applying documents would do; nothing is written.
 
     :raises Problem: 400, 403.
     """
     with service.asking(caller) as session:
-        submission = compile_documents(service, caller, session, text)
+        submission = compile_documents(service, caller, session, text, planning=PlanOptions(queue=queue))
         demand_documents(caller, "create", submission.documents, jobs="plans")
         return PlanAnswer(**full_plan(preview_request(session, submission.wanted, talking(service))))
 
 
 def change_job(
-    service: Service, caller: Caller, meant: Meant, text: str, touched: list[str], *, confirmed: bool, dry_run: bool
+    service: Service,
+    caller: Caller,
+    meant: Meant,
+    text: str,
+    touched: list[str],
+    *,
+    confirmed: bool,
+    checkpoint: bool,
+    dry_run: bool,
+    queue: bool,
 ) -> ChangedJob:
     """Apply the changed document of a job that is there.
 
@@ -120,15 +155,17 @@ def change_job(
     item = _meant(service, caller, "update", meant, touched)
     with changing(service, caller) as session:
         _present(session, item, meant)
-        submission = compile_documents(service, caller, session, text, namespace=item.row.identity.namespace)
+        home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
+        submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
         key = _same_job(submission, item)
         demand_documents(caller, "update", submission.documents)
         demand_homes(caller, session, submission.documents)
         if dry_run:
-            plan = preview_request(session, submission.wanted, talking(service))
+            plan = preview_request(session, submission.wanted, talking(service), checkpoint=checkpoint)
             refuse(plan)
         else:
-            plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
+            run = RunOptions(checkpoint=checkpoint)
+            plan = apply_request(session, submission.wanted, run, talking(service, confirmed=confirmed))
             see_that_all_was_done(plan)
         live = session.get(key) if dry_run else await_shown(service, session, key)
         changed = _changed(service, submission, item, plan, live, dry_run=dry_run)
@@ -136,7 +173,9 @@ def change_job(
     return changed
 
 
-def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, force: bool) -> JobState:
+def delete_job(
+    service: Service, caller: Caller, meant: Meant, touched: list[str], *, force: bool, checkpoint: bool
+) -> JobState:
     """Have a job deleted; its pods are not waited for.
 
     :raises Problem: 403, 404, 409.
@@ -145,7 +184,7 @@ def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str
     identity = item.row.identity
     with changing(service, caller) as session:
         live = _present(session, item, meant)
-        run = RunOptions(force=force, until_gone=False)
+        run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint)
         plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, talking(service))
         see_that_all_was_done(plan)
         await_shown(service, session, key_of(live))
@@ -157,12 +196,13 @@ def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str
     )
 
 
-def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str]) -> JobState:
+def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, checkpoint: bool) -> JobState:
     """End a job's pods and keep the job.
 
     :raises Problem: 403, 404, 409.
     """
-    return _suspended(service, caller, meant, touched, pausing=True)
+    act = pausing_with(service, _refuse_to_lose, checkpoint=checkpoint)
+    return _suspended(service, caller, meant, touched, act)
 
 
 def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str]) -> JobState:
@@ -170,7 +210,7 @@ def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str
 
     :raises Problem: 403, 404, 409.
     """
-    return _suspended(service, caller, meant, touched, pausing=False)
+    return _suspended(service, caller, meant, touched, resume_jobs)
 
 
 def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool) -> RerunJob:
@@ -281,12 +321,17 @@ def _changed(
     )
 
 
-def _suspended(service: Service, caller: Caller, meant: Meant, touched: list[str], *, pausing: bool) -> JobState:
+def _suspended(
+    service: Service,
+    caller: Caller,
+    meant: Meant,
+    touched: list[str],
+    act: Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]],
+) -> JobState:
     item = _meant(service, caller, "update", meant, touched)
     identity = item.row.identity
     with changing(service, caller) as session:
         live = _present(session, item, meant)
-        act = pause_jobs if pausing else resume_jobs
         scope = Scope(session, identity.namespace)
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform))
         await_shown(service, session, key_of(live))

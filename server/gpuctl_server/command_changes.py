@@ -34,9 +34,9 @@ from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
 from gpuctl.usecases.service_client import Refusal
 from gpuctl.usecases.service_documents import SentDocuments, unlike
 from gpuctl.usecases.service_fit import ToldFits, told_fits
-from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
+from gpuctl.usecases.suspending import PausedJob, resume_jobs
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.changing import changing
+from gpuctl_server.changing import changing, pausing_with
 from gpuctl_server.command_line import Asked, found_job, slim, told_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem
@@ -77,7 +77,13 @@ class Listener:
 
     def conversation(self) -> Conversation:
         """For a use case."""
-        return Conversation(confirm=self._confirm, done=self.finished.append, say=self.said.append, stops=self._stops)
+        return Conversation(
+            confirm=self._confirm,
+            done=self.finished.append,
+            say=self.said.append,
+            stops=self._stops,
+            longest_checkpoint=LONGEST_BY_SERVICE,
+        )
 
     def places(self, plan: Plan) -> list[int]:
         """The steps of a plan that were finished, in that order, by their places in it."""
@@ -187,12 +193,12 @@ def _earlier(
     return replace(submission, wanted=as_rollback(submission.wanted, target))
 
 
-def suspend(asked: Asked, names: list[str], pausing: bool) -> ToldPauses:
+def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool) -> ToldPauses:
     """Pause or resume jobs, one after another, as far as that goes."""
     with changing(asked.service, asked.caller) as session:
         jobs = _meant(asked, "update", names, asked.namespace)
         done: list[PausedJob] = []
-        act = pause_jobs if pausing else resume_jobs
+        act = pausing_with(asked.service, checkpoint=checkpoint) if pausing else resume_jobs
         try:
             for job in jobs:
                 scope = Scope(session, job.identity.namespace)

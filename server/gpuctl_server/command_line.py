@@ -130,8 +130,16 @@ def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str,
 
 def _list_jobs(asked: Asked, query: JobQuery) -> ListedRows:
     demand(asked.caller, Wish("get", "jobs", asked.namespace))
-    listing = job_queries.list_jobs(asked.reader, query)
-    rows = list(listing.rows)
+    if not query.reasons:
+        listing = job_queries.list_jobs(asked.reader, query)
+        rows = list(listing.rows)
+        return ListedRows(rows, listing.statuses, listing.stuck)
+    # For what a job waits is told by the cluster itself, where everybody's pods count.
+    with asked.service.weighing(asked.caller, asked.namespace) as reader:
+        listing = job_queries.list_jobs(asked.reader, query, weighing=reader)
+        rows = list(listing.rows)
+        for note in reader.scope.notes:
+            asked.scope.note(note)
     return ListedRows(rows, listing.statuses, listing.stuck)
 
 

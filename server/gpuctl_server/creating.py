@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.apply.operations import refuse
-from gpuctl.apply.plan.plan import Exists
+from gpuctl.apply.plan.plan import Exists, Plan
 from gpuctl.apply.state.records import is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of
 from gpuctl.frontend.document import Document
@@ -36,12 +36,13 @@ class Ask(NamedTuple):
     """A wish to create what documents describe.
 
     ``key`` is the client's for this request (None: it has none), ``confirmed`` whether it has confirmed what a plan
-    asks.
+    asks, ``queue`` whether jobs are created also where a quota is full.
     """
 
     text: str
     key: str | None = None
     confirmed: bool = False
+    queue: bool = False
 
 
 def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
@@ -54,10 +55,12 @@ def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Su
         submission = _submission(service, caller, session, ask, touched)
         mark = _mark(caller, ask)
         submission = _marked(submission, mark)
+        waits: dict[Key, str] = {}
         if ask.key is None or not _is_created(service, caller, session, submission, mark):
             demand_homes(caller, session, submission.documents)
-            _apply(service, session, submission, ask, mark)
-        return _submitted(submission, _created(service, session, submission))
+            plan = _apply(service, session, submission, ask, mark)
+            waits = {step.key: step.waiting for step in plan.steps if step.waits}
+        return _submitted(submission, _created(service, session, submission, waits))
 
 
 def validate(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
@@ -73,7 +76,9 @@ def validate(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> 
 
 
 def _submission(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
-    submission = compile_documents(service, caller, session, ask.text, planning=PlanOptions(create_only=True))
+    submission = compile_documents(
+        service, caller, session, ask.text, planning=PlanOptions(create_only=True, queue=ask.queue)
+    )
     touched += submission.titles
     demand_documents(caller, "create", submission.documents)
     return submission
@@ -114,7 +119,7 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
 
 
-def _apply(service: Service, session: Session, submission: Submission, ask: Ask, mark: str) -> None:
+def _apply(service: Service, session: Session, submission: Submission, ask: Ask, mark: str) -> Plan:
     conversation = talking(service, confirmed=ask.confirmed)
     try:
         plan = apply_request(session, submission.wanted, RunOptions(), conversation)
@@ -125,6 +130,7 @@ def _apply(service: Service, session: Session, submission: Submission, ask: Ask,
     if taken:
         raise _exists(taken)
     see_that_all_was_done(plan)
+    return plan
 
 
 def _is_others(obj: Object | None, name: str, mark: str) -> bool:
@@ -144,13 +150,15 @@ def _exists(keys: list[Key]) -> Problem:
     )
 
 
-def _created(service: Service, session: Session, submission: Submission) -> list[SubmittedJob]:
-    """The answer for each document, from what is in the cluster now."""
+def _created(service: Service, session: Session, submission: Submission, waits: dict[Key, str]) -> list[SubmittedJob]:
+    """The answer for each document, from what is in the cluster now; ``waits`` is what jobs wait for."""
     live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
-    return list(_answers(service, submission, live))
+    return list(_answers(service, submission, live, waits))
 
 
-def _answers(service: Service, submission: Submission, live: dict[Key, Object | None]) -> Iterator[SubmittedJob]:
+def _answers(
+    service: Service, submission: Submission, live: dict[Key, Object | None], waits: dict[Key, str]
+) -> Iterator[SubmittedJob]:
     for document in submission.documents:
         key = submission.main(document)
         obj = live.get(key) if key is not None else None
@@ -162,6 +170,7 @@ def _answers(service: Service, submission: Submission, live: dict[Key, Object | 
             raise Problem(409, f"{key} was deleted meanwhile")
         else:
             text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"
+            text += f"; it {waits[key]}" if key in waits else ""
             created = str(obj["metadata"]["creationTimestamp"])
             yield _answer(document, id_of_workload(obj, service.keys), created, "pending", text)
 

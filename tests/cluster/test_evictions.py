@@ -54,7 +54,9 @@ def step_of(outcome: Any) -> dict[str, Any]:
 def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, theirs: Place, contested: Pool) -> None:
     theirs.apply(contested.job("important", "high", 8))
     theirs.running("important")
-    theirs.apply(contested.job("sft", "low", 4), contested.job("eval", "low", 4))
+    owned = contested.job("sft", "low", 4)
+    owned["job"]["labels"] = {"creator": "anna"}
+    theirs.apply(owned, contested.job("eval", "low", 4))
     victims = theirs.running("sft", "eval")
     mine = contested.job("urgent", "medium", 8)
     planned = place.plan(mine)
@@ -65,11 +67,13 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     jobs = {(loss["namespace"], loss["job"]) for loss in step["victims"]}
     assert jobs == {(theirs.namespace, "training/sft"), (theirs.namespace, "training/eval")}
     assert all(loss["runtime"] for loss in step["victims"])
+    assert {loss["job"]: loss["owner"] for loss in step["victims"]} == {"training/sft": "anna", "training/eval": None}
     shown = place.gpuctl("diff", "-f", place.file(mine), code=1)
     assert "evicts training/" in shown.out
-    assert f"training/sft in {theirs.namespace} (1 pod, running for " in shown.out
+    assert f"training/sft in {theirs.namespace} (owner anna, 1 pod, running for " in shown.out
     assert "asks first: training/urgent" in place.gpuctl("apply", "-f", place.file(mine), "--dry-run=server").err
-    refused = place.apply(mine, code=2)
+    refused = place.apply(mine, contested.job("later", "low", 8), code=2)
+    assert f"training/later in {place.namespace} will wait: 8 nvidia.com/gpu on one node of pool" in refused.err
     assert f"training/urgent in {place.namespace} evicts others as of now: " in refused.err
     assert "nobody can be asked here" in refused.err
     assert "Job/urgent" not in place.names()
@@ -87,9 +91,20 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     theirs.running("one", "two")
     waits = place.plan(contested.job("later", "low", 8))
     assert (step_of(waits)["verdict"], step_of(waits)["victims"]) == ("fits-when-empty", [])
-    (note,) = [note for note in waits.value["notes"] if "training/later" in note]
-    assert note.startswith(f"training/later in {place.namespace} will wait as of now: 0 of 1 pods (")
-    assert "0 nvidia.com/gpu free in all" in note
+    lacks = f"8 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
+    assert step_of(waits)["waits"] == [{"cause": "room", "message": lacks}]
+    assert (
+        f"(will wait: {lacks})" in place.gpuctl("diff", "-f", place.file(contested.job("later", "low", 8)), code=1).out
+    )
+    four = training("four", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 4, "nodes": 2})
+    (wait,) = step_of(place.plan(four))["waits"]
+    said = f"2 of 2 pods need 4 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
+    assert wait["message"] == said
+    # What a replaced job gives back counts.
+    again = contested.job("one", "high", 8)
+    again["environment"]["image"] = "registry.example.com/app:v2"
+    replaced = step_of(theirs.plan(again))
+    assert (replaced["action"], replaced["verdict"], replaced["waits"]) == ("replace", "fits", [])
     never = place.plan(contested.job("huge", "low", 16))
     assert step_of(never)["verdict"] == "never"
 
@@ -111,7 +126,7 @@ def test_who_may_not_look_is_told_once(
 ) -> None:
     place.grant("alice", "edit")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
-    note = "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
+    note = "whether these jobs find room, and whom they evict, is not known: that takes the rights to list nodes and all pods"
     told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4))
     assert told.err.count(note) == 1
 

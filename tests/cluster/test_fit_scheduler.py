@@ -15,7 +15,17 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import demand, incoming_pods, placement, preemption, scheduling, seats, snapshot
+from gpuctl.capacity import (
+    components,
+    demand,
+    incoming_pods,
+    placement,
+    preemption,
+    scheduling,
+    seats,
+    simulation,
+    snapshot,
+)
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity import pod_requests as requests
@@ -99,7 +109,7 @@ def test_pods_that_leave_and_wait_matter(odd_trials: list[Trial], name: str, mon
     patches = {
         "pods that leave": _pods_as(deleting=False),
         "promised nodes": _without_parts(nominated=[]),
-        "pods that wait": _changed(fit_module, "_is_contested", lambda *_: False),
+        "pods that wait": _without_waiting,
     }
     patches[name](monkeypatch)
     assert any(disagreements(trial) for trial in odd_trials), f"{len(odd_trials)} worlds agree without: {name}"
@@ -179,8 +189,22 @@ def _spreads(**other: Any) -> Patch:
     return _changed(incoming_pods, "_spreads", lambda found, *_: [spread._replace(**other) for spread in found])
 
 
+def _alone(patch: pytest.MonkeyPatch) -> None:
+    """Each job as if it were the only one."""
+    patch.setattr(fit_module, "components", lambda _, groups, nodes: _apart(nodes, groups))
+
+
+def _apart(nodes: components.Nodes, groups: Any) -> list[components.Component]:
+    every = list(range(len(nodes.open_to(seats.Incoming(seats.PlacedPod("", ""))))))
+    return [components.Component([number], every, []) for number in range(len(groups))]
+
+
 def _without_parts(**parts: Any) -> Patch:
     return _changed(demand, "snapshot_cluster", lambda found, *_: found._replace(**parts))
+
+
+def _without_waiting(patch: pytest.MonkeyPatch) -> None:
+    _changed(fit_module, "understand", lambda found, *_: (found[0]._replace(waiting=[]), found[1]))(patch)
 
 
 def _pods_as(**other: Any) -> Patch:
@@ -217,7 +241,8 @@ def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
         lower = [pod for pod in seat.pods if preemption.may_evict(incoming, pod)]
         return found and found._replace(victims=tuple(sorted(lower, key=lambda pod: pod.importance)))
 
-    patch.setattr(placement, "eviction", everybody)
+    for module in (placement, simulation):
+        patch.setattr(module, "eviction", everybody)
 
 
 def _nodes_with(**other: Any) -> Patch:
@@ -290,7 +315,7 @@ MUTATIONS: dict[str, Patch] = {
     "gang": _changed(
         demand, "_demand", lambda found, *_: found._replace(groups=[(group, 1) for group, _ in found.groups])
     ),
-    "one after another": _changed(fit_module, "_afterwards", lambda _, admission, worlds, outcomes: worlds),
+    "one after another": _alone,
     "by priority": _changed(fit_module, "understand", lambda found, *_: (found[0], found[1][::-1])),
 }
 

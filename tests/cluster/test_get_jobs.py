@@ -134,7 +134,7 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     by_name = {row["NAME"]: row for row in job_rows(place, "-o", "wide")}
     blocked = by_name["over"]
     assert (blocked["JOB ID"], blocked["READY"], blocked["NODE"]) == ("over", "0/1", "-")
-    assert "exceeded quota: few" in blocked["REASON"]
+    assert blocked["REASON"].startswith("quota few has no room: a pod needs ")
     assert {row["NAME"] for row in table(place.gpuctl("get", "pods").out)} == {"first"}
     place.gpuctl("pause", "over", "first")
     paused = {("over", "Paused", "over"), ("first", "Paused", "first")}
@@ -160,8 +160,8 @@ def test_pods_that_are_missing_have_a_row(place: Place) -> None:
         "-",
         "2",
     )
-    assert missing["REASON"].startswith("2 of 3 pods are not made: ")
-    assert "exceeded quota: few" in missing["REASON"]
+    assert missing["REASON"].startswith("quota few has no room: a pod needs ")
+    assert missing["REASON"].endswith("(2 of 3 pods are missing)")
     assert len(table(place.gpuctl("get", "pods").out)) == 1, "these are pods only"
     assert len(job_rows(place, "--jobs")) == 1
     assert {row["JOB ID"] for row in job_rows(place, "--status", "quotaexceeded")} == {"serve"}

@@ -30,7 +30,7 @@ RESOURCES = {
     "coordination.k8s.io": ["leases"],
 }
 CLASS = "priorityclass.scheduling.k8s.io/gpuctl-medium"
-WHOM = "note: whom these jobs may evict is not known: that takes the rights to list nodes and all pods\n"
+WHOM = "note: whether these jobs find room, and whom they evict, is not known: that takes the rights to list nodes and all pods\n"
 MAY_NOT_READ = "user {} may not get priorityclasses.scheduling.k8s.io in the whole cluster"
 
 

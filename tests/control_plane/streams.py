@@ -48,6 +48,12 @@ class Streams:
                 self._targets[f"{namespace}/{pod}:{port}"] = f"127.0.0.1:{local}"
             self._write()
 
+    def equip(self, namespace: str, pod: str, programs: Path) -> None:
+        """Let a pod have the programs in a directory, and no others."""
+        with self._lock:
+            self._targets[f"{namespace}/{pod}:path"] = str(programs)
+            self._write()
+
     def listens(self) -> bool:
         """Whether it takes connections."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):

@@ -63,6 +63,11 @@ class Request:
         return self.method == "GET" and (self.query.get("watch") in ("1", "true") or self.query.get("follow") == "true")
 
     @property
+    def is_upgrade(self) -> bool:
+        """Whether a WebSocket is asked for, as exec and port-forward do."""
+        return any(key.lower() == "upgrade" for key, _ in self.headers)
+
+    @property
     def is_write(self) -> bool:
         """Whether it would change what is stored: no dry-run, and no question put as a POST."""
         return (
@@ -142,10 +147,40 @@ class Exchange:
 
     def pass_on(self) -> None:
         """What a proxy does that fails nowhere."""
-        if self.request.is_watch:
+        if self.request.is_upgrade:
+            self.tunnel()
+        elif self.request.is_watch:
             self.stream()
         else:
             self.answer(self.forward())
+
+    def tunnel(self) -> None:
+        """Relay a WebSocket both ways, until either side ends it. Both connections end with it."""
+        self._record.forwarded = True
+        connection = self._proxy.upstream.take()
+        try:
+            response = connection.send(self.request)
+            self._record.status = response.status
+            if response.status != 101:
+                self.answer(Response(response.status, response.reason, response.headers, connection.body(response)))
+                return
+            self._client.sendall(_head(response, response.headers))
+            while not self._proxy.closed:
+                data = connection.available()
+                if data:
+                    self._client.sendall(data)
+                    continue
+                if data is None:
+                    break
+                ready, _, _ = select.select([connection.socket, self._client], [], [], 0.5)
+                if self._client in ready:
+                    said = self._client.recv(CHUNK)
+                    if not said:
+                        break
+                    connection.socket.sendall(said)
+            raise Broken
+        finally:
+            connection.close()
 
     def cut(self) -> None:
         """Close the client's connection, without an answer if there was none."""
@@ -368,7 +403,8 @@ class _Connection:
     def send(self, request: Request) -> Response:
         """Send a request and read the answer's head."""
         lines = [f"{request.method} {request.target} HTTP/1.1", "Host: 127.0.0.1"]
-        lines += [f"{key}: {value}" for key, value in request.headers if key.lower() not in ("host", *_FRAMING)]
+        left_out = ("host",) if request.is_upgrade else ("host", *_FRAMING)
+        lines += [f"{key}: {value}" for key, value in request.headers if key.lower() not in left_out]
         if request.body:
             lines.append(f"Content-Length: {len(request.body)}")
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)

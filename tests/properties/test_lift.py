@@ -74,6 +74,13 @@ JOB = {
     "description": TEXT,
     "labels": st.dictionaries(NAME.map(lambda key: f"x-{key}"), NAME, max_size=2),
     "annotations": st.dictionaries(NAME.map(lambda key: f"x.example.com/{key}"), TEXT, max_size=2),
+    "checkpoint": st.one_of(
+        block(
+            {"command": st.lists(TEXT, max_size=2).map(lambda rest: ["save", *rest])},
+            timeout=st.sampled_from(["2m", "90s"]),
+        ),
+        block({"signal": st.sampled_from(["USR1", "HUP"])}, timeout=st.just("1h")),
+    ),
 }
 RESOURCES = {
     "pool": st.sampled_from(["default", "train", "other"]),

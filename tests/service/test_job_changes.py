@@ -133,6 +133,27 @@ def test_the_server_s_own_checks_count(served: Served, place: Place) -> None:
     assert place.names() == {"ResourceQuota/small"}
 
 
+def test_a_full_quota_is_waited_for_where_that_is_asked_for(served: Served, place: Place) -> None:
+    place.limit(gpu="2")
+    place.apply(training("first", resources={"gpu": 2}))
+    place.running("first")
+    text = text_of(training("second"), namespace=place.namespace)
+    refused = served.call("POST", "/jobs", status=409, json={"yamlContent": text})
+    assert "`queue=true` creates it all the same" in json.dumps(refused)
+    said = f"will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first (2)"
+    plan = served.call("POST", "/plan?queue=true", status=200, json={"yamlContent": text})
+    (wait,) = [item for step in plan["steps"] for item in step["waits"]]
+    assert (wait["cause"], f"will wait: {wait['message']}") == ("quota", said)
+    made = served.call("POST", "/jobs?queue=true", status=201, json={"yamlContent": text})
+    assert made["message"] == f"training/second is submitted to the pool {POOL}; it {said}"
+    changed = text_of(training("second", environment=image("v2")), namespace=place.namespace)
+    done = served.call("PUT", f"/jobs/{made['jobId']}?queue=true", status=200, json={"yamlContent": changed})
+    assert done["status"] == "replaced"
+    several = [text_of(training(name), namespace=place.namespace) for name in ("third", "fourth")]
+    batch = served.call("POST", "/jobs/batch?queue=true", status=201, json={"yamlContents": several})
+    assert [item["name"] for item in batch["success"]] == ["third", "fourth"]
+
+
 def test_mistakes_in_documents_are_told_with_their_places(served: Served) -> None:
     refused = served.call("POST", "/jobs", status=400, json={"yamlContent": "kind: training\njob: {name: A}\n"})
     assert refused["error"] == "InvalidDocuments"

@@ -115,6 +115,22 @@ def test_commands_that_need_a_cluster_say_so(remote: Remote) -> None:
     assert os.environ.get("GPUCTL_SERVER") is None
 
 
+def test_a_full_quota_is_waited_for(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.limit(gpu="1")
+    place.apply(training("first"))
+    settled(remote, "first")
+    path = place.file(training("second"))
+    remote.same("apply", "-f", path, code=1)
+    remote.same("diff", "-f", path, "--queue", code=1)
+    remote.same("apply", "-f", path, "--queue", "--dry-run=server", "-o", "json")
+    far = remote.typed("create", "-f", path, "--queue", "-n", place.namespace)
+    assert (
+        f"(will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first" in far.out
+    )
+
+
 def test_documents_are_applied_with_their_plan(remote: Remote) -> None:
     remote.login()
     place = remote.place

@@ -170,7 +170,7 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkey
             # Their options are right; tests/cluster runs them where there is a cluster.
             assert (program, found.code) == ("gpuctl", 3), example
             assert bool(found.out) == ("json" in arguments), example
-            missing = "cluster.json cannot be read" if name == "fit" else "there is no kubeconfig at "
+            missing = "cluster.json cannot be read" if "--snapshot" in arguments else "there is no kubeconfig at "
             assert found.err.startswith(f"error: {missing}"), example
             continue
         if name in ("login", "logout"):

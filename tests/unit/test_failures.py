@@ -18,6 +18,7 @@ NEVER_LEAVE = {
     "Damaged": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
+    "HungUp": "becomes the failure of a checkpoint",
     "Malformed": "becomes a failed connection",
     "NotOfThisForm": "becomes a refusal that names both versions",
     "NotALedger": "becomes a refusal of what answered so",

@@ -48,7 +48,8 @@ def service(name: str) -> Object:
 
 def entries(number: int = 3) -> list[JournalEntry]:
     """Jobs that are replaced, and the companion of the first."""
-    result = [JournalEntry(UID.format(n), job(f"a{n}"), job(f"a{n}", "v2"), "post") for n in range(number)]
+    saved = frozenset({UID.format(7)})
+    result = [JournalEntry(UID.format(n), job(f"a{n}"), job(f"a{n}", "v2"), "post", saved=saved) for n in range(number)]
     return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
 
 
@@ -317,6 +318,7 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
     "nothing new": (lambda entry: {**entry, "new": None}, "nothing is to come in its place"),
     "uid of none": (lambda entry: {**entry, "uid": "x"}, "an entry has no uid"),
     "manner": (lambda entry: {**entry, "method": "delete"}, "it is not said how it is created"),
+    "saved": (lambda entry: {**entry, "saved": ["../x"]}, "the pods that have saved are not uids"),
 }
 
 

@@ -761,6 +761,14 @@ def _texts() -> Iterator[str]:
         ".nan",
     )
     yield from ("5000000", "4194304", "4194303", "5e6", "4Mi", "0.5", "1048576", "2Gi", "{{job.name}}", "..a", "a..b/c")
+    for host in ("a", "API.example.com", "10.0.0.1", "[::1]", "a@b", "", "a_b"):
+        yield from (
+            f"{head}{host}{end}" for head in ("https://", "HTTP://", "ftp://") for end in ("", ":1", ":65536", "/x")
+        )
+    for digits in ("0123456789ab", "ABCDEF000000", "0" * 11):
+        yield from (
+            f"{start}-0123-4567-89ab-{digits}" for start in ("00000000", "12345678", "deadbeef", "1e999999", "g0000000")
+        )
 
 
 def test_choices_are_never_numbers_or_booleans() -> None:

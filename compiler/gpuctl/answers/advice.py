@@ -62,6 +62,8 @@ _REST: tuple[_Form, ...] = (
         "`job.namespace` or a quota in the documents creates it",
     ),
     _form(r"; --relower replaces it", ""),
+    _form(r"--queue creates it all the same", "`queue=true` creates it all the same"),
+    _form(r", with or without --queue", ", with or without `queue`"),
     _form(r", and apply with `--relower`", ", and run the job again"),
     _form(r"; if this is only about pods that people create themselves, --no-probe goes on", ""),
     _form(r"; an administrator's `gpuctl apply` creates it", "; it is created when an administrator submits a job"),

@@ -20,6 +20,7 @@ class Meaning(NamedTuple):
 MEANINGS: dict[str, Meaning] = {
     "ClusterError": Meaning(3, 500, "ClusterError"),
     "ConfigurationError": Meaning(3, 503, "NotConfigured"),
+    "WrongCluster": Meaning(3, 503, "WrongCluster"),
     "ConnectionFailed": Meaning(3, 503, "Unreachable"),
     "ApiError": Meaning(3, 500, "ApiError"),
     "Changed": Meaning(3, 409, "Changed"),
@@ -42,6 +43,7 @@ MEANINGS: dict[str, Meaning] = {
     "Forbidden": Meaning(3, 403, "Forbidden"),
     "Declined": Meaning(1, 409, "NotConfirmed"),
     "Unasked": Meaning(2, 409, "NotConfirmed"),
+    "CheckpointFailed": Meaning(1, 409, "CheckpointFailed"),
     "Unrecovered": Meaning(1, 409, "NotRecovered"),
     "Held": Meaning(1, 409, "Held"),
     "NotOurSet": Meaning(1, 409, "NotOurSet"),

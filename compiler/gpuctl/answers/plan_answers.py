@@ -47,9 +47,11 @@ def step_value(step: Step) -> dict[str, Any]:
         "changes": [_change(masked_change(change)) for change in step.changes],
         "verdict": step.verdict,
         "victims": [_victim(job) for job in step.victims],
+        "waits": [item._asdict() for item in step.waits],
         "lost": [_lost(field) for field in step.lost],
         "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
         "unseen": step.unseen,
+        "checkpoint": step.checkpoint,
         "result": step.result,
         "error": step.error,
     }
@@ -85,7 +87,7 @@ def _victim(job: EvictedJob) -> dict[str, Any]:
     """An evicted job; of those that whoever asked may not see, only how important they are and how long they run."""
     value = {**job._asdict(), "pods": list(job.pods)}
     if not value.pop("seen"):
-        value |= {"namespace": None, "job": None}
+        value |= {"namespace": None, "job": None, "owner": None}
     return value
 
 

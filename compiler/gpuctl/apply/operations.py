@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuctl.apply.plan.evictions import foresee
@@ -10,11 +10,13 @@ from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.plan.save_points import note_checkpoints
 from gpuctl.apply.plan.server_checks import CheckOptions, check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
+from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
@@ -38,16 +40,30 @@ class Unasked(Refused):
 
 @dataclass
 class Dialogue:
-    """How a command talks: ``ask`` returns whether the plan may go on, ``tell`` says what is being waited for."""
+    """How a command talks: ``ask`` returns whether the plan may go on, ``tell`` says what has to be known, ``wait``
+    what is being waited for. ``lose`` returns whether jobs may end whose checkpoints failed, as the problems say.
+    """
 
     ask: Callable[[Plan], bool]
     tell: Callable[[str], None]
+    lose: Callable[[Sequence[str]], bool] = lambda problems: False
+    wait: Callable[[str], None] = lambda text: None
 
 
-def preview(session: Session, request: Request, options: SetOptions | None = None, *, server: bool = True) -> Plan:
-    """The plan, checked by the server unless ``server`` is False. Nothing is written."""
+def preview(
+    session: Session,
+    request: Request,
+    options: SetOptions | None = None,
+    *,
+    server: bool = True,
+    checkpoint: bool = True,
+) -> Plan:
+    """The plan, checked by the server unless ``server`` is False. Nothing is written.
+
+    :param checkpoint: as :class:`How` has it.
+    """
     pending = Pending.read(session, request.keys, _namespaces(session, request, options))
-    return _plan(session, request, options, pending, server=server)[0]
+    return _plan(session, request, options, pending, server=server, checkpoint=checkpoint)[0]
 
 
 def apply(
@@ -68,7 +84,7 @@ def apply(
     with session.within(how.timeout):
         pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
     with session.within(how.timeout):
-        plan, run = _plan(session, request, options, pending, server=True)
+        plan, run = _plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
     refuse(plan, pending)
     if seen is not None and not _deletions(plan) <= _deletions(seen):
         raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
@@ -103,15 +119,17 @@ def _carry_out(
         leases.add(run.lease)
         _make_home(session, plan, run)
     with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+        saved: set[str] = set()
         for attempt in (1, 2):
             try:
+                _save(session, plan, how, dialogue, pending, saved)
                 if run is not None:
                     run.write(session, run.superset)
                 Execution(session, plan, how).run(held)
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
-                again, run = _plan(session, request, options, pending, server=True)
+                again, run = _plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
                 refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
@@ -133,6 +151,8 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
         pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
         refuse(plan)
         weigh(session, plan)
+        if how.checkpoint:
+            note_checkpoints(plan, how.keys)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     with session.within(how.timeout):
@@ -145,10 +165,38 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
         if pending.journals:
             _leave_out_gone(session, plan)
         with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+            _save(session, plan, how, dialogue, pending, set())
             execution.run(held)
         if pending.is_left:
             _finish(session, pending, plan, how)
     return plan
+
+
+def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: Pending, saved: set[str]) -> None:
+    """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
+
+    :raises CheckpointFailed: it could not, and nobody agreed to losing it.
+    """
+    steps = [step for step in plan.steps if step.checkpoint is not None and step.live is not None]
+    steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
+    if not steps:
+        return
+    before = pending.just_saved(session)
+    savings = []
+    for live in [step.live for step in steps if step.live is not None]:
+        pods_before = before.get(live["metadata"]["uid"], frozenset())
+        savings.append(saving_of(live, how.keys, pods_before))
+        if pods_before:
+            dialogue.tell(f"checkpoint of {savings[-1].title} has just run, in a run that did not finish: not again")
+    manner = CheckpointManner(dialogue.wait, dialogue.tell, dialogue.lose, how.stops, how.longest_checkpoint)
+    session.count_from_now(how.timeout + how.longest_checkpoint)
+    pods = save(session, savings, how.keys, manner, plan)
+    for step, saving in zip(steps, savings, strict=True):
+        uid = saving.live["metadata"]["uid"]
+        saved.add(uid)
+        step.saved = sorted(pods.get(uid, ()))
+    # The time that it took, and somebody to answer, is nobody's.
+    session.count_from_now(how.timeout)
 
 
 def _namespaces(session: Session, request: Request, options: SetOptions | None) -> set[str]:
@@ -202,7 +250,13 @@ def _finish(session: Session, pending: Pending, plan: Plan, how: How) -> None:
 
 
 def _plan(
-    session: Session, request: Request, options: SetOptions | None, pending: Pending | None, *, server: bool
+    session: Session,
+    request: Request,
+    options: SetOptions | None,
+    pending: Pending | None,
+    *,
+    server: bool,
+    checkpoint: bool = True,
 ) -> tuple[Plan, SetRun | None]:
     run = None
     if options is not None:
@@ -232,9 +286,11 @@ def _plan(
             unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
             pending.join(session, plan, request.keys, unwanted)
         weigh(session, plan)
+        if checkpoint:
+            note_checkpoints(plan, request.keys)
         try:
             if server and not plan.errors:
-                check(session, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
+                check(session, plan, CheckOptions.of(request))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.
@@ -277,7 +333,8 @@ def refuse(plan: Plan, pending: Pending | None = None) -> None:
 def _deletions(plan: Plan) -> set[tuple[str, object]]:
     """What a plan takes away: objects, and the pods of others that its own would evict."""
     evicted = {("evict", (loss.namespace, pod)) for step in plan.steps for loss in step.victims for pod in loss.pods}
-    return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted
+    saving = {("save", (step.key, step.checkpoint)) for step in plan.steps if step.checkpoint is not None}
+    return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted | saving
 
 
 def _all_done(plan: Plan) -> bool:

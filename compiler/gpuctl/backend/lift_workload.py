@@ -8,12 +8,13 @@ from typing import Any
 from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.generations import bare_name
-from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
 from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
+from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.durations import format_duration
 from gpuctl.language.names import DEFAULT_POOL
 
@@ -96,6 +97,8 @@ class LiftedWorkload:
             job["labels"] = labels
         if template.get("annotations"):
             job["annotations"] = dict(template["annotations"])
+        if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
+            job["checkpoint"] = checkpoint.data()
         if self.kind == "training":
             job.update(self._run())
         return job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.backend.context import MANAGER, Context, Object
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
     from gpuctl.language.kinds import Job
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+OWNERS = ("team", "creator", "project")
+"""Labels of the user's own whose value says whose a job is: the first that it has."""
+CHECKPOINT = "checkpoint"
+"""The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -57,6 +63,10 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         annotations[context.label("description")] = model.job.description
     if model.resources.gpu_share is not None:
         annotations[context.label("gpu-share")] = model.resources.gpu_share
+    if model.job.checkpoint is not None:
+        # On the object that runs, not on its pods: what runs now is saved as it says, whatever a newer document says.
+        text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
+        annotations[context.label(CHECKPOINT)] = text
     service = getattr(model, "service", None)
     if service is not None and service.strategy is not None:
         annotations[context.label("strategy")] = service.strategy
@@ -88,6 +98,11 @@ def metadata(
     if annotations:
         result["annotations"] = annotations
     return result
+
+
+def owner_of(labels: Mapping[str, str]) -> str | None:
+    """Whose a job is, as far as its labels say."""
+    return next((labels[name] for name in OWNERS if labels.get(name)), None)
 
 
 def managed_labels() -> dict[str, str]:

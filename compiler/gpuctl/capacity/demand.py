@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts
-from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod
+from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_requests import pod_templates
@@ -73,12 +73,13 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     cluster = snapshot_cluster(snapshot, objects, pods)
     classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
+    services = [obj for obj in objects if obj["kind"] == "Service"]
     result: list[Demand] = []
     named = _by_name(snapshot.pods)
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         owned = [pods[id(item)] for item in named.get(key, ()) if owns(obj, item)]
-        result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+        result.append(_demand(obj, scalers, services, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
@@ -166,6 +167,7 @@ def owns(workload: Object, pod: Object) -> bool:
 def _demand(
     obj: Object,
     scalers: Mapping[_Target, Object],
+    services: Sequence[Object],
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
@@ -187,6 +189,8 @@ def _demand(
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
+        if not spec.get("topologySpreadConstraints"):
+            incoming = spread_by_default(incoming, obj, services)
         groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.

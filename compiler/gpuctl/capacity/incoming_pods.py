@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.doubts import attachable, claims_of
-from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.capacity.projections import anti_affinity, host_ports
-from gpuctl.capacity.seats import Incoming, PlacedPod, Port, Spread, Term, units
+from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
+from gpuctl.capacity.projections import PREFERRED, anti_affinity, host_ports, preferences
+from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
 from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STAYING = ("DaemonSet", "Node")
+_HASH = "pod-template-hash"
+_DEFAULTS = ((HOST_NAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
 def incoming_pod(
@@ -45,15 +48,21 @@ def incoming_pod(
         _terms(_with_label_keys(spec), namespace, labels, namespaces),
         owner=f"{kind}/{name}",
         volumes=attachable(claims_of(spec), namespace, snapshot),
+        scored=_cpu_and_memory(scored_requests(spec)),
+        preferences=tuple(_preferences(preferences(spec), namespace, labels, namespaces)),
     )
+    near = _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces)
+    own = replace(own, near=near)
     return Incoming(
         own,
         spec["tolerations"],
         spec.get("nodeSelector") or {},
         terms,
-        _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces),
+        near,
         tuple(_spreads(spec, labels)),
         ranked.get("preemptionPolicy") != "Never",
+        [(item["weight"], item["preference"]) for item in (affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()],
+        tuple(_spreads(spec, labels, "ScheduleAnyway")),
     )
 
 
@@ -61,17 +70,25 @@ def waiting_pod(
     item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
 ) -> Incoming:
     """A pod that waits, as the scheduler tries it."""
+    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
+    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
+    return replace(found, pod=replace(resident_pod(item, namespaces, snapshot), near=found.affinity))
+
+
+def waiting_spec(item: Object) -> Object:
+    """The spec of a snapshot's pod that waits, as far as the scheduler counts it."""
     wants = item.get("wants") or {}
     affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
     affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
+    affinity["nodeAffinity"] = {PREFERRED: wants.get("preferredNodes") or []}
     if "nodeTerms" in wants:
-        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": wants["nodeTerms"]}}
+        affinity["nodeAffinity"][_REQUIRED] = {"nodeSelectorTerms": wants["nodeTerms"]}
     ports = [
         {"hostPort": port["port"], "protocol": port["protocol"], "hostIP": port["ip"]}
         for port in item.get("hostPorts") or ()
     ]
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in item.get("claims") or ()]
-    spec = {
+    return {
         "volumes": volumes,
         "containers": [{"name": "main", "resources": {"requests": item["requests"]}, "ports": ports}],
         "nodeSelector": wants.get("nodeSelector") or {},
@@ -79,9 +96,6 @@ def waiting_pod(
         "topologySpreadConstraints": wants.get("spread") or [],
         "affinity": affinity,
     }
-    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
-    found = incoming_pod(spec, item.get("labels") or {}, workload, snapshot, namespaces, classes)
-    return replace(found, pod=replace(found.pod, priority=item.get("priority", 0)))
 
 
 def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
@@ -101,7 +115,46 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
         attachable(item.get("claims") or (), item["namespace"], snapshot),
+        _cpu_and_memory({**UNSTATED, **amounts(item["requests"]), **amounts(item.get("scored"))}),
+        tuple(_preferences(item.get("preferences") or (), item["namespace"], item.get("labels") or {}, namespaces)),
+        _terms(item.get("near") or (), item["namespace"], item.get("labels") or {}, namespaces),
     )
+
+
+def spread_by_default(incoming: Incoming, workload: Object, services: Iterable[Object]) -> Incoming:
+    """The pod with the scheduler's own rules of spreading, for pods of services and of sets that have none themselves.
+
+    Source: ``podtopologyspread/plugin.go``, systemDefaultConstraints; ``helper/spread.go``, DefaultSelector.
+    """
+    pod, merged = incoming.pod, dict[str, str]()
+    for service in services:
+        selector = (service.get("spec") or {}).get("selector")
+        own = service["metadata"].get("namespace") == pod.namespace
+        if own and selector and selector.items() <= pod.labels.items():
+            merged.update(selector)
+    parts: Object = {"matchLabels": merged}
+    if workload["kind"] in ("Deployment", "StatefulSet"):
+        given = workload["spec"].get("selector") or {}
+        parts = {"matchLabels": {**merged, **(given.get("matchLabels") or {})}}
+        parts["matchExpressions"] = given.get("matchExpressions") or []
+        if workload["kind"] == "Deployment" and _HASH in pod.labels:
+            parts["matchLabels"][_HASH] = pod.labels[_HASH]
+    if not any(parts.values()):
+        return incoming
+    rules = tuple(Spread(topology, parts, most, 1, True, False) for topology, most in _DEFAULTS)
+    return replace(incoming, soft_spread=rules, spreads_by_default=True)
+
+
+def _cpu_and_memory(found: Mapping[str, Fraction]) -> tuple[int, int]:
+    counted = units(dict(found))
+    return counted.get("cpu", 0), counted.get("memory", 0)
+
+
+def _preferences(
+    items: Iterable[Object], namespace: str, labels: Labels, namespaces: Mapping[str, Labels]
+) -> Iterator[tuple[int, Term]]:
+    kept = list(items)
+    return zip([item["weight"] for item in kept], _terms(kept, namespace, labels, namespaces), strict=True)
 
 
 def _terms(
@@ -140,10 +193,10 @@ def _with_label_keys(spec: Object) -> list[Object]:
     return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
 
 
-def _spreads(spec: Object, labels: Labels) -> Iterator[Spread]:
+def _spreads(spec: Object, labels: Labels, action: str = "DoNotSchedule") -> Iterator[Spread]:
     """Source: ``podtopologyspread/common.go``, filterTopologySpreadConstraints."""
     for item in spec.get("topologySpreadConstraints") or []:
-        if item["whenUnsatisfiable"] != "DoNotSchedule":
+        if item["whenUnsatisfiable"] != action:
             continue
         yield Spread(
             item["topologyKey"],

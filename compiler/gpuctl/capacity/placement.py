@@ -333,30 +333,57 @@ def _departures(state: State) -> Iterator[frozenset[int]]:
 
 
 def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
-    """Whether so many pods of an independent group find room wherever other independent pods went in this state."""
-    if not group.is_independent or census(group.incoming, state.seats).repelled:
-        return False
-    if group.incoming.pod.volumes and any(other.incoming.pod.volumes for other, _ in elsewhere):
-        return False
-    rooms = {seat: room for seat in state.seats if (room := capacity(seat, group, _MANY))}
-    left = sum(rooms.values()) - number
-    return left >= 0 and (not elsewhere or _taken_at_most(rooms, group.incoming.pod, elsewhere) <= left)
+    """Whether so many pods of an independent group find room wherever other pods went in this state."""
+    return Rooms(state, group).suffice(number, elsewhere)
 
 
-def _taken_at_most(rooms: Mapping[Seat, int], pod: PlacedPod, elsewhere: Sequence[tuple[PodGroup, int]]) -> int:
-    """Of how many pods others can take the room, wherever they go.
+class Rooms:
+    """How many pods of a group the nodes of a state have room for, and how many of these others can take.
 
-    One of them takes the room of at most so many as its largest share of what one asks for, rounded up. Seen by each
-    resource alone, the first ones take what a node has more of than the room that it has, by its scarcest, needs.
+    Not ``known`` for pods whose room is not of one node alone.
     """
-    wanted = {**pod.requests, "pods": 1}
-    takers = [({**other.incoming.pod.requests, "pods": 1}, count) for other, count in elsewhere]
-    shares = [({name: -(-asked.get(name, 0) // wanted[name]) for name in wanted}, count) for asked, count in takers]
-    together = sum(count * max(share.values()) for share, count in shares)
-    if pod.ports:
-        return together
-    apart = 0
-    for name, amount in wanted.items():
-        spare = min(seat.free(name) // amount - room for seat, room in rooms.items())
-        apart += max(0, sum(count * share[name] for share, count in shares) - spare)
-    return min(together, apart)
+
+    def __init__(self, state: State, group: PodGroup) -> None:
+        self._pod = group.incoming.pod
+        self.total = 0
+        self._spares: dict[str, int] = {}
+        self.known = group.is_independent and not census(group.incoming, state.seats).repelled
+        if not self.known:
+            return
+        wanted = {**self._pod.requests, "pods": 1}
+        for seat in state.seats:
+            room = capacity(seat, group, _MANY)
+            if not room:
+                continue
+            self.total += room
+            for name, amount in wanted.items():
+                spare = seat.free(name) // amount - room
+                self._spares[name] = min(spare, self._spares.get(name, spare))
+
+    def suffice(self, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
+        """Whether so many have room wherever the others go."""
+        left = self.total - number
+        if not self.known or left < 0 or not elsewhere:
+            return self.known and left >= 0
+        others = [other.incoming.pod for other, _ in elsewhere]
+        if self._pod.volumes and any(other.volumes for other in others):
+            return False
+        if any(term.matches(self._pod) for other in others for term in other.anti_affinity):
+            return False
+        return self._taken_at_most(elsewhere) <= left
+
+    def _taken_at_most(self, elsewhere: Sequence[tuple[PodGroup, int]]) -> int:
+        """Of how many pods others can take the room, wherever they go.
+
+        One of them takes the room of at most so many as its largest share of what one asks for, rounded up. Seen by
+        each resource alone, the first ones take what a node has more of than the room that it has, by its scarcest,
+        needs.
+        """
+        wanted = {**self._pod.requests, "pods": 1}
+        takers = [({**other.incoming.pod.requests, "pods": 1}, count) for other, count in elsewhere]
+        shares = [({name: -(-asked.get(name, 0) // wanted[name]) for name in wanted}, count) for asked, count in takers]
+        together = sum(count * max(share.values()) for share, count in shares)
+        if self._pod.ports:
+            return together
+        apart = sum(max(0, sum(count * share[name] for share, count in shares) - self._spares[name]) for name in wanted)
+        return min(together, apart)

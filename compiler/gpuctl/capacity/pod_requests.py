@@ -26,6 +26,8 @@ _LARGEST = Fraction(2**63 - 1)
 # resourcehelper.IsSupportedPodLevelResource: these and huge pages count in a pod's own `resources`, nothing else does.
 _POD_LEVEL = ("cpu", "memory")
 HUGE_PAGES = "hugepages-"
+UNSTATED = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
+"""What a container that says nothing counts as where nodes are ranked (``pkg/scheduler/util/pod_resources.go``)."""
 
 
 def quantity(value: str | int | float) -> Fraction:
@@ -68,23 +70,35 @@ def container_limits(container: Object) -> Amounts:
     return amounts((container.get("resources") or {}).get("limits"))
 
 
-def pod_requests(spec: Object, status: Object | None = None) -> Amounts:
+def pod_requests(spec: Object, status: Object | None = None, missing: Mapping[str, Fraction] | None = None) -> Amounts:
     """What a pod takes of its node, from its ``spec``. Source: PodRequests.
 
     Containers and sidecars (init containers that restart always) add up; an init container counts when it needs more,
     together with the sidecars started before it; the pod's own ``resources`` stand in for the sum; overhead is added.
 
     :param status: of a pod that is there, which may be in the middle of a resize (UseStatusResources).
+    :param missing: what a container counts as that does not request it (NonMissingContainerRequests).
     """
     sizes = _sizes(spec, status or {})
-    total = _sum_or_peak(
-        spec, lambda container: _resized(container_requests(container), sizes.get(container.get("name", "main")))
-    )
+
+    def counted(container: Object) -> Amounts:
+        own = _resized(container_requests(container), sizes.get(container.get("name", "main")))
+        return {**missing, **own} if missing else own
+
+    total = _sum_or_peak(spec, counted)
     own = _pod_resources(spec)[0]
     total.update(_supported(_resized(own, sizes.get("")) if own else own))
     for name, amount in amounts(spec.get("overhead")).items():
         _add(total, name, amount)
     return total
+
+
+def scored_requests(spec: Object, status: Object | None = None) -> Amounts:
+    """What a pod counts as where nodes are ranked: no container asks for nothing.
+
+    Source: ``pkg/scheduler/framework/types.go``, calculateResource; ``util/pod_resources.go``.
+    """
+    return pod_requests(spec, status, UNSTATED)
 
 
 class _Size(NamedTuple):

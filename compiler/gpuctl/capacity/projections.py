@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuctl.backend.api_resources import Object, labels_of
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
 
 ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_ANYWAY = "ScheduleAnyway"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+"""The field of affinity that only ranks nodes."""
+_POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
@@ -52,6 +54,10 @@ def counted_pod(pod: Object) -> Object:
         "claims": _claims(pod),
         "owner": _owner(metadata),
         "wants": None if node else _wants(spec),
+        "scored": _scored(spec, status),
+        "preferences": preferences(spec),
+        # Of a pod that waits it is among what it wants.
+        "near": _terms(spec, "podAffinity") if node else None,
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
@@ -88,22 +94,49 @@ def _wants(spec: Object) -> Object:
     affinity = spec.get("affinity") or {}
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
     near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []
-    spreads = [item for item in spec.get("topologySpreadConstraints") or [] if item["whenUnsatisfiable"] != _ANYWAY]
+    preferred = (affinity.get("nodeAffinity") or {}).get(PREFERRED)
     return _without_empty(
         {
             "nodeSelector": spec.get("nodeSelector"),
             "tolerations": spec.get("tolerations"),
             "nodeTerms": nodes.get("nodeSelectorTerms"),
-            "affinity": [{key: term[key] for key in _TERM if term.get(key) is not None} for term in near],
-            "spread": spreads,
+            "affinity": [_term(term) for term in near],
+            "spread": spec.get("topologySpreadConstraints"),
+            "preferredNodes": preferred,
         }
     )
 
 
 def anti_affinity(spec: Object) -> list[Object]:
     """The required terms of a pod's anti-affinity."""
-    rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    return [{key: term[key] for key in _TERM if term.get(key) is not None} for term in rules.get(_REQUIRED) or []]
+    return _terms(spec, "podAntiAffinity")
+
+
+def preferences(spec: Object) -> list[Object]:
+    """The preferred terms of a pod's affinity, and those of its anti-affinity with weights below 0."""
+    affinity = spec.get("affinity") or {}
+    return [
+        {"weight": sign * item["weight"], **_term(item["podAffinityTerm"])}
+        for side, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
+        for item in (affinity.get(side) or {}).get(PREFERRED) or []
+    ]
+
+
+def _terms(spec: Object, side: str) -> list[Object]:
+    return [_term(term) for term in ((spec.get("affinity") or {}).get(side) or {}).get(_REQUIRED) or []]
+
+
+def _term(term: Object) -> Object:
+    return {key: term[key] for key in _TERM if term.get(key) is not None}
+
+
+def _scored(spec: Object, status: Object) -> Object | None:
+    """What a pod counts as where nodes are ranked; where it is what it requests, that goes without saying."""
+    containers = [*spec["containers"], *(spec.get("initContainers") or [])]
+    if all(((item.get("resources") or {}).get("requests") or {}).keys() >= _POD_LEVEL for item in containers):
+        return None
+    found = scored_requests(spec, status)
+    return {name: format_amount(name, found[name]) for name in sorted(_POD_LEVEL)}
 
 
 def _owner(metadata: Object) -> Object | None:

@@ -160,6 +160,17 @@ def shortfalls(
     return result
 
 
+def with_use(quota: Object, added: Iterable[Usage], freed: Iterable[Usage] = ()) -> Object:
+    """The quota as it stands when ``added`` objects are there and ``freed`` ones are gone."""
+    status = quota.get("status") or {}
+    needed, given = (_total(_increase(quota, usage, None) for usage in usages) for usages in (added, freed))
+    before, zero = amounts(status.get("used")), Fraction(0)
+    used = {
+        key: max(zero, before.get(key, zero) - given.get(key, zero)) + needed.get(key, zero) for key in _hard(quota)
+    }
+    return {**quota, "status": {**status, "used": {key: format_amount(key, value) for key, value in used.items()}}}
+
+
 def unspecified(quotas: Iterable[Object], added: Iterable[Usage]) -> list[Unspecified]:
     """Resources that quotas want of every container and pods in ``added`` leave open.
 

@@ -50,8 +50,8 @@ def census(incoming: Incoming, seats: Iterable[Seat]) -> Census:
             _count(result.anti_affinity, [term for term in incoming.pod.anti_affinity if term.matches(pod)], labels)
         if all(rule.topology in labels for rule in incoming.spread):
             for rule, counts in zip(incoming.spread, result.spread, strict=True):
-                if _is_counted(rule, incoming, seat.node):
-                    counts[labels[rule.topology]] += sum(_is_spread(rule, incoming, pod) for pod in seat.pods)
+                if is_counted(rule, incoming, seat.node):
+                    counts[labels[rule.topology]] += sum(is_spread(rule, incoming, pod) for pod in seat.pods)
     return result
 
 
@@ -85,15 +85,21 @@ def _count(counts: Counter[Pair], terms: Iterable[Term], labels: Labels) -> None
             counts[term.topology, labels[term.topology]] += 1
 
 
-def _is_counted(rule: Spread, incoming: Incoming, node: SchedulableNode) -> bool:
-    """Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies."""
+def is_counted(rule: Spread, incoming: Incoming, node: SchedulableNode) -> bool:
+    """Whether a node is one of those among which a rule spreads pods.
+
+    Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies.
+    """
     if rule.honour_affinity and not (_selected(incoming, node) and _in_terms(incoming, node)):
         return False
     return not rule.honour_taints or untolerated(incoming, node) is None
 
 
-def _is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
-    """Source: ``podtopologyspread/common.go``, countPodsMatchSelector: an empty selector counts nothing."""
+def is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
+    """Whether a rule of spreading counts a pod: an empty selector counts nothing.
+
+    Source: ``podtopologyspread/common.go``, countPodsMatchSelector.
+    """
     if pod.deleting or pod.namespace != incoming.pod.namespace or rule.selector == {}:
         return False
     return selects(rule.selector, pod.labels)
@@ -125,7 +131,7 @@ def untolerated(incoming: Incoming, node: SchedulableNode) -> Object | None:
 
 
 def _selected(incoming: Incoming, node: SchedulableNode) -> bool:
-    return all(node.labels.get(key) == value for key, value in incoming.node_selector.items())
+    return incoming.node_selector.items() <= node.labels.items()
 
 
 def _in_terms(incoming: Incoming, node: SchedulableNode) -> bool:
@@ -221,6 +227,15 @@ RULES: list[SchedulingRule] = [
     SchedulingRule("existing-anti-affinity", _welcome, True),
 ]
 """In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
+
+
+_OF_NODES = ("node-selector", "node-affinity", "cordon", "taints", "pods", "resources")
+
+
+def rules_of_nodes() -> list[SchedulingRule]:
+    """The rules of which a node without pods tells whether pods that leave may ever open it; the cheapest first."""
+    rules = {rule.name: rule for rule in RULES}
+    return [rules[name] for name in _OF_NODES if name in rules]
 
 
 def obstacle(incoming: Incoming, seat: Seat, counted: Census) -> SchedulingRule | None:

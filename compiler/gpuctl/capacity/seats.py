@@ -7,7 +7,7 @@ Amounts are whole numbers as the scheduler counts: thousandths of cpu, everythin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class Term(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint that forbids (``DoNotSchedule``)."""
+    """A topology spread constraint: one that forbids (``DoNotSchedule``), or ranks nodes (``ScheduleAnyway``)."""
 
     topology: str
     selector: Object | None
@@ -74,7 +74,10 @@ class PlacedPod:
     """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
 
     ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
-    (``activeDeadlineSeconds``) are what quotas ask for.
+    (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.
+
+    ``preferences`` are weighted terms, negative ones to stay away from; ``near`` are those that it requires of its
+    neighbours, which prefer it to the others.
     """
 
     namespace: str
@@ -91,6 +94,21 @@ class PlacedPod:
     priority_class: str = ""
     has_deadline: bool = False
     volumes: frozenset[Volume] = frozenset()
+    scored: tuple[int, int] = (0, 0)
+    preferences: tuple[tuple[int, Term], ...] = ()
+    near: tuple[Term, ...] = ()
+
+    @property
+    def liked(self) -> Iterator[tuple[int, Term]]:
+        """What it prefers of pods that come. Source: ``interpodaffinity/scoring.go``, HardPodAffinityWeight."""
+        yield from self.preferences
+        yield from ((1, term) for term in self.near)
+
+    @property
+    def terms(self) -> Iterator[Term]:
+        """All that it wants, or prefers, of pods that come."""
+        yield from self.anti_affinity
+        yield from (term for _, term in self.liked)
 
     @property
     def importance(self) -> tuple[int, str]:
@@ -150,7 +168,11 @@ class Seat:
 
 @dataclass(frozen=True, eq=False)
 class Incoming:
-    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives."""
+    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives.
+
+    ``preferred_nodes`` are weighted terms, ``soft_spread`` rules that rank nodes: its own, or those of the scheduler
+    (``spreads_by_default``).
+    """
 
     pod: PlacedPod
     tolerations: Sequence[Object] = ()
@@ -159,6 +181,18 @@ class Incoming:
     affinity: tuple[Term, ...] = ()
     spread: tuple[Spread, ...] = ()
     preempts: bool = True
+    preferred_nodes: Sequence[tuple[int, Object]] = ()
+    soft_spread: tuple[Spread, ...] = ()
+    spreads_by_default: bool = False
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """All that its rules say of other pods, whatever they say."""
+        spread = (
+            Term(rule.topology, rule.selector, frozenset((self.pod.namespace,)))
+            for rule in (*self.spread, *self.soft_spread)
+        )
+        return (*self.affinity, *self.pod.terms, *spread)
 
     @property
     def has_neighbours(self) -> bool:

@@ -85,6 +85,9 @@ SHAPE: dict[str, Any] = {
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
             "antiAffinity": _Maybe([_POD_TERM]),
+            "near": _Maybe([_POD_TERM]),
+            "preferences": _Maybe([{"weight": int, **_POD_TERM}]),
+            "scored": _Maybe(_AMOUNTS),
             "wants": _Maybe(
                 {
                     "nodeSelector": _LABELS,
@@ -92,6 +95,7 @@ SHAPE: dict[str, Any] = {
                     "nodeTerms": _Maybe([_NODE_TERM]),
                     "affinity": _Maybe([_POD_TERM]),
                     "spread": _Maybe([_SPREAD]),
+                    "preferredNodes": _Maybe([{"weight": int, "preference": _NODE_TERM}]),
                 }
             ),
             "startTime": _Maybe(_moment),

@@ -8,7 +8,7 @@ import re
 import select
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Key
@@ -16,7 +16,7 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.channels import PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
 from gpuctl.kube.session import Session
 
-_TICK = 5_000
+_TICK, _SHORT_TICK = 5_000, 500
 _LAST = 5.0
 """Seconds after the status: nothing follows it but the end of the connection, which may get lost on its way."""
 _REPEATED = re.compile(r"^(?:Internal error occurred: )+(?:error executing command in container: )?")
@@ -27,6 +27,10 @@ _NO_END = b"note: this API server (before Kubernetes 1.30) cannot tell the comma
 
 class NotStarted(ClusterError):
     """The container's runtime could not run the command, or lost it."""
+
+
+class HungUp(ClusterError):
+    """Whoever waited for a command waits no longer; the command itself may go on."""
 
 
 class Command(NamedTuple):
@@ -43,7 +47,8 @@ class Ends:
     """Where the command's streams end here.
 
     ``stdin`` is a descriptor to read from, None for none; ``out`` and ``err`` take bytes; ``resized`` is a descriptor
-    that becomes readable when the terminal has another size, which ``size`` then tells (columns, rows).
+    that becomes readable when the terminal has another size, which ``size`` then tells (columns, rows). ``is_over``
+    tells, asked twice a second, that nobody waits for the end of the command any longer.
     """
 
     stdin: int | None
@@ -51,6 +56,7 @@ class Ends:
     err: Callable[[bytes], None]
     resized: int | None = None
     size: Callable[[], tuple[int, int]] | None = None
+    is_over: Callable[[], bool] | None = None
 
 
 def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
@@ -58,6 +64,7 @@ def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
 
     :raises ApiError: the user may not, or the pod does not run.
     :raises NotStarted: the container has no such program, or it ended in another way than by itself.
+    :raises HungUp: ``ends.is_over`` said so before it ended.
     :raises ConnectionFailed: the connection ended before the command did.
     """
     query = [("container", command.container), ("stdout", "true"), ("stderr", "false" if command.tty else "true")]
@@ -65,7 +72,7 @@ def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
     query += [("command", argument) for argument in command.arguments]
     channels = session.channels(f"{pod.path}/exec", query, (V5, V4))
     try:
-        return _run(channels, ends if command.stdin else Ends(None, ends.out, ends.err, ends.resized, ends.size))
+        return _run(channels, ends if command.stdin else replace(ends, stdin=None))
     finally:
         channels.close()
 
@@ -78,12 +85,15 @@ def _run(channels: Channels, ends: Ends) -> int:
     if ends.resized is not None:
         poll.register(ends.resized, select.POLLIN)
         _resize(channels, ends)
+    tick = _TICK if ends.is_over is None else _SHORT_TICK
     while not channels.closed and time.monotonic() < last:
+        if said is None and ends.is_over is not None and ends.is_over():
+            raise HungUp("nobody waits for the command any longer")
         poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.waiting else 0))
         if stdin is not None:
             # What the other side does not take is not read here either.
             poll.register(stdin, select.POLLIN if channels.takes_more else 0)
-        ready = dict(poll.poll(0 if channels.has_more else _TICK))
+        ready = dict(poll.poll(0 if channels.has_more else tick))
         if channels.waiting:
             channels.flush()
         if stdin in ready and stdin is not None:

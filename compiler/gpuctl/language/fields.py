@@ -330,6 +330,21 @@ def _server(value: str) -> str:
     return value
 
 
+def _server_url(value: str) -> str:
+    match = re.fullmatch(r"(?i)https?://(?:\[[0-9a-f:.]+\]|[-a-z0-9_.]+)(?::([0-9]{1,5}))?(?:/[^\s?#@]*)?", value)
+    if match is None or not 0 < int(match[1] or 1) < 65536:
+        raise _illegal("GPU207", value, "the address of an API server such as `https://api.example.com:6443`")
+    return value
+
+
+def _uid(value: str) -> str:
+    if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value) is None:
+        lower = value.strip().lower()
+        better = lower if lower != value and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", lower) else None
+        raise _illegal("GPU207", value, "a uid such as `0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a`", better)
+    return value
+
+
 def _nonempty(value: str) -> str:
     if not value.strip():
         raise problem("GPU205", "the value is empty", "give it a value or remove the line")
@@ -354,6 +369,8 @@ RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
 Domain = Annotated[str, Scalar.TEXT, Check(_domain)]
 DataKey = Annotated[str, Scalar.TEXT, Check(_data_key)]
 Server = Annotated[str, Scalar.TEXT, Check(_server)]
+ServerUrl = Annotated[str, Scalar.TEXT, Check(_server_url)]
+Uid = Annotated[str, Scalar.TEXT, Check(_uid)]
 EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
 PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
 Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]

@@ -142,6 +142,8 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Domain, "DNS domain"),
         (fields.DataKey, "key of a Secret"),
         (fields.Server, "host name or address"),
+        (fields.ServerUrl, "URL of an API server"),
+        (fields.Uid, "uid"),
         (fields.EnvName, "environment variable name"),
         (fields.PortName, "port name"),
         (fields.Quantity, "Kubernetes quantity"),

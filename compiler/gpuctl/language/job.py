@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpuctl.language.checkpoint import Checkpoint
 from gpuctl.language.environment import Environment
 from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, LabelKey, LabelValue, Text
 from gpuctl.language.resources import Resources
@@ -49,6 +50,13 @@ class JobBlock(Block):
         default_factory=dict,
         description="Annotations added to the workload and its pods. The platform's own keys are refused.",
         examples=[{"example.com/owner": "zhang@example.com"}],
+    )
+    checkpoint: Checkpoint | None = Field(
+        None,
+        description="How the job saves its progress: run in its pods before gpuctl replaces, pauses or deletes it "
+        "while it runs. What Kubernetes ends by itself (evictions, nodes that are lost, Kueue) gets SIGTERM and the "
+        "grace period alone.",
+        examples=[{"command": ["python", "save.py"], "timeout": "5m"}],
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuctl.language.fields import (
     Block,
@@ -23,9 +23,12 @@ from gpuctl.language.fields import (
     PositiveDuration,
     PositiveQuantity,
     RequiredLabelValue,
+    ServerUrl,
+    Uid,
 )
 from gpuctl.language.job import Version
 from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.problems import problem
 from gpuctl.language.service import ServiceType
 from gpuctl.language.storage import ClaimSource, NfsSource
 
@@ -290,6 +293,34 @@ class PlatformUsage(Block):
     )
 
 
+class NamedCluster(Block):
+    """What a cluster is recognised by. All that is given has to be so; name at least one."""
+
+    server: ServerUrl | None = Field(
+        None,
+        description="Address of its API server, compared by scheme, host, port and path.",
+        examples=["https://api.prod.example.com:6443"],
+    )
+    context: NonEmpty | None = Field(
+        None,
+        description="Context of the kubeconfig, which `--cluster` then chooses. A name alone proves little: another "
+        "kubeconfig may call another cluster so.",
+        examples=["prod"],
+    )
+    uid: Uid | None = Field(
+        None,
+        description="The uid of its namespace kube-system, which no two clusters share: `kubectl get namespace "
+        "kube-system -o jsonpath={.metadata.uid}`. It is read before anything else.",
+        examples=["0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a"],
+    )
+
+    @model_validator(mode="after")
+    def _is_recognised(self) -> "NamedCluster":
+        if self.server is None and self.context is None and self.uid is None:
+            raise problem("GPU213", "nothing says which cluster this is", "give `server`, `context` or `uid`", ())
+        return self
+
+
 class Platform(Block):
     """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
 
@@ -298,6 +329,11 @@ class Platform(Block):
     labels: LabelsBlock = Field(default_factory=LabelsBlock.model_construct, description="Labels.")
     kubernetes: KubernetesBlock = Field(
         default_factory=KubernetesBlock.model_construct, description="The cluster that output is for."
+    )
+    clusters: Annotated[dict[DnsLabel, NamedCluster], Invented()] = Field(
+        default_factory=dict,
+        description="The clusters by name, for `--cluster NAME`: commands refuse to work on another one.",
+        examples=[{"prod": {"server": "https://api.prod.example.com:6443", "context": "prod"}}],
     )
     gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
     training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="How trainings are run.")

@@ -8,6 +8,7 @@ from gpuctl.language import fields
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.fields import Block
 from gpuctl.language.forms import Checks, checks_of
+from gpuctl.language.platform import NamedCluster
 from gpuctl.language.pool import Pool
 from gpuctl.language.quota import Quota
 from gpuctl.language.storage import Workdir
@@ -191,6 +192,19 @@ TEXT_RULES: dict[Checks, TextRule] = {
             TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server."),
         ),
         (
+            fields.ServerUrl,
+            TextRule(
+                r"^[hH][tT][tT][pP][sS]?://(?:\[[0-9a-fA-F:.]+\]|[-a-zA-Z0-9_.]+)(?::[0-9]{1,5})?(?:/[^\s?#@]*)?$",
+                None,
+                _TEXT,
+                "Not the address of an API server such as `https://api.example.com:6443`.",
+            ),
+        ),
+        (
+            fields.Uid,
+            TextRule("^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", 36, _TEXT, "Not a uid."),
+        ),
+        (
             fields.Image,
             TextRule(
                 r"^(?![-/:@])[^\x00-\x20]*[^\x00-\x20/:@]$",
@@ -231,6 +245,7 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
             for index, source in enumerate(_SOURCES)
         ),
     ),
+    NamedCluster: (BlockRule((), wants=("server", "context", "uid")),),
     Pool: (
         BlockRule((), wants=("pool", "metadata")),
         BlockRule(("pool",), bars=("metadata",), says="`pool:` and `metadata:` mean the same; keep one."),

@@ -11,7 +11,7 @@ from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
 
 if TYPE_CHECKING:
-    from gpuctl.language.platform import ExternalPool, Platform, Vendor
+    from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, Vendor
     from gpuctl.language.resources import Resources
 
 
@@ -93,6 +93,11 @@ class Settings:
         if label is None:
             label = self._labels[name] = f"{self.domain}/{name}"
         return label
+
+    @property
+    def clusters(self) -> Mapping[str, NamedCluster]:
+        """The platform's clusters by name, and what each is recognised by."""
+        return self._platform.clusters if self._platform is not None else {}
 
     @cached_property
     def gpus(self) -> dict[str, Gpu]:

@@ -228,7 +228,7 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)
     for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
-        for name in _beginnings(about.get("name") or ""):
+        for name in beginnings(about.get("name") or ""):
             for job in named.get((about.get("namespace") or "", name), ()):
                 for found in of_job([event], job.identity.namespace, job.workload, job.pods):
                     job.refusal = found.get("message") or ""
@@ -239,7 +239,7 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
             job.refusal = failing
 
 
-def _beginnings(name: str) -> Iterator[str]:
+def beginnings(name: str) -> Iterator[str]:
     """A name, and what is left of it without its last words: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
     while name:
         yield name

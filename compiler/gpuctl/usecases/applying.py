@@ -60,10 +60,17 @@ def request_for(
     return DocumentRequest(compilation, request, options)
 
 
-def preview_request(session: Session, wanted: DocumentRequest, conversation: Conversation) -> Plan:
-    """What applying it would do; nothing is written."""
+def preview_request(
+    session: Session, wanted: DocumentRequest, conversation: Conversation, *, checkpoint: bool = True
+) -> Plan:
+    """What applying it would do; nothing is written.
+
+    :param checkpoint: as :class:`RunOptions` has it.
+    """
     conversation.wait("comparing with the cluster ...")
-    return preview(session, wanted.request, wanted.set_options, server=not wanted.request.offline)
+    return preview(
+        session, wanted.request, wanted.set_options, server=not wanted.request.offline, checkpoint=checkpoint
+    )
 
 
 def apply_request(

@@ -90,7 +90,8 @@ def _bring_back(
     names = ", ".join(str(step.key) for step in changed)
     try:
         former = _former_request(session, request, plan, changed)
-        how = conversation.how(request.keys, run)
+        # What does not run has nothing to save.
+        how = conversation.how(request.keys, replace(run, checkpoint=False))
         how.done = lambda step: None
         # That it may end what does not run was said with the option.
         back = apply(session, former, how, Dialogue(lambda asked: True, conversation.say))
@@ -120,7 +121,7 @@ def _former_request(session: Session, request: Request, plan: Plan, changed: Seq
     documents = lift(_of_jobs(plan, mains), request.settings)
     sources = [Source(f"{item['job']['name']} as it was", emit_object(item)) for item in documents]
     strategy = {True: "rolling", False: "replace", None: None}[request.rolling]
-    options = PlanOptions(strategy=strategy, adopt=request.adopt, no_probe=request.no_probe)  # type: ignore[arg-type]
+    options = PlanOptions(strategy=strategy, adopt=request.adopt, no_probe=request.no_probe, queue=request.queue)  # type: ignore[arg-type]
     home = mains[0]["metadata"]["namespace"]
     compilation = compile_for(session, DocumentOptions(sources, platform_source(request.settings), home))
     instead = {

@@ -46,7 +46,7 @@ class PlanOptions:
     default as the live object or the platform says. ``relower`` replaces also what only a newer gpuctl lowers
     otherwise, ``adopt`` takes over what others hold. ``no_probe`` makes notes of what is refused to pods that are
     tried; ``create_namespace`` creates also a namespace that no document names; ``create_only`` refuses what exists
-    already.
+    already. ``queue`` creates jobs also where a quota has no room for their pods: they start when there is.
     """
 
     set_name: str | None = None
@@ -60,6 +60,7 @@ class PlanOptions:
     no_probe: bool = False
     create_namespace: bool = False
     create_only: bool = False
+    queue: bool = False
 
 
 LONGEST_BY_SERVICE = 600.0
@@ -72,7 +73,8 @@ class RunOptions:
 
     ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
     once more, until everything runs; with ``rollback`` what does not is brought back as it was. ``force`` ends pods
-    without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for.
+    without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for. Without
+    ``checkpoint`` what runs does not save its progress before it ends.
     """
 
     timeout: float = 300.0
@@ -80,3 +82,4 @@ class RunOptions:
     wait: bool = False
     until_gone: bool = True
     rollback: bool = False
+    checkpoint: bool = True

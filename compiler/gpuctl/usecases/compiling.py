@@ -110,6 +110,7 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
         offline=offline,
         platform_rolling=settings.platform.strategy == "rolling",
         no_probe=planning.no_probe,
+        queue=planning.queue,
         create_namespace=planning.create_namespace,
         gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
         settings=settings,

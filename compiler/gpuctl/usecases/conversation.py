@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import Dialogue, Unasked
 from gpuctl.apply.run.how import How
+from gpuctl.language.checkpoint import LONGEST_CHECKPOINT
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
@@ -34,6 +35,8 @@ class Conversation:
     ``confirm`` returns whether a plan may go on. ``diagnosed`` hears what is to be said of documents that are in order,
     with their sources; ``done`` of each finished step; ``wait`` of what is being waited for, which is of no interest
     afterwards; ``say`` of what has to be known. ``stops`` tells that nothing new is to be begun any more.
+    ``lose`` returns whether jobs may end though their checkpoints failed, as the problems say, and
+    ``longest_checkpoint`` is for how many seconds a checkpoint is waited for at most.
     """
 
     confirm: Callable[[Plan], bool] = ask_nobody
@@ -42,6 +45,8 @@ class Conversation:
     wait: Callable[[str], None] = lambda text: None
     say: Callable[[str], None] = lambda text: None
     stops: Callable[[], bool] = lambda: False
+    lose: Callable[[Sequence[str]], bool] = lambda problems: False
+    longest_checkpoint: float = LONGEST_CHECKPOINT
 
     def how(self, keys: Records, run: RunOptions) -> How:
         """The manner of carrying a plan out."""
@@ -50,6 +55,8 @@ class Conversation:
             timeout=run.timeout,
             force=run.force,
             until_gone=run.until_gone,
+            checkpoint=run.checkpoint,
+            longest_checkpoint=self.longest_checkpoint,
             stops=self.stops,
             done=self.done,
             tell=self.wait,
@@ -58,4 +65,4 @@ class Conversation:
 
     def dialogue(self) -> Dialogue:
         """The part of it that a whole operation needs."""
-        return Dialogue(self.confirm, self.say)
+        return Dialogue(self.confirm, self.say, self.lose, self.wait)

@@ -100,6 +100,31 @@ def fit(
         return compiled(session.namespace).fit(take_snapshot(session))
 
 
+def fit_waiting(
+    *,
+    cluster: Connection | None = None,
+    snapshot: Snapshot | str | os.PathLike[str] | BinaryIO | None = None,
+    namespace: str | None = None,
+) -> FitResult:
+    """Tell of each job whose pods wait for a node whether all of them would find room at once. Changes nothing.
+
+    :param cluster: as for :func:`fit`, and so is ``snapshot``.
+    :param namespace: whose jobs are told; default: those of all namespaces.
+    :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
+    """
+    from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
+    from gpuctl.kube.configuration import session_of
+
+    if isinstance(snapshot, Snapshot):
+        found = snapshot
+    elif snapshot is not None:
+        found = read_snapshot(snapshot)
+    else:
+        with session_of(cluster) as session:
+            found = take_snapshot(session)
+    return FitResult(fit_pods(found, namespace), found, [])
+
+
 @dataclass(frozen=True)
 class FitDocuments:
     """Documents that are judged; ``diagnostics`` are what is to be said of them, none of them an error."""

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.acts import pausing
+from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.language.durations import parse_duration, rough_duration
@@ -31,6 +32,8 @@ FRESH = 30 * 60.0
 """Seconds that the collector may be behind: what it does not see may have become busy."""
 CURRENT = 90 * 60.0
 """Seconds that the last hour of a job may be ago in which it was idle: hours are added up a little after their end."""
+LONGEST_SAVING = 300.0
+"""Seconds that a job's checkpoint is waited for, before others have their turn."""
 MEASURED = 0.9
 """The part of each hour of which has to be known what the GPUs did."""
 
@@ -157,11 +160,14 @@ def _warned_at(live: Object, mark: str) -> float:
 def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
     """Pause a job, or write on it that its owner was warned; and tell so by an event.
 
-    :raises ClusterError: that is refused, or it has ended meanwhile.
+    What is paused saves its progress before: idle GPUs are no reason to lose what they did earlier.
+
+    :raises ClusterError: that is refused, it has ended meanwhile, or its checkpoint failed.
     """
     session = reader.scope.session
     assert job.live is not None
     if job.verdict is IdleVerdict.PAUSE:
+        save(session, [saving_of(job.live, reader.keys)], reader.keys, CheckpointManner(longest=LONGEST_SAVING))
         pausing.pause(session, job.live, reader.keys)
     else:
         # With its uid: of a job that was made anew since nobody knows that it is idle.

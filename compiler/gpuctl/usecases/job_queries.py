@@ -28,7 +28,7 @@ class JobQuery:
     """Which rows, and of what: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
 
     ``names`` are of jobs or their pods, ``selector`` is about labels as kubectl has it; the rest is as
-    :class:`~gpuctl.reading.job_rows.JobFilter`.
+    :class:`~gpuctl.reading.job_rows.JobFilter`. With ``reasons`` what waits says for what, as ``why`` does.
     """
 
     names: tuple[str, ...] = ()
@@ -38,6 +38,7 @@ class JobQuery:
     selector: str = ""
     by_job: bool = False
     pods_only: bool = False
+    reasons: bool = False
 
     @property
     def filter(self) -> JobFilter:
@@ -64,32 +65,51 @@ class JobListing:
     stuck: Identity | None = None
 
 
-def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False) -> JobListing:
+def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False, weighing: Reader | None = None) -> JobListing:
     """The rows of jobs, by namespace and name.
 
     :param in_pages: rows come as soon as a page of pods is read, and a job's need not stand together; not for rows of
-        jobs, which count all their pods, nor for named ones.
+        jobs, which count all their pods, nor for named ones, nor with reasons.
+    :param weighing: by whom it is looked at for what jobs wait; default: ``reader``.
     :raises Absent: there is no job of a name, when the rows are taken.
     """
     if reader.service is not None:
         found = reader.service.ask("list-jobs", ListedRows, reader.scope, query=query)
         return JobListing(iter(found.rows), [], found.statuses, found.stuck)
     listing = JobListing(iter(()))
-    listing.rows = _rows(reader, query, listing, in_pages=in_pages)
+    listing.rows = _rows(reader, query, listing, weighing or reader, in_pages=in_pages and not query.reasons)
     return listing
 
 
-def _rows(reader: Reader, query: JobQuery, listing: JobListing, *, in_pages: bool) -> Iterator[Row]:
+def _rows(reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader, *, in_pages: bool) -> Iterator[Row]:
     labels = job_rows.labels(reader.settings, reader.keys)
     wanted = query.filter
     for jobs in _batches(reader, query, in_pages=in_pages):
         listing.jobs.extend(jobs)
-        for row in job_rows.rows(jobs, labels, by_job=query.by_job, pods_only=query.pods_only):
+        rows = job_rows.rows(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
+        for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
             listing.statuses.add(row.status.word)
             if wanted.takes(row):
                 if listing.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
                     listing.stuck = row.identity
                 yield row
+
+
+def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: JobQuery) -> Iterator[Row]:
+    """Rows in which what waits says for what."""
+    from gpuctl.reading.why.waiting_reasons import WaitingReasons
+
+    reasons = WaitingReasons(reader.scope, reader.keys, reader.settings).of(jobs)
+    # Rows of what such jobs lack beside their pods.
+    partial = set() if query.by_job else {job.identity for job in jobs if job.pods}
+    for row in rows:
+        found = reasons.get(row.identity)
+        if found is None or row.status.phase != "pending" or row.node is not None:
+            yield row
+            continue
+        is_pod = row.job_id != row.identity.object_name
+        said = found.unplaced if is_pod else found.unmade if row.identity in partial else found.whole
+        yield replace(row, status=row.status._replace(reason=said or row.status.reason))
 
 
 def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:

@@ -138,10 +138,13 @@ def change_nodes_by_service(reader: Reader, question: str, **arguments: Any) -> 
     return reader.service.ask(f"changes/{question}", Report, reader.scope, **arguments)
 
 
-def suspend_by_service(reader: Reader, names: Sequence[str], *, pausing: bool) -> Iterator[PausedJob]:
+def suspend_by_service(
+    reader: Reader, names: Sequence[str], *, pausing: bool, checkpoint: bool = True
+) -> Iterator[PausedJob]:
     """As :func:`gpuctl.usecases.suspending.pause_jobs`, or as ``resume_jobs``."""
     assert reader.service is not None
-    told = reader.service.ask("changes/suspend-jobs", ToldPauses, reader.scope, names=list(names), pausing=pausing)
+    arguments = {"names": list(names), "pausing": pausing, "checkpoint": checkpoint}
+    told = reader.service.ask("changes/suspend-jobs", ToldPauses, reader.scope, **arguments)
     yield from told.jobs
     if told.refusal is not None:
         raise error_of(told.refusal, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import Paused
+from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.apply.state.records import Records, records
 from gpuctl.reading.find import find_job, workload_of
 from gpuctl.reading.job_rows import Job
@@ -25,13 +26,23 @@ class PausedJob(NamedTuple):
     result: Paused
 
 
-def pause_jobs(scope: Scope, names: Sequence[str], settings: Settings) -> Iterator[PausedJob]:
+def pause_jobs(
+    scope: Scope, names: Sequence[str], settings: Settings, manner: CheckpointManner | None
+) -> Iterator[PausedJob]:
     """End the pods of jobs and keep the jobs, one after another as this is iterated; all are looked up before.
 
+    :param manner: how they save their progress before; None: they do not.
     :raises NoSuchJob: there is none of a name, or there are several.
     :raises NotPausable: one has ended, or is ending; those before it are paused.
+    :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
     """
-    return _each(pausing.pause, scope, names, records(settings))
+
+    def act(session: Session, workload: Object, keys: Records) -> Paused:
+        if manner is not None:
+            save(session, [saving_of(workload, keys)], keys, manner)
+        return pausing.pause(session, workload, keys)
+
+    return _each(act, scope, names, records(settings))
 
 
 def resume_jobs(scope: Scope, names: Sequence[str], settings: Settings) -> Iterator[PausedJob]:

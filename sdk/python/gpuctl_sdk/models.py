@@ -983,12 +983,16 @@ class PlanStep(Answer):
     """Whether its pods find room."""
     victims: list[PlanVictim]
     """Whose pods its own would evict."""
+    waits: list[PlanWait]
+    """What its pods would wait for."""
     lost: list[dict[str, Any]]
     """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
     """What goes with it."""
     unseen: list[str]
     """Kinds that may not be looked through for dependents."""
+    checkpoint: str | None
+    """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
     result: str
     """`planned`, until it is carried out."""
     error: str | None
@@ -1003,6 +1007,16 @@ class PlanVictim(Answer):
     pods: list[str]
     runtime: str | None
     """For how long they run."""
+    owner: str | None
+    """Whose it is: its label `team`, `creator` or `project`."""
+
+
+class PlanWait(Answer):
+    """What a job's pods would wait for."""
+
+    cause: str
+    """`quota` or `room`."""
+    message: str
 
 
 class PodStage(Answer):
@@ -1458,6 +1472,7 @@ OtherCause.model_rebuild()
 PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
+PlanWait.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()

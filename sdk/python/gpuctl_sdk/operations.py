@@ -87,12 +87,14 @@ class Operations(ABC):
         *,
         dry_run: bool | None = None,
         confirm: bool | None = None,
+        queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
 
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
         """
         found: models.Submitted = self.send(
@@ -100,7 +102,7 @@ class Operations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm}),
+                query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
@@ -125,6 +127,8 @@ class Operations(ABC):
         dry_run: bool | None = None,
         namespace: str | None = None,
         confirm: bool | None = None,
+        queue: bool | None = None,
+        checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. What ends running work has to be confirmed.
 
@@ -132,31 +136,36 @@ class Operations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.ChangedJob = self.send(
             Call(
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
 
-    def delete_job(self, job_id: str, *, namespace: str | None = None, force: bool | None = None) -> models.JobState:
+    def delete_job(
+        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """Have a job deleted.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
             )
         )
         return found
@@ -204,11 +213,17 @@ class Operations(ABC):
         return found
 
     def create_job_batch(
-        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+        self,
+        documents: Sequence[Documents],
+        *,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> models.Batch:
         """Create what each entry describes, each on its own: what failed says why.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
         """
         found: models.Batch = self.send(
@@ -216,21 +231,29 @@ class Operations(ABC):
                 "POST",
                 "/jobs/batch",
                 models.Batch,
-                query=given({"confirm": confirm}),
+                query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
                 headers=idempotency(idempotency_key),
             )
         )
         return found
 
-    def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+    def pause_job(
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/pause",
+                models.JobState,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+            )
         )
         return found
 
@@ -290,13 +313,22 @@ class Operations(ABC):
         )
         return found
 
-    def plan_documents(self, documents: Documents, *, dry_run: bool | None = None) -> models.PlanAnswer:
+    def plan_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, queue: bool | None = None
+    ) -> models.PlanAnswer:
         """What applying documents would do; nothing is written.
 
         :param dry_run: Only check them; nothing is written.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         """
         found: models.PlanAnswer = self.send(
-            Call("POST", "/plan", models.PlanAnswer, body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}))
+            Call(
+                "POST",
+                "/plan",
+                models.PlanAnswer,
+                query=given({"queue": queue}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
         )
         return found
 
@@ -1377,12 +1409,14 @@ class AsyncOperations(ABC):
         *,
         dry_run: bool | None = None,
         confirm: bool | None = None,
+        queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
 
         :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
         """
         found: models.Submitted = await self.send(
@@ -1390,7 +1424,7 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm}),
+                query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
@@ -1415,6 +1449,8 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         namespace: str | None = None,
         confirm: bool | None = None,
+        queue: bool | None = None,
+        checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. What ends running work has to be confirmed.
 
@@ -1422,33 +1458,36 @@ class AsyncOperations(ABC):
         :param dry_run: Only check them; nothing is written.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.ChangedJob = await self.send(
             Call(
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
 
     async def delete_job(
-        self, job_id: str, *, namespace: str | None = None, force: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
     ) -> models.JobState:
         """Have a job deleted.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = await self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
             )
         )
         return found
@@ -1496,11 +1535,17 @@ class AsyncOperations(ABC):
         return found
 
     async def create_job_batch(
-        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+        self,
+        documents: Sequence[Documents],
+        *,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> models.Batch:
         """Create what each entry describes, each on its own: what failed says why.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
         """
         found: models.Batch = await self.send(
@@ -1508,21 +1553,29 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs/batch",
                 models.Batch,
-                query=given({"confirm": confirm}),
+                query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
                 headers=idempotency(idempotency_key),
             )
         )
         return found
 
-    async def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+    async def pause_job(
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+    ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
         found: models.JobState = await self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/pause",
+                models.JobState,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+            )
         )
         return found
 
@@ -1584,13 +1637,22 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def plan_documents(self, documents: Documents, *, dry_run: bool | None = None) -> models.PlanAnswer:
+    async def plan_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, queue: bool | None = None
+    ) -> models.PlanAnswer:
         """What applying documents would do; nothing is written.
 
         :param dry_run: Only check them; nothing is written.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         """
         found: models.PlanAnswer = await self.send(
-            Call("POST", "/plan", models.PlanAnswer, body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}))
+            Call(
+                "POST",
+                "/plan",
+                models.PlanAnswer,
+                query=given({"queue": queue}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
         )
         return found
 

@@ -26,7 +26,11 @@ Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+Checkpoint = Annotated[
+    bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
+]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
+Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
 Key = Annotated[
     str | None,
     Header(
@@ -73,13 +77,14 @@ def create(
     body: Documents,
     key: Key = None,
     confirm: Confirm = False,
+    queue: Queue = False,
     dry_run: DryRun = False,
 ) -> Response:
     """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
     if body.dryRun or dry_run:
-        made = creating.validate(service, caller, Ask(body.yamlContent), touched_by(request, preview=True))
+        made = creating.validate(service, caller, Ask(body.yamlContent, queue=queue), touched_by(request, preview=True))
         return JSONResponse(_submitted(made), 200)
-    made = creating.create(service, caller, Ask(body.yamlContent, key, confirm), touched_by(request))
+    made = creating.create(service, caller, Ask(body.yamlContent, key, confirm, queue), touched_by(request))
     changing.await_listed(service, (job.jobId for job in made.jobs or [made]))
     return JSONResponse(_submitted(made), 201)
 
@@ -97,9 +102,12 @@ def create_batch(
     body: Annotated[BatchBody, Depends(batch_of)],
     key: Key = None,
     confirm: Confirm = False,
+    queue: Queue = False,
 ) -> Batch:
     """Create what each entry describes, each on its own: what failed says why."""
-    return batches.create_each(service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm)
+    return batches.create_each(
+        service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm, queue=queue
+    )
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
@@ -111,6 +119,8 @@ def change(
     body: Documents,
     namespace: Namespace = None,
     confirm: Confirm = False,
+    queue: Queue = False,
+    checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> ChangedJob:
     """Apply the changed document of a job. What ends running work has to be confirmed."""
@@ -122,7 +132,9 @@ def change(
         body.yamlContent,
         touched_by(request, preview=only_look),
         confirmed=confirm,
+        checkpoint=checkpoint,
         dry_run=only_look,
+        queue=queue,
     )
 
 
@@ -134,9 +146,11 @@ def delete(
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
     force: Annotated[bool, Query(description="End the pods without their grace period.")] = False,
+    checkpoint: Checkpoint = True,
 ) -> JobState:
     """Have a job deleted."""
-    return changing.delete_job(service, caller, Meant(jobId, namespace), touched_by(request), force=force)
+    meant = Meant(jobId, namespace)
+    return changing.delete_job(service, caller, meant, touched_by(request), force=force, checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/pause", response_model=JobState)
@@ -146,9 +160,10 @@ def pause(
     caller: Updates,
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
+    checkpoint: Checkpoint = True,
 ) -> JobState:
     """End a job's pods, which frees its GPUs, and keep the job."""
-    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request))
+    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request), checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/resume", response_model=JobState)
@@ -178,10 +193,13 @@ def rerun(
 
 @previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def plan(
-    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("create", "plans"))], body: Documents
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "plans"))],
+    body: Documents,
+    queue: Queue = False,
 ) -> PlanAnswer:
     """What applying documents would do; nothing is written."""
-    return changing.plan_documents(service, caller, body.yamlContent)
+    return changing.plan_documents(service, caller, body.yamlContent, queue=queue)
 
 
 @previews.get("/recoveries", response_model=Recoveries)

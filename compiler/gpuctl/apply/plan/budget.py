@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object, labels_of
-from gpuctl.capacity.quota_sum import Usage, admissions, shortfalls
+from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 
@@ -15,16 +16,27 @@ Template = tuple[Object, int]
 
 
 def check_quotas(
-    session: Session, steps: list[Step], pods: dict[int, list[Template]], refusals: dict[str, list[str]]
+    session: Session,
+    steps: list[Step],
+    pods: dict[int, list[Template]],
+    refusals: dict[str, list[str]],
+    queueing: Queueing | None = None,
+    advice: str = "",
 ) -> list[str]:
     """What does not fit, as errors.
 
     :param pods: ``id(step)`` -> the pod templates of its workload with the server's defaults, and their numbers.
     :param refusals: namespace -> what dry-runs said of quotas; it counts where quotas may not be read.
+    :param queueing: pods that do not fit now are waited for: written into their steps.
+    :param advice: what to say of pods that would fit later.
     """
     namespaces = sorted({step.key.namespace for step in steps if step.key.namespace})
     errors: list[str] = []
-    for found in session.each(lambda namespace: _check(session, namespace, steps, pods, refusals), namespaces):
+
+    def look(namespace: str) -> list[str]:
+        return _check(session, namespace, steps, pods, refusals, queueing, advice)
+
+    for found in session.each(look, namespaces):
         errors += found
     return errors
 
@@ -35,6 +47,8 @@ def _check(
     steps: list[Step],
     pods: dict[int, list[Template]],
     refusals: dict[str, list[str]],
+    queueing: Queueing | None,
+    advice: str,
 ) -> list[str]:
     mine = [step for step in steps if step.key.namespace == namespace]
     leaving = [step for step in mine if step.deletes]
@@ -44,29 +58,64 @@ def _check(
         if not error.lacks_permission:
             raise
         # With something to give back, a refusal of today says nothing about the time after the delete.
-        return [] if leaving else list(dict.fromkeys(refusals.get(namespace, [])))
+        if leaving:
+            return []
+        never = [] if queueing is None else tell_refused(mine, queueing)
+        return list(dict.fromkeys([*refusals.get(namespace, []), *never]))
     quotas = [_as_planned(quota, mine) for quota in quotas]
     if not quotas:
         return []
-    added: list[Usage] = []
+    objects, demands, rolling = _asked(mine, pods)
+    freed = _freed(session, namespace, leaving, rolling)
+    never = _never(namespace, quotas, mine, pods, queued_only=queueing is None)
+    if queueing is None:
+        every = [*objects, *(usage for demand in demands for usage in demand.pods)]
+        found = _told(namespace, shortfalls(quotas, every, freed))
+        may_wait = bool(advice and found) and not shortfalls(quotas, objects, freed)
+        if may_wait and not _never(namespace, quotas, mine, pods, queued_only=False):
+            found[-1] += f"; {advice}"
+        return [*found, *never]
+    found = [*_told(namespace, shortfalls(quotas, objects, freed)), *never]
+    if not found:
+        tell_waits(session, namespace, quotas, demands, objects, freed, queueing)
+    return found
+
+
+def _asked(steps: Iterable[Step], pods: dict[int, list[Template]]) -> tuple[list[Usage], list[PodDemand], list[Object]]:
+    """What quotas will count: objects, and the pods of workloads; and the live workloads that are rolled."""
+    objects: list[Usage] = []
+    demands: list[PodDemand] = []
     rolling: list[Object] = []
-    for step in mine:
+    for step in steps:
         if step.desired is None:
             continue
         if step.action in ("create", "replace"):
-            # What Kueue holds back has pods when others have given back theirs.
-            added += admissions(step.desired, [] if step.queued else pods.get(id(step)))
+            objects += admissions(step.desired, [])
+            if not step.queued:
+                # What Kueue holds back has pods when others have given back theirs.
+                demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
         elif step.method == "put" and step.live is not None:
             # Rolling: the new pods come as the old ones go, so what counts is the difference.
-            added += [Usage(step.desired, before=step.live), *_pods_of(step.desired, pods.get(id(step)))]
+            objects.append(Usage(step.desired, before=step.live))
+            demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
             rolling.append(step.live)
         elif step.method == "apply" and step.live is not None:
-            added.append(Usage(step.desired, before=step.live))
-    freed = _freed(session, namespace, leaving, rolling)
-    found = [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
+            objects.append(Usage(step.desired, before=step.live))
+    return objects, demands, rolling
+
+
+def _told(namespace: str, found: Iterable[Shortfall]) -> list[str]:
+    return [f"in namespace {namespace}, {shortfall}" for shortfall in found]
+
+
+def _never(
+    namespace: str, quotas: list[Object], steps: list[Step], pods: dict[int, list[Template]], *, queued_only: bool
+) -> list[str]:
+    """The workloads whose pods have no room in the quotas even when nothing else runs."""
     unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
-    for step in mine:
-        if step.queued and step.desired is not None:
+    found = []
+    for step in steps:
+        if step.desired is not None and step.method in ("post", "put") and (step.queued or not queued_only):
             alone = shortfalls(unused, _pods_of(step.desired, pods.get(id(step))))
             found += [f"{step.title} never fits into {namespace}: {shortfall}" for shortfall in alone]
     return found

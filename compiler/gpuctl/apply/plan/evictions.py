@@ -1,16 +1,19 @@
-"""Whom the pods of a plan would evict, and which of its jobs would wait: what ``fit`` says of it, before it is done."""
+"""Whom the pods of a plan would evict, and for what its jobs would wait: what ``fit`` says of it, before it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
+from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.records import job_title
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
+from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -30,8 +33,8 @@ class _Class(NamedTuple):
 
 
 def foresee(session: Session, plan: Plan, request: Request) -> None:
-    """Write into the plan's steps what becomes of their pods, into its ``confirm`` whom they would evict, into its
-    notes which would wait.
+    """Write into the plan's steps what becomes of their pods, whom they would evict and for what they would wait, and
+    into its ``confirm`` what has to be asked.
 
     Reads the cluster's nodes and pods only for plans that make pods with GPUs, or such as may evict others. What cannot
     be known is a note: this never stops an apply.
@@ -62,10 +65,8 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        if bold:
-            plan.notes.append(
-                "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
-            )
+        what = "find room, and whom they evict," if bold else "find room"
+        plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
     for answer in fit(snapshot, _objects(plan, steps)):
@@ -136,14 +137,29 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
-    if _is_told(plan, step.title):
+    if answer.verdict == "fits-when-empty":
+        if not step.waits:
+            step.waits.append(Wait("room", _lacking(step, answer, request)))
+    elif _is_told(plan, step.title):
         return
-    if answer.verdict == "never":
+    elif answer.verdict == "never":
         plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
-    elif answer.verdict == "fits-when-empty":
-        plan.notes.append(f"{title} will wait as of now: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
+
+
+def _lacking(step: Step, answer: Fit, request: Request) -> str:
+    """What its pods lack now, in a few words; what is short on one node alone, the pool and the largest room tell."""
+    found, demand = answer.balance, answer.demand
+    need = found.per_pod.get(found.scarce, 1)
+    if found.largest is None or found.largest[1][found.scarce] >= need:
+        return answer.reason
+    pools = {(template["spec"].get("nodeSelector") or {}).get(request.keys.pool) for template in _templates(step)}
+    pool = next(iter(pools)) if len(pools) == 1 else None
+    free = told(found.scarce, found.largest[1][found.scarce]).split()[0]
+    each = f"{demand.pods - answer.starts} of {demand.pods} pods need " if demand.pods > 1 else ""
+    where = f"on one node of pool {pool}" if pool else "on one node"
+    return f"{each}{told(found.scarce, need)} {where}; largest has {free} free"
 
 
 def _is_told(plan: Plan, title: str) -> bool:
@@ -166,12 +182,17 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> 
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
         item = pods[victim.pod.namespace, victim.pod.name]
-        labels = item.get("labels") or {}
-        kind, name = labels.get(request.keys.job_type), labels.get("app")
-        job = f"{kind}/{name}" if kind and name else victim.pod.owner
+        job = job_title(item.get("labels") or {}, request.keys) or victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
     result = [
-        EvictedJob(namespace, job, priority, tuple(item["name"] for item in items), _runtime(items, taken))
+        EvictedJob(
+            namespace,
+            job,
+            priority,
+            tuple(item["name"] for item in items),
+            _runtime(items, taken),
+            owner_of(items[0].get("labels") or {}),
+        )
         for (namespace, job, priority), items in found.items()
         if request.sees(namespace)
     ]

@@ -24,7 +24,8 @@ WRITING = DELETING | {"create", "update"}
 
 
 class EvictedJob(NamedTuple):
-    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not.
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not;
+    ``owner`` whose they are, as far as their labels say.
 
     ``seen`` is whether whoever asked may know whose they are; those of whom that is not so are one, without names, with
     the priority of the most important and the runtime of the longest.
@@ -35,6 +36,7 @@ class EvictedJob(NamedTuple):
     priority: int
     pods: tuple[str, ...]
     runtime: str | None
+    owner: str | None = None
     seen: bool = True
 
     def __str__(self) -> str:
@@ -42,7 +44,15 @@ class EvictedJob(NamedTuple):
         if not self.seen:
             return f"work in other namespaces ({state})"
         pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
-        return f"{self.job} in {self.namespace} ({pods}, {state})"
+        owner = f"owner {self.owner}, " if self.owner else ""
+        return f"{self.job} in {self.namespace} ({owner}{pods}, {state})"
+
+
+class Wait(NamedTuple):
+    """What the pods of a workload wait for once it is there: ``cause`` is ``quota`` or ``room``."""
+
+    cause: str
+    message: str
 
 
 @dataclass
@@ -50,15 +60,17 @@ class Step:
     """What is done to one object.
 
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
-    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
-    that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
-    ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued`` that Kueue will hold the
-    workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
-    the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
-    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
-    ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
-    again where its successor cannot be; None before the plan is carried out. ``shown`` is the difference, before and
-    after, of a step that the service tells of; None: it is made of ``live`` and ``desired``.
+    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``checkpoint`` is how what
+    runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
+    it did. ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted
+    Service or autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already,
+    ``queued`` that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict``
+    is what ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what
+    they would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names
+    the objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
+    ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
+    carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
+    ``live`` and ``desired``.
     """
 
     action: Action
@@ -70,6 +82,8 @@ class Step:
     changes: list[Change] = field(default_factory=list)
     title: str = ""
     running: str | None = None
+    checkpoint: str | None = None
+    saved: list[str] = field(default_factory=list)
     shared: bool = False
     adopt: bool = False
     companion_of: Key | None = None
@@ -77,6 +91,7 @@ class Step:
     queued: bool = False
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
     lost: list[LostField] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -105,6 +120,11 @@ class Step:
         if self.unseen:
             said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
         return said
+
+    @property
+    def waiting(self) -> str:
+        """What its pods would wait for, in a few words; "" when for nothing."""
+        return f"will wait: {'; '.join(item.message for item in self.waits)}" if self.waits else ""
 
     @property
     def is_remembered(self) -> bool:
@@ -163,7 +183,7 @@ class Plan:
     def courtesies(self) -> list[str]:
         """What is asked where somebody can be asked, and done where nobody can: it was told by name."""
         return [
-            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}"
+            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}{_saving(step)}"
             for step in self.steps
             if step.action == "delete" and step.running is not None
         ]
@@ -177,11 +197,12 @@ class Plan:
 
 def _question(step: Step) -> str | None:
     if step.action == "prune":
-        lost = f": {step.running}{_cost(step)}" if step.running else ""
+        lost = f": {step.running}{_cost(step)}{_saving(step)}" if step.running else ""
         return f"prunes {step.title or step.key} ({step.key}){lost}"
     if step.action == "replace" and (step.running is not None or step.dependents):
-        loses = [f"{step.running}{_cost(step)}"] if step.running is not None else []
-        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses])
+        loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
+        waits = [step.waiting] if step.waits else []
+        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *waits])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:
@@ -199,8 +220,14 @@ def _cost(step: Step) -> str:
     if kind in ("Job", "JobSet"):
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
         queue = queue_of(step.desired) if again and step.desired is not None else ""
-        return ", its progress is lost" + (f", and it waits in Kueue's queue {queue} again" if queue else "")
+        lost = ", its progress is lost" if step.checkpoint is None else ", its progress since its checkpoint is lost"
+        return lost + (f", and it waits in Kueue's queue {queue} again" if queue else "")
     return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
+
+
+def _saving(step: Step) -> str:
+    """What is done before it ends."""
+    return f"; checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
 
 
 class NoSuchJob(NotThere):

@@ -24,8 +24,9 @@ class Request:
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
     created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
-    those of others that would be evicted are told without their names. ``confirm`` has to be confirmed before anything
-    is written. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
+    those of others that would be evicted are told without their names. ``queue`` creates workloads also where a quota
+    has no room for their pods. ``confirm`` has to be confirmed before anything is written. ``instead`` are objects that
+    are created as they are, in place of what the documents are lowered to.
     """
 
     lowered: list[Lowered]
@@ -44,6 +45,7 @@ class Request:
     unread: tuple[str, ...] = ()
     mark: str | None = None
     sees: Callable[[str], bool] = _everywhere
+    queue: bool = False
     confirm: tuple[str, ...] = ()
     instead: Mapping[Key, Object] = field(default_factory=dict)
 

@@ -6,21 +6,26 @@ A refusal here has changed nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.budget import check_quotas
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
+from gpuctl.apply.plan.quota_waits import Queueing
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.surroundings import look_around
-from gpuctl.apply.plan.trial import refused, try_pods
+from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import MANAGER, Session
+
+_NAMED = 3
+_QUEUE = "--queue creates it all the same, and it starts when there is room"
 
 
 class Right(NamedTuple):
@@ -34,12 +39,20 @@ class Right(NamedTuple):
 class CheckOptions(NamedTuple):
     """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
 
-    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error.
+    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
+    ``queue`` workloads may wait for a quota; ``sees`` tells of which namespaces the jobs may be named that have it.
     """
 
     keys: Records
     gpu_resources: frozenset[str]
     lenient: bool = False
+    queue: bool = False
+    sees: Callable[[str], bool] = lambda namespace: True
+
+    @classmethod
+    def of(cls, request: Request) -> CheckOptions:
+        """What a request says of it."""
+        return cls(request.keys, request.gpu_resources, request.no_probe, request.queue, request.sees)
 
 
 def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:
@@ -59,18 +72,46 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
-    pods = try_pods(session, plan, steps, new_namespaces, refusals, lenient=lenient)
+    pods = try_pods(session, plan, steps, new_namespaces, lenient=lenient)
     if not plan.errors:
-        templates: dict[int, list[tuple[Object, int]]] = {}
-        for pod in pods:
-            templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
-        plan.errors += check_quotas(session, steps, templates, refusals)
+        plan.errors += _check_quotas(session, steps, pods, refusals, platform)
+        _tell_of_kueue(plan, platform)
     if platform is not None and not plan.errors:
         plan.errors += check_pools(session, plan.steps, platform.keys, platform.gpu_resources)
     keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
     look_around(session, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [f"the API server warns: {warning}" for warning in session.warnings]
+
+
+def _check_quotas(
+    session: Session,
+    steps: list[Step],
+    pods: list[TrialPod],
+    refusals: dict[str, list[str]],
+    platform: CheckOptions | None,
+) -> list[str]:
+    """What does not fit into quotas, as errors; with ``--queue`` pods that do not fit now are told in their steps."""
+    templates: dict[int, list[tuple[Object, int]]] = {}
+    refused: dict[int, str] = {}
+    for pod in pods:
+        templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
+        if pod.refusal:
+            refused.setdefault(id(pod.step), pod.refusal)
+    if platform is not None and platform.queue:
+        return check_quotas(session, steps, templates, refusals, Queueing(platform.keys, refused, platform.sees))
+    for pod in pods:
+        if pod.refusal:
+            refusals.setdefault(pod.step.key.namespace, []).append(pod.refusal)
+    return check_quotas(session, steps, templates, refusals, advice="" if platform is None else _QUEUE)
+
+
+def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
+    """That ``--queue`` changes nothing for what Kueue holds back."""
+    held = [step.title for step in plan.steps if step.queued]
+    if held and platform is not None and platform.queue:
+        named = f"{', '.join(held[:_NAMED])}{f' and {len(held) - _NAMED} more' if len(held) > _NAMED else ''}"
+        plan.notes.append(f"{named}: Kueue starts it when its queue has room, with or without --queue")
 
 
 def _find_queued(session: Session, steps: list[Step]) -> None:

@@ -24,13 +24,22 @@ class TrialPod(NamedTuple):
     """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
 
     ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
-    one of them. ``own`` is the template as the workload states it.
+    one of them. ``own`` is the template as the workload states it. ``refusal`` is what a quota says of one pod now.
     """
 
     step: Step
     template: Object
     pods: int
     own: Object
+    refusal: str = ""
+
+
+class _Trial(NamedTuple):
+    """What came of a pod that was tried: ``error`` refuses it for good, ``quota`` as of now."""
+
+    template: Object
+    error: str = ""
+    quota: str = ""
 
 
 def refused(session: Session, desired: Object) -> ApiError | None:
@@ -51,7 +60,6 @@ def try_pods(
     plan: Plan,
     steps: Iterable[Step],
     new_namespaces: set[str],
-    refusals: dict[str, list[str]],
     *,
     lenient: bool | None,
 ) -> list[TrialPod]:
@@ -69,28 +77,29 @@ def try_pods(
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
 
-    def attempt(pod: TrialPod) -> tuple[Object, str | None]:
+    def attempt(pod: TrialPod) -> _Trial:
         namespace = pod.step.key.namespace
         if namespace in new_namespaces:
-            return pod.template, None
+            return _Trial(pod.template)
         body = as_its_controller_makes_it(pod)
         if body["spec"].get("priorityClassName") in classes:
             del body["spec"]["priorityClassName"]
         try:
             answer = session.create(body, dry_run=True)
         except ApiError as error:
-            if error.exceeds_quota and not pod.step.queued:
-                refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
+            said = f"{pod.step.key}: its pods would be refused: {error.message}"
+            if error.exceeds_quota:
+                return _Trial(pod.template, quota="" if pod.step.queued else said)
             if error.lacks_permission:
                 plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
-            if error.exceeds_quota or error.lacks_permission:
-                return pod.template, None
-            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}{_advice(error, lenient)}"
-        return {**pod.template, "spec": answer["spec"]}, None
+                return _Trial(pod.template)
+            return _Trial(pod.template, f"{said}{_advice(error, lenient)}")
+        return _Trial({**pod.template, "spec": answer["spec"]})
 
     answers = dict(zip(distinct, session.each(attempt, distinct.values()), strict=True))
-    (plan.notes if lenient else plan.errors).extend(message for _, message in answers.values() if message)
-    return [pod._replace(template=answers[_fingerprint(pod)][0]) for pod in wanted]
+    (plan.notes if lenient else plan.errors).extend(answer.error for answer in answers.values() if answer.error)
+    found = [(pod, answers[_fingerprint(pod)]) for pod in wanted]
+    return [pod._replace(template=answer.template, refusal=answer.quota) for pod, answer in found]
 
 
 def _advice(error: ApiError, lenient: bool | None) -> str:

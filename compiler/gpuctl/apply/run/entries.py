@@ -46,7 +46,9 @@ class JournalEntry:
     """One object that goes away: how it was, without the server's fields, and what comes instead (None: nothing).
 
     ``companion_of`` is the workload it belonged to: it goes, and comes back, with that one. ``changed_from`` is the
-    hash that this workload has until it is changed in place, None when it is replaced or stays.
+    hash that this workload has until it is changed in place, None when it is replaced or stays. ``saved`` are the uids
+    of its pods whose checkpoint had just run; whoever forges them keeps pods of his own namespace from saving, for a
+    few minutes.
     """
 
     uid: str
@@ -55,6 +57,7 @@ class JournalEntry:
     method: str
     companion_of: Key | None = None
     changed_from: str | None = None
+    saved: frozenset[str] = frozenset()
 
     @property
     def key(self) -> Key:
@@ -88,6 +91,7 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
                 "apply" if step.method == "apply" else "post",
                 step.companion_of,
                 annotations_of(changed).get(keys.hash) if changed is not None else None,
+                frozenset(step.saved),
             )
         )
     return result
@@ -102,6 +106,7 @@ def encoded(entry: JournalEntry) -> Object:
         "method": entry.method,
         "companionOf": list(entry.companion_of) if entry.companion_of else None,
         "changedFrom": entry.changed_from,
+        "saved": sorted(entry.saved),
     }
 
 
@@ -126,7 +131,11 @@ def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry:
         return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
         raise ForeignEntry(f"{key_of(old)}: it is not said how it is created")
-    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]))
+    # Journals of older versions have none.
+    saved = fields.get("saved", [])
+    if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
+        raise ForeignEntry(f"{key_of(old)}: the pods that have saved are not uids")
+    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=frozenset(saved))
 
 
 def _workload_of(value: Any, old: Object, keys: Records) -> Key:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.records import Records
+from gpuctl.language.checkpoint import LONGEST_CHECKPOINT
 
 
 @dataclass
@@ -14,7 +15,8 @@ class How:
     """The manner of carrying out.
 
     ``timeout`` in seconds is how long deletions and late quotas are waited for in all; ``force`` ends pods without
-    grace; without ``until_gone`` what is deleted and has no successor is not waited for. ``stops`` tells that nothing
+    grace; without ``until_gone`` what is deleted and has no successor is not waited for. ``checkpoint`` lets what runs
+    save its progress before it ends, each job for ``longest_checkpoint`` seconds at most. ``stops`` tells that nothing
     new is to be begun: the process is to end. ``done`` hears of each finished step, ``tell`` of what is waited for,
     ``warn`` of what has to be known.
     """
@@ -23,6 +25,8 @@ class How:
     timeout: float = 300.0
     force: bool = False
     until_gone: bool = True
+    checkpoint: bool = True
+    longest_checkpoint: float = LONGEST_CHECKPOINT
     stops: Callable[[], bool] = lambda: False
     done: Callable[[Step], None] = lambda step: None
     tell: Callable[[str], None] = lambda text: None

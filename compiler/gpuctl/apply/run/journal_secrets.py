@@ -61,6 +61,12 @@ class Journal:
     written: str = ""
 
     @property
+    def created(self) -> float:
+        """When the first of its Secrets was created, by the server's clock, in seconds since 1970."""
+        stamps = (item["metadata"]["creationTimestamp"] for item in self.secrets)
+        return min(datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() for stamp in stamps)
+
+    @property
     def state(self) -> frozenset[tuple[str, str]]:
         """What tells whether any of its Secrets was changed."""
         return frozenset((item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in self.secrets)

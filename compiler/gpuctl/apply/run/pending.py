@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from gpuctl.apply.state.workload import carried_over
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.kube.session import Session
 
+RECENT = 300.0
+"""Seconds for which a checkpoint of a run that was killed counts for the next one."""
 _FORMS = frozenset({"Job", "JobSet"})
 
 
@@ -46,6 +49,18 @@ class Pending:
     def entries(self) -> list[JournalEntry]:
         """The workloads that are remembered, and Services that are replaced."""
         return [entry for item in self.journals for entry in item.entries if entry.companion_of is None]
+
+    def just_saved(self, session: Session) -> dict[str, frozenset[str]]:
+        """The pods that had saved their progress right before a run was killed, by the uid of their workload.
+
+        What is older than :data:`RECENT` does not count: they have gone on since.
+        """
+        found = [item for item in self.journals if any(entry.saved for entry in item.entries)]
+        if not found:
+            return {}
+        now = time.time() + session.clock_ahead()
+        recent = [item for item in found if now - item.created < RECENT]
+        return {entry.uid: entry.saved for item in recent for entry in item.entries if entry.saved}
 
     @property
     def is_left(self) -> bool:

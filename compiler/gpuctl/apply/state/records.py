@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
-from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
 from gpuctl.language.settings import Settings
 from gpuctl.release import __version__
 
@@ -27,6 +28,7 @@ class Records(NamedTuple):
     journal: str
     request: str
     idle: str
+    checkpoint: str
     history: str
 
     def is_record(self, key: str) -> bool:
@@ -37,7 +39,7 @@ class Records(NamedTuple):
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in (*names, "idle-warned", "history")))
+    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history")))
 
 
 def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
@@ -69,6 +71,12 @@ def marked(obj: Object, keys: Records, mark: str) -> Object:
 def is_ours(obj: Object) -> bool:
     """Whether an object says that gpuctl manages it."""
     return labels_of(obj).get(MANAGED_BY) == "gpuctl"
+
+
+def job_title(labels: Mapping[str, str], keys: Records) -> str:
+    """``training/x``: the job whose pod has these labels; "" where they are nobody's of ours."""
+    kind, name = labels.get(keys.job_type), labels.get("app")
+    return f"{kind}/{name}" if kind and name else ""
 
 
 def is_shared(obj: Object, keys: Records) -> bool:

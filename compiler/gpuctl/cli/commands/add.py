@@ -54,7 +54,7 @@ def node(
     from gpuctl.cli.output.outcomes import show_report
 
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+    with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
         else:

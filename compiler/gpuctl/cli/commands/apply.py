@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
+from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
 from gpuctl.cli.options.planning_options import planning_options
 
@@ -26,6 +26,7 @@ from gpuctl.cli.options.planning_options import planning_options
 )
 @secrets_option
 @planning_options
+@checkpoint_option
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")
 @click.option("--rollback", is_flag=True, help="With --wait: bring back as it was what does not run in time.")
@@ -39,6 +40,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
+    without_checkpoint: bool,
     force: bool,
     wait: bool,
     rollback: bool,
@@ -60,7 +62,7 @@ def command(
     return apply_or_show(
         DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning),
-        RunOptions(timeout, force, wait, rollback=rollback),
+        RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
         dry_run,
     )

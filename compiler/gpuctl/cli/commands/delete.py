@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gpuctl.cli.options.completing import complete_deletion
-from gpuctl.cli.options.connecting import changing_options, cluster_options
+from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
 from gpuctl.cli.options.planning_options import platform_settings
 
@@ -35,6 +35,7 @@ KINDS = {
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
 @compile_options
 @cluster_options
+@checkpoint_option
 @click.option("--force", is_flag=True, help="End pods without their grace period, and nothing else.")
 @click.option("--keep-labels", is_flag=True, help="Leave a pool's labels on its nodes.")
 @click.option("--namespace-too", is_flag=True, help="With a quota delete its namespace, and all that is in it.")
@@ -47,6 +48,7 @@ def command(
     strict: bool,
     kubeconfig: str | None,
     context: str | None,
+    without_checkpoint: bool,
     force: bool,
     keep_labels: bool,
     namespace_too: bool,
@@ -68,7 +70,10 @@ def command(
     from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
 
     as_json = as_json or output == "json"
-    manner, run = ChangeManner(kubeconfig, context, yes, as_json), RunOptions(timeout, force)
+    manner, run = (
+        ChangeManner(kubeconfig, context, yes, as_json),
+        RunOptions(timeout, force, checkpoint=not without_checkpoint),
+    )
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
         raise click.UsageError("--namespace-too goes with `gpuctl delete quota USER`")

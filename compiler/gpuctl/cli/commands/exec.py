@@ -61,7 +61,7 @@ def command(
         if not is_interactive():
             raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
-    with reader(kubeconfig, context, platform, namespace) as looking:
+    with reader(kubeconfig, context, platform, namespace, changes=True) as looking:
         choice = choose_pod(looking, name, pod)
         if tty and not (stdin and sys.stdin.isatty()):
             why = "standard input is none" if stdin else "standard input is not passed on: add -i"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.connecting import cluster_options, json_option
-from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.document_options import compile_options, input_options
 from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_option
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "fit",
     short_help="Tell whether jobs would find room, and whom they would evict.",
     epilog="Exit code 0: every job fits, perhaps by evicting others; 1: some job does not; above: it could not be "
-    "told.\n\nExample:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json",
+    "told.\n\nExample:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json\n\n  $ gpuctl fit",
 )
 @input_options
 @compile_options
@@ -48,20 +48,23 @@ def command(
     """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
 
     Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
-    given back: an apply replaces them. Changes nothing.
+    given back: an apply replaces them. Without FILE the pods that wait for a node now are judged, by their jobs; -n
+    narrows them to a namespace. Changes nothing.
     """
     from gpuctl.answers.fit_answers import fit_answer, fit_failure
     from gpuctl.answers.json_values import to_json
     from gpuctl.cli.options.connecting import cluster_errors
     from gpuctl.kube.api_errors import ClusterError
 
-    inputs = chosen_inputs(filenames, paths, "gpuctl fit -f training.yaml --snapshot cluster.json")
+    inputs = [*filenames, *paths]
     check_choice(snapshot_file, kubeconfig, context, inputs)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
-            result = _fit(
-                inputs, platform, namespace, kubeconfig, context, snapshot_file, strict=strict, as_json=as_json
+            result = (
+                _fit(inputs, platform, namespace, kubeconfig, context, snapshot_file, strict=strict, as_json=as_json)
+                if inputs
+                else _fit_waiting(namespace, kubeconfig, context, snapshot_file)
             )
         except ClusterError as error:
             if as_json:
@@ -70,7 +73,7 @@ def command(
     if as_json:
         click.echo(to_json(fit_answer(result.jobs)), nl=False)
     else:
-        _show(result.jobs)
+        _show(result.jobs, "There is no job in the documents." if inputs else "No pod waits for a node.")
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     return {True: 0, False: 1, None: 2}[result.fits]
@@ -129,11 +132,32 @@ def _fit(
                 asked.close()
 
 
-def _show(answers: Sequence[Fit | ToldFit]) -> None:
+def _fit_waiting(
+    namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
+) -> FitResult:
+    """The answer for what waits now."""
+    from gpuctl.cli.options.connecting import asked_service, connected
+    from gpuctl.usecases.fit_documents import fit_waiting
+
+    if snapshot_file is not None:
+        return fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace)
+    if (service := asked_service(kubeconfig, context)) is not None:
+        from gpuctl.usecases.service_client import not_by_service
+
+        service.close()
+        raise not_by_service(service.url, "`gpuctl fit` without files", "it judges the pods of everybody")
+    session = connected(kubeconfig, context)
+    try:
+        return fit_waiting(cluster=session.connection, namespace=namespace)
+    finally:
+        session.close()
+
+
+def _show(answers: Sequence[Fit | ToldFit], nothing: str) -> None:
     from gpuctl.cli.output.fit_lines import fit_lines
 
     if not answers:
-        click.echo("There is no job in the documents.", err=True)
+        click.echo(nothing, err=True)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for answer in answers:
         for line in fit_lines(answer, coloured=coloured):

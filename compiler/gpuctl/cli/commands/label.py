@@ -68,7 +68,7 @@ def node(
 
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+    with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             session, settings = looking.scope.session, looking.settings
             report = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))

@@ -24,7 +24,7 @@ def command(
     from gpuctl.usecases.suspending import resume_jobs
 
     as_json = as_json or output == "json"
-    with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
+    with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             jobs = resume_jobs(looking.scope, names, looking.settings)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,6 +13,7 @@ from gpuctl.cli.options.connecting import Progress, asked_service, cluster_error
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.apply.run.checkpointing import CheckpointManner
     from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
@@ -63,7 +64,7 @@ def apply_or_show(
             plan = apply_request(session, wanted, run, conversation)
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, wanted, conversation)
+                plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
     return finished(plan, manner, dry_run)
 
 
@@ -99,7 +100,7 @@ def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
     """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context, changes=True)
         try:
             yield ChangedCluster(session, _conversation(manner, progress))
         finally:
@@ -116,6 +117,10 @@ def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
         progress.clear()
         return agreed(plan, yes=manner.yes)
 
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
+
     def done(step: Step) -> None:
         progress.clear()
         if not manner.as_json:
@@ -127,12 +132,42 @@ def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
         done=done,
         wait=progress.wait,
         say=progress.say,
+        lose=lose,
     )
+
+
+@contextlib.contextmanager
+def saving_progress(*, without_checkpoint: bool) -> Iterator[CheckpointManner | None]:
+    """How a command without a plan lets jobs save their progress; None when they are not to."""
+    if without_checkpoint:
+        yield None
+        return
+    from gpuctl.apply.run.checkpointing import CheckpointManner
+
+    progress = Progress()
+
+    def lose(problems: Sequence[str]) -> bool:
+        progress.clear()
+        return agreed_to_lose(problems)
+
+    try:
+        yield CheckpointManner(progress.wait, progress.say, lose)
+    finally:
+        progress.clear()
 
 
 def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed_to_lose(problems: Sequence[str]) -> bool:
+    """Whether jobs may end though their checkpoints failed: an answer on a terminal, whatever was confirmed before."""
+    if not is_terminal():
+        return False
+    for problem in problems:
+        click.echo(problem, err=True)
+    return click.confirm("Go on and lose progress?", default=False, err=True)
 
 
 def agreed(plan: Plan, *, yes: bool) -> bool:
@@ -147,6 +182,9 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
     can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
+    for step in plan.steps:
+        if step.waits and step.action == "create":
+            click.echo(f"{step.title} in {step.key.namespace} {step.waiting}", err=True)
     for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
     if not can_ask:

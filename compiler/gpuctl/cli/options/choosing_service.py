@@ -43,6 +43,10 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     :raises ConfigurationError: nobody has logged in to it, or its address is none.
     """
     stated = click.get_current_context().find_root().meta.get(_SERVER)
+    if stated is not None and "--cluster" in of_cluster:
+        raise click.UsageError(
+            "--server is a service of one cluster: leave --cluster out, and name the service of that one"
+        )
     if stated is not None and of_cluster:
         raise click.UsageError(f"--server is a service, {of_cluster[0]} is about a cluster; not both")
     stated = stated or os.environ.get("GPUCTL_SERVER")

@@ -21,10 +21,13 @@ Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 def _completing(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from gpuctl.apply.state.records import records
+        from gpuctl.cli.options.choosing_cluster import stated_clusters
         from gpuctl.cli.options.connecting import asked_service, connected
         from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.kube.api_errors import ClusterError
         from gpuctl.kube.scope import Scope
+        from gpuctl.language.settings import Settings
+        from gpuctl.usecases.change_options import InvalidOptions
 
         given = context.params
         try:
@@ -34,14 +37,16 @@ def _completing(kind: str, names: Callable[[Scope, Records, Settings], Iterable[
                 service.close()
                 return sorted({name for name in told if name.startswith(incomplete)})
             settings = platform_settings(given.get("platform"))
-            session = connected(given.get("kubeconfig"), given.get("context"))
+            # Whoever presses the tab key wants no note about the cluster.
+            known = None if stated_clusters() else Settings()
+            session = connected(given.get("kubeconfig"), given.get("context"), settings=known)
             session.patience = _PATIENCE
             try:
                 found = names(Scope(session, given.get("namespace")), records(settings), settings)
                 return sorted({name for name in found if name.startswith(incomplete)})
             finally:
                 session.close()
-        except (ClusterError, click.ClickException, OSError):
+        except (ClusterError, InvalidOptions, click.ClickException, OSError):
             return []
 
     return complete

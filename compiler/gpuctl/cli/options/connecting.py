@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.options.choosing_cluster import (
+    chosen_context,
+    cluster_option,
+    platform_clusters,
+    see_that_it_is_known,
+    stated_cluster,
+    stated_clusters,
+)
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.language.durations import format_duration
 
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.kube.api_errors import ClusterError
     from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
     from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -32,6 +41,7 @@ def cluster_options(function: Function) -> Function:
     """Which cluster, as whom; or which service instead."""
     for decorate in (
         server_option,
+        cluster_option,
         click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
         click.option(
             "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
@@ -72,6 +82,15 @@ def changing_options(function: Function) -> Function:
     return function
 
 
+def checkpoint_option(function: Function) -> Function:
+    """``--without-checkpoint``."""
+    return click.option(
+        "--without-checkpoint",
+        is_flag=True,
+        help="Do not run the checkpoints of jobs that end: their progress is lost.",
+    )(function)
+
+
 def json_option(function: Function) -> Function:
     """``-o json``, and ``--json`` for the same."""
     function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
@@ -110,22 +129,54 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str) ->
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def connected(kubeconfig: str | None, context: str | None) -> Session:
+def connected(
+    kubeconfig: str | None, context: str | None, *, changes: bool = False, settings: Settings | None = None
+) -> Session:
     """A session with the cluster that the options name. Errors become those of the command line.
 
+    :param changes: the command changes the cluster, and refuses one that the platform does not name.
+    :param settings: the platform's, where they have been read.
     :raises NotPossible: a service is to be asked, which this command cannot.
+    :raises WrongCluster: it is another cluster than the one that is meant.
     """
-    meta = click.get_current_context().find_root().meta
-    user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
     if (service := asked_service(kubeconfig, context)) is not None:
         from gpuctl.usecases.service_client import not_by_service
 
         raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
+    return connected_to(stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
+
+
+def connected_to(
+    name: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    changes: bool = False,
+    settings: Settings | None = None,
+) -> Session:
+    """A session with the cluster of a name, or (None) with the one that kubectl would take; see :func:`connected`."""
     from gpuctl.kube.configuration import Impersonated, open_session
 
-    return open_session(
+    meta = click.get_current_context().find_root().meta
+    user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
+    clusters = platform_clusters(settings)
+    cluster = clusters.find(name) if name is not None else None
+    if name is not None and cluster is not None:
+        context = chosen_context(name, cluster, context)
+    session = open_session(
         kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
     )
+    try:
+        if name is not None and cluster is not None:
+            from gpuctl.kube.right_cluster import see_that_it_is
+
+            see_that_it_is(session, name, cluster, file=clusters.file)
+        elif clusters.by_name:
+            see_that_it_is_known(session, clusters, changes=changes)
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def asked_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
@@ -135,6 +186,7 @@ def asked_service(kubeconfig: str | None, context: str | None) -> ServiceClient 
     """
     meta = click.get_current_context().find_root().meta
     given = {"--kubeconfig": kubeconfig is not None, "--context": context is not None}
+    given["--cluster"] = bool(stated_clusters())
     given |= {name: bool(meta.get(f"{__name__}{name}")) for name in ("--as", "--as-group", "--as-uid")}
     return chosen_service([name for name, is_given in given.items() if is_given])
 

@@ -16,6 +16,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def checking_options(function: Function) -> Function:
     """Options of everything that checks a plan."""
     for decorate in (
+        click.option(
+            "--queue", is_flag=True, help="Create a job also where a quota is full: it starts when there is room."
+        ),
         click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused."),
         click.option(
             "--create-namespace",

@@ -71,8 +71,11 @@ def reader(
     *,
     all_namespaces: bool = False,
     as_json: bool = False,
+    changes: bool = False,
 ) -> Iterator[Reader]:
     """Connect, and afterwards say on standard error what could not be looked at.
+
+    With ``changes`` something small is written as well: a cluster that the platform does not name is refused.
 
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
     """
@@ -90,7 +93,7 @@ def reader(
             looking = reader_by_service(service, Settings(), namespace)
         else:
             settings = platform_settings(platform)
-            asked = session = connected(kubeconfig, context)
+            asked = session = connected(kubeconfig, context, changes=changes, settings=settings)
             looking = reader_of(session, settings, namespace)
         try:
             yield looking

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
+from gpuctl.cli.options.choosing_cluster import stated_clusters
 from gpuctl.cli.options.choosing_service import is_server_stated
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def check_choice(
     """
     if snapshot_file is not None and is_server_stated():
         raise click.UsageError("--snapshot stands in for a cluster: leave --server out")
+    if snapshot_file is not None and stated_clusters():
+        raise click.UsageError("--snapshot stands in for a cluster: leave --cluster out")
     if snapshot_file is not None and (kubeconfig is not None or context is not None):
         raise click.UsageError("--snapshot stands in for a cluster: leave --context and --kubeconfig out")
     if snapshot_file == "-" and "-" in inputs:
@@ -51,7 +54,8 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
     source = named_snapshot(name)
     if source is not None:
         return read_snapshot(source)
-    return taken(kubeconfig, context) if (kubeconfig, context) != (None, None) else None
+    is_named = stated_clusters() or (kubeconfig, context) != (None, None)
+    return taken(kubeconfig, context) if is_named else None
 
 
 def taken(kubeconfig: str | None, context: str | None) -> Snapshot:

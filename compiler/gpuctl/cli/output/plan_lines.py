@@ -43,7 +43,9 @@ _WIDTH = 9
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
     evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
-    return _line(step.action, step.action, step, step.reason, [step.running, evicts, *step.losses], coloured)
+    saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
+    more = [step.running, saves, evicts, step.waiting, *step.losses]
+    return _line(step.action, step.action, step, step.reason, more, coloured)
 
 
 def recovery_line(step: Step, *, coloured: bool = False) -> str:
@@ -59,7 +61,7 @@ def result_line(step: Step, *, coloured: bool = False) -> str:
         # The line names the object already.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
         return _line(word, step.result, step, error, [], coloured)
-    return _line(_DONE[step.action], step.action, step, step.reason, step.losses, coloured)
+    return _line(_DONE[step.action], step.action, step, step.reason, [step.waiting, *step.losses], coloured)
 
 
 def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | None], coloured: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,10 +14,11 @@ from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.scheduling import RULES, Census, census
 from gpuctl.capacity.seats import Incoming, Seat
 from gpuctl.capacity.shortage import open_seats
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.evidence import Evidence, is_unscheduled
+from gpuctl.reading.why.evidence import Evidence, Understood, is_unscheduled
 from gpuctl.reading.why.finding import Proof, several
 from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
 
@@ -200,16 +201,35 @@ def is_not_ready(seat: Seat) -> bool:
 
 def cases(evidence: Evidence) -> Iterator[Case]:
     """A case for each kind of pods that wait for a node, those of most pods first."""
-    waiting = [pod for pod in evidence.pods if is_unscheduled(pod)]
-    kinds = Counter(_kind(pod) for pod in waiting)
-    for kind, number in kinds.most_common():
-        pod = next(item for item in waiting if _kind(item) == kind)
+    for pod, number in alike(pod for pod in evidence.pods if is_unscheduled(pod)):
         if evidence.snapshot is None:
             yield Case(evidence, pod, number, None, None)
             continue
-        cluster, demands = understand(evidence.snapshot, [pod])
-        (group, _), *_ = demands[0].groups
-        yield Case(evidence, pod, number, cluster, demands[0]._replace(groups=[(group, number)]))
+        known = evidence.understood or understood(evidence.snapshot, [pod])
+        cluster, demand = known[_name(pod)]
+        (group, _), *_ = demand.groups
+        yield Case(evidence, pod, number, cluster, demand._replace(groups=[(group, number)]))
+
+
+def alike(pods: Iterable[Object]) -> list[tuple[Object, int]]:
+    """The first pod of each kind, and how many there are of it, those of most pods first."""
+    firsts: dict[str, Object] = {}
+    kinds: Counter[str] = Counter()
+    for pod in pods:
+        kind = _kind(pod)
+        firsts.setdefault(kind, pod)
+        kinds[kind] += 1
+    return [(firsts[kind], number) for kind, number in kinds.most_common()]
+
+
+def understood(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], Understood]:
+    """Pods that wait, by namespace and name."""
+    cluster, demands = understand(snapshot, pods)
+    return {(demand.namespace, demand.name): Understood(cluster, demand) for demand in demands}
+
+
+def _name(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 def _kind(pod: Object) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource
+from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.pod_requests import replicas
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import workload_of
 from gpuctl.kube.scope import Scope
@@ -36,6 +39,13 @@ SERVICE_NAME = "kubernetes.io/service-name"
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 
 
+class Understood(NamedTuple):
+    """A pod that waits, and the nodes, in the scheduler's terms."""
+
+    cluster: Cluster
+    demand: Demand
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Lists that may not be read, or that nothing made necessary, are None.
@@ -45,7 +55,9 @@ class Evidence:
     lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload
     and ``kueue`` its queues and Workloads, where it holds the job back, ``neighbours`` all pods of the namespace, where
     a quota is short, ``scaler`` the autoscaler of its workload, ``services`` its Services and ``slices`` their
-    EndpointSlices, ``preemptors`` the jobs of the pods that evicted its own, by those pods' uid.
+    EndpointSlices, ``preemptors`` the jobs of the pods that evicted its own, by those pods' uid. ``understood`` has
+    pods that wait by namespace and name, where they were understood together with others; ``brief``: what would help
+    is not looked for.
     """
 
     job: Job
@@ -66,6 +78,8 @@ class Evidence:
     services: list[Object] | None = None
     slices: list[Object] | None = None
     preemptors: Mapping[str, str] = field(default_factory=dict)
+    understood: Mapping[tuple[str, str], Understood] = field(default_factory=dict)
+    brief: bool = False
 
     @property
     def pods(self) -> list[Object]:

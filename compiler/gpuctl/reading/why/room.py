@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.backend.api_resources import labels_of
+from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.fit import named as with_units
 from gpuctl.capacity.placement import initial
 from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
+from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.finding import Finding, Proof, several
@@ -56,9 +58,7 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     most = max(seat.node.allocatable.get(resource, 0) for seat in left)
     total = sum(max(0, seat.free(resource)) for seat in case.open)
     held = holders(resource, left)
-    found = balance(case.demand, case.seats)
-    state = initial(case.cluster.seats, case.cluster.names_hosts)
-    change = smallest_change(state, case.demand, found, (), names_hosts=case.cluster.names_hosts)
+    change = None if case.evidence.brief else _change(case.cluster, case.demand)
     numbers = {
         "waitingPods": case.number,
         "resource": resource,
@@ -94,6 +94,12 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     )
     fix = _fix(case, resource, need, most, change)
     return Finding(cause, message, numbers, fix, (*case.sources, largest, *holding), case.name, case.number)
+
+
+def _change(cluster: Cluster, demand: Demand) -> str | None:
+    found = balance(demand, cluster.seats)
+    state = initial(cluster.seats, cluster.names_hosts)
+    return smallest_change(state, demand, found, (), names_hosts=cluster.names_hosts)
 
 
 def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes: int, passed: list[str]) -> str:

@@ -1,7 +1,9 @@
 // Streams serves exec and port-forward as kubelet and containerd do, with their code, for simulated pods.
 //
 // A command runs on this machine: kwok, which can do that too, tells no exit code and never ends a command's input. A
-// port of a pod is one of this machine, by a JSON file that maps "namespace/pod:port" to an address.
+// port of a pod is one of this machine, by a JSON file that maps "namespace/pod:port" to an address. "namespace/pod:path"
+// is the directory of the only programs that the pod has; without one it has this machine's, but no signal gets to
+// process 1, which is none of the pod's.
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -66,10 +69,13 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ExecInContainer runs a command here; pod and container are in its environment.
 func (s server) ExecInContainer(ctx context.Context, pod, _, container string, arguments []string, in io.Reader,
 	out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
-	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
+	program, err := s.program(pod, arguments)
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, program, arguments[1:]...)
 	command.Dir = "/"
 	command.Env = append(os.Environ(), "POD="+pod, "CONTAINER="+container, "TERM=xterm")
-	var err error
 	if tty {
 		err = runWithTerminal(command, in, out, resize)
 	} else {
@@ -81,11 +87,46 @@ func (s server) ExecInContainer(ctx context.Context, pod, _, container string, a
 	case errors.As(err, &exit):
 		return utilexec.CodeExitError{Err: err, Code: exit.ExitCode()}
 	case errors.As(err, &start):
-		// As containerd and runc say it.
-		return fmt.Errorf("failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "+
-			"unable to start container process: exec: %q: executable file not found in $PATH: unknown", arguments[0])
+		return absent(arguments[0])
 	}
 	return err
+}
+
+// program is what a pod has under the name of a command.
+func (s server) program(pod string, arguments []string) (string, error) {
+	name := arguments[0]
+	targets, err := s.read()
+	if err != nil {
+		return "", err
+	}
+	directory, own := targets[pod+":path"]
+	line := strings.Join(arguments, " ")
+	if !own && strings.Contains(line, "kill -s ") && strings.HasSuffix(line, " 1") {
+		return "", absent(name)
+	}
+	if !own || strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := filepath.Join(directory, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", absent(name)
+	}
+	return path, nil
+}
+
+// absent says as containerd and runc do that there is no such program.
+func absent(name string) error {
+	return fmt.Errorf("failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "+
+		"unable to start container process: exec: %q: executable file not found in $PATH: unknown", name)
+}
+
+func (s server) read() (map[string]string, error) {
+	data, err := os.ReadFile(s.targets)
+	if err != nil {
+		return nil, err
+	}
+	var targets map[string]string
+	return targets, json.Unmarshal(data, &targets)
 }
 
 func run(command *exec.Cmd, in io.Reader, out, errOut io.Writer) error {
@@ -126,12 +167,8 @@ func runWithTerminal(command *exec.Cmd, in io.Reader, out io.Writer, resize <-ch
 // PortForward joins a stream to the address that stands for a port of a pod, if there is one.
 func (s server) PortForward(_ context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
 	defer stream.Close()
-	data, err := os.ReadFile(s.targets)
+	targets, err := s.read()
 	if err != nil {
-		return err
-	}
-	var targets map[string]string
-	if err := json.Unmarshal(data, &targets); err != nil {
 		return err
 	}
 	address, known := targets[fmt.Sprintf("%s:%d", pod, port)]

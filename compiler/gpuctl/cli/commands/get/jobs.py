@@ -102,7 +102,9 @@ def _get(
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
     looks = JobTableOptions(output, not no_headers, by_job, pods_only)
-    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only)
+    # A watch tells what changes: what others free or take changes these reasons all the time.
+    reasons = output == "wide" and not watch
+    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
         try:

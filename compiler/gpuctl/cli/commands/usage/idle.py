@@ -57,7 +57,7 @@ def command(
     """
     settings = stated_settings(config, usage_database=database)
     address = named_database(settings)
-    with reader(kubeconfig, context, platform, namespace, as_json=output == "json") as looking:
+    with reader(kubeconfig, context, platform, namespace, as_json=output == "json", changes=True) as looking:
         if looking.service is not None:
             raise click.UsageError(
                 "`gpuctl usage idle` asks no service: name the cluster with --kubeconfig or --context."

@@ -1,0 +1,137 @@
+"""Jobs that are created although a quota has no room for their pods: what each will wait for, and who has it.
+
+Of what quotas refuse only pods may come later: Kubernetes' controllers try those again and again (``pkg/controller``:
+``job`` after 1 s, 2 s ... at most a minute; ``replicaset`` and ``statefulset`` after 5 ms, 10 ms ... at most 1000 s). A
+Job that ``count/jobs.batch`` refuses nobody creates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Step, Wait
+from gpuctl.apply.state.records import Records, job_title
+from gpuctl.backend.api_resources import RESOURCES, Object, labels_of
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
+
+_NAMED = 3
+
+
+class Queueing(NamedTuple):
+    """How jobs may wait for quotas. ``refused`` is what a dry-run said of the pods of a workload, by ``id(step)``; it
+    counts where quotas may not be read. ``sees`` tells of which namespaces the jobs may be named."""
+
+    keys: Records
+    refused: dict[int, str]
+    sees: Callable[[str], bool]
+
+
+class PodDemand(NamedTuple):
+    """The pods of a workload that is created, as quotas count them."""
+
+    step: Step
+    pods: list[Usage]
+
+
+def tell_waits(
+    session: Session,
+    namespace: str,
+    quotas: list[Object],
+    demands: list[PodDemand],
+    objects: list[Usage],
+    freed: list[Usage],
+    queueing: Queueing,
+) -> None:
+    """Write into the steps of a namespace what their pods will wait for, as if they came in the order of the plan."""
+    if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
+        return
+    left = [with_use(quota, objects, freed) for quota in quotas]
+    holders = _Holders(session, namespace, freed, queueing)
+    before: list[PodDemand] = []
+    for demand in demands:
+        short = shortfalls(left, demand.pods)
+        if not short:
+            left = [with_use(quota, demand.pods) for quota in left]
+            before.append(demand)
+            continue
+        for quota in left:
+            mine = [item for item in short if item.quota == quota["metadata"]["name"]]
+            if mine:
+                held = holders.of(quota, mine[0].resource, before)
+                demand.step.waits.append(_wait(namespace, mine, held))
+
+
+def tell_refused(steps: Iterable[Step], queueing: Queueing) -> list[str]:
+    """The same by what dry-runs said, for who may not read quotas; what never fits is returned as errors."""
+    never = []
+    for step in steps:
+        said = queueing.refused.get(id(step), "")
+        parsed = parse_exceeded(said)
+        too_much = [item for item in parsed or () if item.needed > item.hard]
+        if too_much:
+            never.append(f"{step.title} never fits into {step.key.namespace}: {too_much[0]}")
+        elif parsed:
+            short = [item for item in parsed if item.total > item.hard]
+            step.waits.append(_wait(step.key.namespace, short or parsed, []))
+        elif said:
+            step.waits.append(Wait("quota", f"a quota in {step.key.namespace} that may not be read"))
+    return never
+
+
+def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
+    lacks = ", ".join(
+        f"asks {format_amount(item.resource, item.needed)} {item.resource.removeprefix('requests.')}, "
+        f"{format_amount(item.resource, max(Fraction(0), item.hard - item.used + item.freed))} free"
+        for item in short
+    )
+    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    by = f"; held by {', '.join(held[:_NAMED])}{more}" if held else ""
+    return Wait("quota", f"quota {short[0].quota} in {namespace}: {lacks}{by}")
+
+
+class _Holders:
+    """Who has what of the quotas of a namespace: its pods are read when somebody asks, once."""
+
+    def __init__(self, session: Session, namespace: str, freed: list[Usage], queueing: Queueing) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._leaving = {_uid(usage.object) for usage in freed}
+        self._queueing = queueing
+        self._pods: list[Object] | None = None
+
+    def of(self, quota: Object, resource: str, before: list[PodDemand]) -> list[str]:
+        """The jobs that have a resource of a quota, or come before in the plan: those that have most first."""
+        if not self._queueing.sees(self._namespace):
+            return []
+        nothing = {**quota, "status": {**(quota.get("status") or {}), "used": {}}}
+        found: dict[str, Fraction] = {}
+        for name, usages in (*self._live(), *((demand.step.title, demand.pods) for demand in before)):
+            used = amounts(with_use(nothing, usages)["status"]["used"]).get(resource)
+            if used:
+                found[name] = found.get(name, Fraction(0)) + used
+        ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        return [f"{name} ({format_amount(resource, amount)})" for name, amount in ordered]
+
+    def _live(self) -> Iterator[tuple[str, list[Usage]]]:
+        if self._pods is None:
+            self._pods = self._read()
+        for pod in self._pods:
+            yield job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}", [Usage(pod)]
+
+    def _read(self) -> list[Object]:
+        try:
+            pods, _ = self._session.list_objects(RESOURCES["Pod"], self._namespace)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            return []
+        return [{"kind": "Pod", **pod} for pod in pods if _uid(pod) not in self._leaving]
+
+
+def _uid(obj: Object) -> str | None:
+    return (obj.get("metadata") or {}).get("uid")

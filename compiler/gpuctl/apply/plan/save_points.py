@@ -1,0 +1,42 @@
+"""Which checkpoints run before a plan is carried out: those of what runs now and is to end."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import WORKLOADS, annotations_of
+from gpuctl.language.checkpoint import parse_checkpoint
+from gpuctl.language.masking import redact
+from gpuctl.language.wording import shorten
+
+_SHOWN = 120
+
+
+def note_checkpoints(plan: Plan, keys: Records) -> None:
+    """Say in each step that ends running work how that saves its progress before, by its live object."""
+    for step in plan.steps:
+        text = annotations_of(step.live).get(keys.checkpoint) if step.live is not None else None
+        if text is not None and _ends_work(step):
+            step.checkpoint = described(text)
+
+
+def _ends_work(step: Step) -> bool:
+    """Whether pods that run end by a step: with their workload, or one after the other as it gets another template."""
+    if step.deletes:
+        return step.key.kind in WORKLOADS and step.running is not None
+    if step.method != "put" or step.live is None or running(step.live) is None:
+        return False
+    return any(change.path.startswith("spec.template.") for change in step.changes)
+
+
+def described(text: str) -> str:
+    """An annotation's checkpoint for people: ``python save.py (at most 2m)``. Credentials are masked."""
+    checkpoint = parse_checkpoint(text)
+    if checkpoint is None:
+        return "one that cannot be read"
+    if checkpoint.signal is not None:
+        return f"signal {checkpoint.signal} ({checkpoint.timeout})"
+    return f"{shorten(redact(shlex.join(checkpoint.command)), _SHOWN)} (at most {checkpoint.timeout})"

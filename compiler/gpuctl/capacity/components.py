@@ -1,0 +1,232 @@
+"""Which jobs can influence each other's placing: those that meet nowhere are judged apart, each on its own nodes.
+
+Two jobs meet where both may put a pod on one node once others have left it, where a rule of one counts pods of the
+other, or pods that the other may evict, and in a budget that spares pods of which both may evict some. What a quota
+lets through is decided before, and leads through no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.scheduling import NO_CENSUS, SchedulingRule, census, is_counted, obstacle, rules_of_nodes
+from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Term
+from gpuctl.capacity.snapshot_cluster import Cluster
+
+_SELECTING = ("node-selector", "node-affinity")
+
+
+class Component(NamedTuple):
+    """Jobs that may meet, the nodes that any of them looks at, and the pods that wait which may come between them.
+
+    All by their numbers, in the order of the cluster.
+    """
+
+    demands: list[int]
+    seats: list[int]
+    waiting: list[int]
+
+
+def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: Nodes) -> list[Component]:
+    """The components of jobs, given by the groups of their pods."""
+    residents = _Residents(cluster)
+    joined = _Joined(len(cluster.seats) + len(demands))
+    views: list[set[int]] = []
+    for number, groups in enumerate(demands):
+        own = len(cluster.seats) + number
+        view: set[int] = set()
+        for group in groups:
+            open_nodes = nodes.open_to(group.incoming)
+            joined.join_all(own, open_nodes)
+            minded = residents.minded(group.incoming)
+            joined.join_all(own, minded)
+            view.update(open_nodes, minded, _counted(group.incoming, cluster.seats))
+        views.append(view)
+    _join_neighbours(joined, len(cluster.seats), demands)
+    _join_budgets(joined, len(cluster.seats), demands, nodes, cluster)
+    coming = _coming(joined, demands, nodes, cluster)
+    parts: dict[int, Component] = {}
+    for number in range(len(demands)):
+        root = joined.root(len(cluster.seats) + number)
+        part = parts.setdefault(root, Component([], [], []))
+        part.demands.append(number)
+    for part in parts.values():
+        part.seats.extend(sorted(set().union(*(views[number] for number in part.demands))))
+    for number, reach in coming.items():
+        found = parts.get(joined.root(reach[0]))
+        if found is not None:
+            found.waiting.append(number)
+            found.seats[:] = sorted({*found.seats, *reach})
+    return list(parts.values())
+
+
+class Nodes:
+    """The nodes that pods may go to when whatever runs there has left."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = [Seat(seat.node) for seat in seats]
+        self._rules = rules_of_nodes()
+        self._open: dict[object, list[int]] = {}
+
+    def open_to(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that suit a pod, and are large enough for it."""
+        selection = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
+        key = *selection, str(incoming.tolerations), frozenset(incoming.pod.requests.items())
+        return self._kept(key, incoming, self._rules)
+
+    def selected_by(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that a pod selects, whatever keeps it from them."""
+        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
+        return self._kept(key, incoming, [rule for rule in self._rules if rule.name in _SELECTING])
+
+    def _kept(self, key: object, incoming: Incoming, rules: Sequence[SchedulingRule]) -> list[int]:
+        if key not in self._open:
+            self._open[key] = [
+                index
+                for index, seat in enumerate(self._seats)
+                if all(rule.holds(incoming, seat, NO_CENSUS) for rule in rules)
+            ]
+        return self._open[key]
+
+
+class _Residents:
+    """The pods that are on nodes, or promised one: where those are that a job minds, or that mind it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._all = [(index, pod) for index, seat in enumerate(cluster.seats) for pod in seat.pods]
+        self._all += cluster.nominated
+        self._labelled: dict[tuple[str, str], list[tuple[int, PlacedPod]]] | None = None
+        self._minding: dict[object, tuple[Term, set[int]]] = {}
+        for index, pod in self._all:
+            for term in pod.terms:
+                key = term.topology, str(term.selector), term.namespaces
+                self._minding.setdefault(key, (term, set()))[1].add(index)
+
+    def minded(self, incoming: Incoming) -> set[int]:
+        """The nodes with pods whose coming or going may open a node to a pod, close it, or rank it elsewhere."""
+        result = {index for term in incoming.terms for index, pod in self._likely(term) if term.matches(pod)}
+        for term, indices in self._minding.values():
+            if term.matches(incoming.pod):
+                result |= indices
+        return result
+
+    def _likely(self, term: Term) -> Iterable[tuple[int, PlacedPod]]:
+        """The pods that a term may be about: by one of its labels."""
+        pair = next(iter(((term.selector or {}).get("matchLabels") or {}).items()), None)
+        if pair is None:
+            return self._all
+        if self._labelled is None:
+            self._labelled = {}
+            for item in self._all:
+                for label in item[1].labels.items():
+                    self._labelled.setdefault(label, []).append(item)
+        return self._labelled.get(pair, ())
+
+
+class _Joined:
+    """Numbers in sets that are joined (union-find)."""
+
+    def __init__(self, size: int) -> None:
+        self._parents = list(range(size))
+        # Lists that were joined before, which are kept so that their ids stay theirs.
+        self._done: dict[int, Sequence[int]] = {}
+
+    def root(self, number: int) -> int:
+        while self._parents[number] != number:
+            self._parents[number] = self._parents[self._parents[number]]
+            number = self._parents[number]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        self._parents[self.root(one)] = self.root(other)
+
+    def join_all(self, own: int, others: Iterable[int]) -> None:
+        if isinstance(others, list):
+            if id(others) in self._done:
+                others = others[:1]
+            else:
+                self._done[id(others)] = others
+        for other in others:
+            self.join(own, other)
+
+
+def _counted(incoming: Incoming, seats: Sequence[Seat]) -> Iterator[int]:
+    """The nodes that a rule of spreading counts, whether or not a pod may go there."""
+    if incoming.spread:
+        for index, seat in enumerate(seats):
+            if any(is_counted(rule, incoming, seat.node) for rule in incoming.spread):
+                yield index
+
+
+def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]]) -> None:
+    """Join jobs of which one has a rule about pods of the other, wherever they are."""
+    for number, groups in enumerate(demands):
+        terms = [term for group in groups for term in group.incoming.terms]
+        if not terms:
+            continue
+        for other, others in enumerate(demands):
+            if other != number and any(term.matches(group.incoming.pod) for group in others for term in terms):
+                joined.join(first + number, first + other)
+
+
+def _join_budgets(
+    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: Nodes, cluster: Cluster
+) -> None:
+    """Join jobs that may both evict pods of one budget."""
+    for budget in cluster.budgets:
+        covered: dict[int, int] = {}
+        for index, seat in enumerate(cluster.seats):
+            for pod in seat.pods:
+                if budget.covers(pod):
+                    covered[index] = min(pod.priority, covered.get(index, pod.priority))
+        if not covered:
+            continue
+        touching = [
+            number
+            for number, groups in enumerate(demands)
+            if any(
+                index in covered and covered[index] < group.incoming.pod.priority
+                for group in groups
+                if group.incoming.preempts
+                for index in nodes.open_to(group.incoming)
+            )
+        ]
+        for number in touching[1:]:
+            joined.join(first + touching[0], first + number)
+
+
+def _coming(
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Nodes, cluster: Cluster
+) -> dict[int, list[int]]:
+    """The pods that wait which may take room, by number, and where: they have it now, or a job makes it."""
+    if not cluster.waiting:
+        return {}
+    lowest = [min((pod.priority for pod in seat.pods), default=None) for seat in cluster.seats]
+    freed = {
+        index
+        for groups in demands
+        for group in groups
+        if group.incoming.preempts
+        for index in nodes.open_to(group.incoming)
+        if (least := lowest[index]) is not None and least < group.incoming.pod.priority
+    }
+    result = {}
+    for number, rival in enumerate(cluster.waiting):
+        reach = [index for index in nodes.open_to(rival) if index in freed]
+        counted = census(rival, cluster.seats) if rival.has_neighbours or not reach else NO_CENSUS
+        now = [index for index in nodes.open_to(rival) if obstacle(rival, cluster.seats[index], counted) is None]
+        minding = [
+            first
+            for first, groups in enumerate(demands)
+            if any(term.matches(group.incoming.pod) for term in rival.terms for group in groups)
+        ]
+        for first in minding:
+            joined.join_all(len(cluster.seats) + first, nodes.open_to(rival))
+        reach = sorted({*reach, *now, *(nodes.open_to(rival) if minding else ())})
+        for index in reach[1:]:
+            joined.join(reach[0], index)
+        if reach:
+            result[number] = reach
+    return result

@@ -1,0 +1,328 @@
+"""What becomes of the jobs of one component whatever the scheduler chooses: followed choice by choice, or proven.
+
+Jobs of one priority come in any order, and their pods between each other's: where that decides nothing is told here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, initial, settle
+from gpuctl.capacity.quota_admission import Admission
+from gpuctl.capacity.scheduling import census, obstacle
+from gpuctl.capacity.seats import PlacedPod, Seat
+from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
+from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+
+_FOLLOWED = 4096
+"""Nodes times pods of a component whose choices are followed: of more there are always too many."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Jobs that may meet, the most important first, and the nodes that they look at.
+
+    ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
+    """
+
+    cluster: Cluster
+    demands: list[Demand]
+    admissions: list[Admission]
+    around: list[Seat] = field(default_factory=list)
+    whole: list[Seat] = field(default_factory=list)
+
+    @property
+    def shown(self) -> list[list[tuple[PodGroup, int]]]:
+        """The groups of each job's pods that are created, without what no node shows."""
+        return [
+            [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
+            for admission in self.admissions
+        ]
+
+    def start(self, priority: int) -> State:
+        """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
+        state = initial(self.cluster.seats, self.cluster.names_hosts)
+        for index, pod in self.cluster.nominated:
+            if pod.priority >= priority:
+                state = state.put(index, pod)
+        return state
+
+
+def shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:
+    """The group without what no node shows: for whatever hands that out, it may well be placed."""
+    pod = group.incoming.pod
+    if pod.requests.keys() <= resources:
+        return group
+    known = {name: amount for name, amount in pod.requests.items() if name in resources}
+    return group._replace(incoming=replace(group.incoming, pod=replace(pod, requests=known)))
+
+
+def judge(scene: Scene) -> list[Fit | None]:
+    """The answers that hold for every choice, in the order of the jobs; None for a job of which there is none."""
+    proofs = _Proofs(scene)
+    result: list[Fit | None] = []
+    worlds = [initial(scene.cluster.seats, scene.cluster.names_hosts)]
+    nominated = list(scene.cluster.nominated)
+    follows = proofs.size <= _FOLLOWED
+    pending: list[int] = []
+    for priority, same in groupby(range(len(scene.demands)), lambda index: scene.demands[index].priority):
+        positions = list(same)
+        for index, pod in [item for item in nominated if item[1].priority >= priority]:
+            nominated.remove((index, pod))
+            worlds = [state.put(index, pod) for state in worlds]
+        rivals = [position for position in positions if scene.admissions[position].groups]
+        follows = follows and (len(rivals) < 2 or all(proofs.fits(position) for position in rivals))
+        for position in positions:
+            demand, admission = scene.demands[position], scene.admissions[position]
+            if not follows:
+                result.append(_proven(scene, proofs, position))
+                continue
+            found, worlds, evicts = _follow(scene, demand, admission, worlds, final=position == len(scene.demands) - 1)
+            follows = bool(worlds)
+            if evicts and (pending or _is_contested(scene.cluster, demand, worlds)):
+                # Room that is made for this job may be taken by pods that wait, and were first.
+                found, follows = None, False
+                for earlier in pending:
+                    before = result[earlier]
+                    result[earlier] = None if before and before.verdict == "fits-when-empty" else before
+            if found is None or found.starts < sum(number for _, number in admission.groups):
+                pending.append(position)
+            result.append(found)
+    return result
+
+
+class _Proofs:
+    """What holds whatever is chosen, by what there is room for in all."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._groups = scene.shown
+        self._rooms: dict[int, Rooms] = {}
+        self._fits: dict[int, bool] = {}
+        pods = sum(number for groups in self._groups for _, number in groups)
+        self.size = pods * len(scene.cluster.seats)
+        boldest = max(
+            (group.incoming.pod.priority for groups in self._groups for group, _ in groups if group.incoming.preempts),
+            default=None,
+        )
+        self.peaceful = boldest is None or not any(
+            pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods
+        )
+
+    def fits(self, position: int) -> bool:
+        """Whether a job's pods have room wherever the others go, in whichever order they come."""
+        if position not in self._fits:
+            self._fits[position] = self._has_room(position)
+        return self._fits[position]
+
+    def _has_room(self, position: int) -> bool:
+        scene, groups = self._scene, self._groups[position]
+        demand = scene.demands[position]
+        if demand.refusals or demand.doubts or scene.admissions[position].refusals or not demand.pods:
+            return False
+        polite = any(not group.incoming.preempts for group, _ in groups)
+        others = [
+            number
+            for number, other in enumerate(scene.demands)
+            if number != position and (polite or other.priority >= demand.priority)
+        ]
+        higher = [number for number in others if scene.demands[number].priority > demand.priority]
+        if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
+            # What is evicted for these leaves later, and then they are tried again, and may evict this one.
+            return False
+        rivals = [item for number in others for item in self._groups[number]]
+        rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]
+        return all(
+            self._rooms_of(group).suffice(number, [*rivals, *(item for item in groups if item[0] is not group)])
+            for group, number in groups
+        )
+
+    def lacks_room(self, position: int) -> bool:
+        """Whether none of a job's pods has room, not even alone, and nobody makes any."""
+        groups = self._groups[position]
+        if not self.peaceful or not groups:
+            return False
+        rooms = [self._rooms_of(group) for group, _ in groups]
+        return all(room.known and not room.total for room in rooms)
+
+    def _rooms_of(self, group: PodGroup) -> Rooms:
+        priority = group.incoming.pod.priority
+        if id(group) not in self._rooms:
+            self._rooms[id(group)] = Rooms(self._scene.start(priority), group)
+        return self._rooms[id(group)]
+
+
+def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
+    """The answer for a job when nothing is known of where those before it went."""
+    demand, admission = scene.demands[position], scene.admissions[position]
+    plain = plain_verdict(demand)
+    seats = list(scene.start(demand.priority).seats)
+    if plain is not None:
+        return Fit(demand, *plain, 0, [], False, balance(demand, seats), None)
+    if proofs.fits(position):
+        return Fit(demand, "fits", "", demand.pods, [], True, balance(demand, seats), None)
+    if proofs.lacks_room(position):
+        found = balance(demand, seats)
+        verdict, reason = not_now(scene, demand, admission, found, 0)
+        return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
+    return None
+
+
+def plain_verdict(demand: Demand) -> tuple[Verdict, str] | None:
+    """What is answered without a look at the nodes."""
+    if demand.refusals:
+        return "never", "; ".join(demand.refusals)
+    if demand.doubts:
+        return "unknown", "; ".join(demand.doubts)
+    return None if demand.pods else ("fits", "it runs no pods now")
+
+
+def _is_contested(cluster: Cluster, demand: Demand, worlds: Sequence[State]) -> bool:
+    """Whether a pod that waits may have the room that a job makes for itself.
+
+    The room is kept from those that are not more important. Source: ``framework/runtime/framework.go``,
+    addGENominatedPods.
+    """
+    rivals = [rival for rival in cluster.waiting if rival.pod.priority > demand.priority]
+    own = [group.incoming.pod for group, _ in demand.groups]
+    for rival in rivals:
+        for state in worlds:
+            seats = [seat.without(own) for seat in state.seats]
+            counted = census(rival, seats)
+            if any(obstacle(rival, seat, counted) is None for seat in seats):
+                return True
+    return bool(rivals) and not worlds
+
+
+def _follow(
+    scene: Scene, demand: Demand, admission: Admission, worlds: Sequence[State], *, final: bool
+) -> tuple[Fit | None, list[State], bool]:
+    """The answer, the states that the next job may find (none: too many), and whether anybody is evicted."""
+    cluster = scene.cluster
+    groups = [(shown(group, cluster.shown), number) for group, number in admission.groups]
+    outcomes = [settle(state, groups, cluster.budgets, final=final) for state in worlds]
+    ends = [end for outcome in outcomes for end in outcome.states]
+    found = balance(demand, list(worlds[0].seats))
+    judged = _answer(scene, demand, admission, worlds, outcomes, found)
+    after = _afterwards(outcomes)
+    if demand.doubts and after:
+        # Whether its pods take their room is not known either.
+        after = [*worlds, *after]
+    return judged, after, any(end.evicted for end in ends)
+
+
+def _answer(
+    scene: Scene,
+    demand: Demand,
+    admission: Admission,
+    worlds: Sequence[State],
+    outcomes: Sequence[Placements],
+    found: Balance,
+) -> Fit | None:
+    ends = [end for outcome in outcomes for end in outcome.states]
+    plain = plain_verdict(demand)
+    starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
+    # Those that end already are gone at some time that nobody knows.
+    leaves = any(pod.deleting for end in ends for pod in end.evicted)
+    certain = _is_certain(outcomes) and not leaves
+    victims = [] if demand.doubts else victims_of(worlds, ends[0])
+    if plain is not None:
+        return Fit(demand, *plain, starts, victims, certain, found, None)
+    answers = {answer_of(sum(end.placed.values()), end.evicted, demand) for end in ends}
+    if len(answers) > 1 or not all(outcome.exhaustive or outcome.confluent for outcome in outcomes):
+        return None
+    verdict = answers.pop()
+    reason = "it waits for pods that are terminating" if verdict == "fits-when-empty" else ""
+    if verdict is None:
+        verdict, reason = not_now(scene, demand, admission, found, starts)
+    if verdict == "fits-when-empty" and leaves:
+        starts = 0
+    if verdict == "unknown":
+        return None
+    if victims:
+        reason = with_victims(reason, verdict, starts, demand.pods, certain=certain)
+    change = None
+    if verdict != "fits" and len(worlds) == 1:
+        change = change_of(scene, demand, admission, list(worlds[0].seats), found)
+    return Fit(demand, verdict, reason, starts, victims, certain, found, change)
+
+
+def _is_certain(outcomes: Sequence[Placements]) -> bool:
+    """Whether as many pods start, by evicting the same others, whatever is chosen."""
+    ends = [end for outcome in outcomes for end in outcome.states]
+    alike = len({(frozenset(end.evicted), sum(end.placed.values())) for end in ends}) == 1
+    return alike and all(outcome.exhaustive for outcome in outcomes) and all(end.certain for end in ends)
+
+
+def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:
+    """The verdict by how many pods were placed, and who was evicted; None when some have no room."""
+    if placed < demand.pods:
+        return None
+    gone = list(evicted)
+    if not gone:
+        return "fits"
+    return "fits-when-empty" if all(pod.deleting for pod in gone) else "preempts"
+
+
+def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, starts: int) -> tuple[Verdict, str]:
+    """The verdict of a job that does not fit now, and why."""
+    empty, why = _when_empty(scene, demand)
+    if admission.refusals:
+        return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
+    if empty == "fits-when-empty":
+        why = shortage(demand, found, starts)
+    return empty, why
+
+
+def _when_empty(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
+    """Whether a job fits when only those pods run that every node has (DaemonSets, static pods)."""
+    seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.cluster.seats]
+    outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
+    placed = {sum(end.placed.values()) for end in outcome.states}
+    if len(placed) > 1 or not (outcome.exhaustive or outcome.confluent):
+        return "unknown", "even in the empty cluster it depends on which nodes the scheduler takes first"
+    number = placed.pop()
+    if number == demand.pods:
+        return "fits-when-empty", ""
+    if number:
+        return "never", f"even the empty cluster has room for {number} of {demand.pods} pods only"
+    empty = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.whole]
+    return "never", exclusions(demand.groups[0][0].incoming, empty)
+
+
+def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, *, certain: bool) -> str:
+    """The reason, with what others lose."""
+    parts = [reason] if reason else []
+    if verdict != "preempts":
+        parts.append(f"{starts} of {pods} pods would still start, and evict others")
+    if not certain:
+        parts.append("the scheduler may evict others of the same rank instead")
+    return "; ".join(parts)
+
+
+def victims_of(worlds: Sequence[State], end: State) -> list[Victim]:
+    """The pods that are evicted, with their nodes."""
+    places = {id(pod): seat.node.name for state in worlds for seat in state.seats for pod in seat.pods}
+    return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
+
+
+def change_of(scene: Scene, demand: Demand, admission: Admission, seats: Sequence[Seat], found: Balance) -> str | None:
+    """The smallest change with which a job would fit, on the nodes as it finds them and those around."""
+    if demand.refusals or demand.doubts:
+        return None
+    here = {seat.node.name: seat for seat in seats}
+    every = [here.get(seat.node.name, seat) for seat in scene.around]
+    state = initial(every, scene.cluster.names_hosts)
+    return smallest_change(state, demand, found, admission.shortfalls, names_hosts=scene.cluster.names_hosts)
+
+
+def _afterwards(outcomes: Sequence[Placements]) -> list[State]:
+    """The states that the next job may find; none when not all are known."""
+    ends = [end for outcome in outcomes for end in outcome.states]
+    if all(outcome.exhaustive for outcome in outcomes) and len(ends) <= LIMIT:
+        return ends
+    return []

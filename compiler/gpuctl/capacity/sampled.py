@@ -1,0 +1,107 @@
+"""What becomes of jobs in most of the ways in which the scheduler may choose, and in which their pods may come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuctl.capacity.draws import Draws
+from gpuctl.capacity.every_choice import Scene, answer_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.seats import PlacedPod, Seat
+from gpuctl.capacity.shortage import balance
+from gpuctl.capacity.simulation import Arena, Entry, Run
+from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+
+RUNS = 64
+"""How many orders and choices are tried."""
+_WINDOWS = (0, 0, 2, 6)
+"""Within so many jobs' distance pods come in any order, run by run: controllers make them side by side."""
+
+
+class _Outcome(NamedTuple):
+    """What became of a job in one run."""
+
+    verdict: Verdict | None
+    starts: int
+    victims: tuple[tuple[PlacedPod, int], ...]
+    certain: bool
+
+
+class Sample:
+    """The jobs of a scene in many runs."""
+
+    def __init__(self, scene: Scene, nodes: int) -> None:
+        self._scene = scene
+        arena = Arena(scene.cluster.seats, scene.cluster.budgets, nodes)
+        for index, pod in scene.cluster.nominated:
+            arena.promised.setdefault(index, []).append(pod)
+        arena.queue(scene.shown, scene.cluster.waiting)
+        self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
+        self._found: dict[int, list[Seat]] = {}
+        draws = Draws(_seed(scene))
+        for number in range(RUNS):
+            run = Run(arena, draws, keeps=number == 0)
+            run.go(_order(scene, arena.entries, _WINDOWS[number % len(_WINDOWS)], draws))
+            self._found = run.found or self._found
+            bound = Counter(entry.job for entry in run.bound)
+            for position, demand in enumerate(scene.demands):
+                evicted = tuple(run.evicted.get(position, ()))
+                answer = answer_of(bound[position], (pod for pod, _ in evicted), demand)
+                self._outcomes[position].append(_Outcome(answer, bound[position], evicted, run.certain))
+
+    def answer(self, position: int) -> Fit:
+        """The answer for a job: what most runs give."""
+        scene = self._scene
+        demand, outcomes = scene.demands[position], self._outcomes[position]
+        seats = self._found.get(position) or list(scene.start(demand.priority).seats)
+        found = balance(demand, seats)
+        plain = plain_verdict(demand)
+        if plain is not None:
+            return Fit(demand, *plain, 0, [], False, found, None)
+        (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
+        alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
+        starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
+        taken = Counter(frozenset(id(pod) for pod, _ in outcome.victims) for outcome in alike).most_common(1)[0][0]
+        shown = next(outcome for outcome in alike if frozenset(id(pod) for pod, _ in outcome.victims) == taken)
+        same = all(outcome.certain and frozenset(id(pod) for pod, _ in outcome.victims) == taken for outcome in alike)
+        verdict: Verdict
+        if chosen is None:
+            verdict, reason = not_now(scene, demand, scene.admissions[position], found, starts)
+        else:
+            verdict = chosen
+            reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
+            starts = 0 if chosen == "fits-when-empty" else starts
+        names = [seat.node.name for seat in scene.cluster.seats]
+        victims = [Victim(pod, names[index]) for pod, index in shown.victims if not pod.deleting]
+        if victims:
+            reason = with_victims(reason, verdict, starts, demand.pods, certain=same)
+        share = number / len(outcomes)
+        tried = (
+            f"so in {number} of {len(outcomes)} orders tried"
+            if number < len(outcomes)
+            else (f"so in all {number} orders tried")
+        )
+        reason = "; ".join(part for part in (reason, tried) if part)
+        return Fit(demand, verdict, reason, starts, victims, False, found, None, share)
+
+
+def _seed(scene: Scene) -> str:
+    names = [(demand.kind, demand.namespace, demand.name, demand.pods) for demand in scene.demands]
+    nodes = [(seat.node.name, len(seat.pods)) for seat in scene.cluster.seats]
+    return repr((names, nodes))
+
+
+def _order(scene: Scene, entries: Sequence[Entry], window: int, draws: Draws) -> list[Entry]:
+    """The queue: by priority, then by time; pods that wait were there before."""
+    taken = [not demand.doubts or bool(draws.below(2)) for demand in scene.demands]
+
+    def keyed() -> Iterator[tuple[tuple[int, float], int, Entry]]:
+        for number, entry in enumerate(entries):
+            if entry.job is None:
+                yield (-entry.shape.priority, -1.0), number, entry
+            elif taken[entry.job]:
+                time = entry.job + (draws.share() * window if window else 0.0)
+                yield (-entry.shape.priority, time), number, entry
+
+    return [entry for _, _, entry in sorted(keyed(), key=lambda item: item[:2])]

@@ -1,0 +1,148 @@
+"""Which of the platform's clusters is meant, and whether the connection leads there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.kube.session import Session
+    from gpuctl.language.platform import NamedCluster
+    from gpuctl.language.settings import Settings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_CLUSTER = f"{__name__}--cluster"
+
+
+class Clusters(NamedTuple):
+    """The clusters of a platform by name, and the file that names them."""
+
+    by_name: dict[str, NamedCluster]
+    file: str
+
+    def find(self, name: str) -> NamedCluster:
+        """The cluster of a name.
+
+        :raises InvalidOptions: the platform has none.
+        """
+        if name in self.by_name:
+            return self.by_name[name]
+        from gpuctl.language.wording import visible
+        from gpuctl.usecases.change_options import InvalidOptions
+
+        if not self.by_name:
+            where = f"{self.file} names no clusters" if self.file else "there is no platform.yaml that names clusters"
+            raise InvalidOptions(
+                f"--cluster {visible(name)}: {where}: write `clusters: {{{visible(name)}: {{server: URL}}}}` there, or "
+                "name the file that does with --platform"
+            )
+        from gpuctl.kube.absent import suggestion
+
+        near = suggestion(name, self.by_name)
+        raise InvalidOptions(
+            f"--cluster {visible(name)}: {self.file} names no such cluster: {near}"
+            + (f" it names {', '.join(self.by_name)}" if near.endswith("?") else "")
+        )
+
+
+def cluster_option(function: Function) -> Function:
+    """``--cluster``, of which the command does not hear either."""
+    return click.option(
+        "--cluster",
+        metavar="NAME",
+        multiple=True,
+        expose_value=False,
+        callback=_note,
+        help="A cluster that the platform names; another one is refused.",
+    )(function)
+
+
+def _note(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> None:
+    if value:
+        context.find_root().meta[_CLUSTER] = tuple(dict.fromkeys(value))
+
+
+def stated_clusters() -> tuple[str, ...]:
+    """The names that ``--cluster`` was given, each once."""
+    found: tuple[str, ...] = click.get_current_context().find_root().meta.get(_CLUSTER, ())
+    return found
+
+
+def stated_cluster() -> str | None:
+    """The name that ``--cluster`` was given.
+
+    :raises click.UsageError: it was given several.
+    """
+    names = stated_clusters()
+    if len(names) > 1:
+        command = click.get_current_context().command_path
+        raise click.UsageError(f"`{command}` works on one cluster: give --cluster once, and call it for each")
+    return names[0] if names else None
+
+
+def platform_clusters(settings: Settings | None = None) -> Clusters:
+    """The clusters that the platform of the command names: by ``--platform``, or beside what it reads.
+
+    :param settings: the platform's, where they have been read.
+    :raises InvalidDocuments: there are errors in the platform's file.
+    """
+    given = click.get_current_context().params
+    files = [str(given["platform"])] if given.get("platform") else _beside(given)
+    if settings is not None:
+        return Clusters(dict(settings.clusters), files[0] if files else "")
+    by_name: dict[str, NamedCluster] = {}
+    for file in files:
+        from gpuctl.usecases.compiling import read_platform
+
+        by_name |= read_platform(file).settings.clusters
+    return Clusters(by_name, files[0] if files else "")
+
+
+def _beside(given: dict[str, Any]) -> list[str]:
+    """The platform's files at or above the files that a command names, or the current directory."""
+    from gpuctl.frontend.source import find_platform
+
+    paths = [*(given.get("filenames") or ()), *(given.get("paths") or given.get("arguments") or ())]
+    starts = [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in paths if os.path.exists(path)]
+    found = {os.path.relpath(file) for file in map(find_platform, starts or ["."]) if file is not None}
+    return sorted(found)
+
+
+def chosen_context(name: str, cluster: NamedCluster, context: str | None) -> str | None:
+    """The context to connect by: the one that is given, else the cluster's.
+
+    :raises InvalidOptions: they contradict each other.
+    """
+    if cluster.context is not None and context not in (None, cluster.context):
+        from gpuctl.language.wording import visible
+        from gpuctl.usecases.change_options import InvalidOptions
+
+        raise InvalidOptions(
+            f"--context {visible(context or '')} and --cluster {name} contradict each other: the context of {name} is "
+            f"{visible(cluster.context)}; leave --context out"
+        )
+    return cluster.context or context
+
+
+def see_that_it_is_known(session: Session, clusters: Clusters, *, changes: bool) -> None:
+    """Where no cluster was chosen: see that it is one of the platform's, if that names any.
+
+    Whoever only looks gets a note; who would change a cluster that a repository does not know is most likely wrong.
+
+    :raises WrongCluster: it is none of them.
+    """
+    from gpuctl.kube.right_cluster import WrongCluster, find_name
+
+    if find_name(session, clusters.by_name, ask=changes) is not None:
+        return
+    place = f"the context {session.context}" if session.context else "the service account of this pod"
+    said = (
+        f"{place} leads to {session.server}, which is none of the clusters that {clusters.file} names: "
+        f"{', '.join(clusters.by_name)}"
+    )
+    if changes:
+        raise WrongCluster(said, "choose one with --cluster, or add this one to `clusters` in that file")
+    click.echo(f"note: {said}", err=True)

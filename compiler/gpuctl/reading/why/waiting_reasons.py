@@ -1,0 +1,138 @@
+"""What each of many jobs waits for, in a sentence: what ``why`` says of it, from lists that are read once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.kueue import workload_of
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.job_rows import Identity, Job, beginnings, lacks_pods
+from gpuctl.reading.queues import KueueLists, read_kueue
+from gpuctl.reading.why import pod_refusals, queue_causes, waiting_pods
+from gpuctl.reading.why.cases import alike, understood
+from gpuctl.reading.why.evidence import Evidence, Understood, clock, is_unscheduled, mounted_claims
+from gpuctl.reading.why.finding import first
+
+
+class WaitingReason(NamedTuple):
+    """Why a job waits: ``unmade`` why its pods are not made, ``unplaced`` why those that are have no node, ``whole``
+    what has to be solved first; "" where that is not so."""
+
+    whole: str
+    unmade: str
+    unplaced: str
+
+
+class WaitingReasons:
+    """Looks at jobs that were listed; each further list is read when a job makes it necessary, and once."""
+
+    def __init__(self, scope: Scope, keys: Records, settings: Settings) -> None:
+        self._scope = scope
+        self._keys = keys
+        self._settings = settings
+        self._now: datetime = clock()
+
+    def of(self, jobs: Iterable[Job]) -> dict[Identity, WaitingReason]:
+        """The reasons of those that wait."""
+        waiting = [job for job in jobs if self._waits(job)]
+        unplaced = [pod for job in waiting for pod, _ in alike(_unplaced(job))]
+        snapshot = self._snapshot if unplaced else None
+        known = understood(snapshot, unplaced) if snapshot is not None else {}
+        found = {}
+        for job in waiting:
+            evidence = self._evidence(job, snapshot, known)
+            unmade = first((queue_causes.queued(evidence), pod_refusals.refused(evidence)))
+            unplaced_by = waiting_pods.unscheduled(evidence)
+            whole = first((unmade, unplaced_by))
+            if whole is not None:
+                told = (item.message if item is not None else "" for item in (whole, unmade, unplaced_by))
+                found[job.identity] = WaitingReason(*told)
+        return found
+
+    def _waits(self, job: Job) -> bool:
+        return job.status(self._keys).word == "Queued" or bool(lacks_pods(job)) or bool(_unplaced(job))
+
+    def _evidence(self, job: Job, snapshot: Snapshot | None, known: Mapping[tuple[str, str], Understood]) -> Evidence:
+        namespace, lacks = job.identity.namespace, lacks_pods(job)
+        is_queued = job.workload is not None and job.status(self._keys).word == "Queued"
+        kueue = self._kueue if is_queued else None
+        admission = workload_of(kueue.workloads or [], job.workload) if kueue and job.workload is not None else None
+        return Evidence(
+            job,
+            self._keys,
+            self._settings,
+            self._now,
+            events=self._events_of(job) if lacks else None,
+            snapshot=snapshot,
+            claims=self._claims_of(namespace, _unplaced(job)),
+            quotas=self._quotas.get(namespace, []) if lacks and self._quotas is not None else None,
+            admission=admission,
+            kueue=kueue,
+            understood=known,
+            brief=True,
+        )
+
+    def _events_of(self, job: Job) -> list[Object]:
+        named = self._events.get((job.identity.namespace, job.identity.object_name), [])
+        return sorted(of_job(named, job.identity.namespace, job.workload, job.pods), key=event_order)
+
+    def _claims_of(self, namespace: str, pods: Iterable[Object]) -> dict[str, Object | None]:
+        names = {name for pod in pods for name in mounted_claims(pod["spec"])}
+        if not names or self._claims is None:
+            return {}
+        return {name: self._claims.get((namespace, name)) for name in names}
+
+    @cached_property
+    def _events(self) -> Mapping[tuple[str, str], list[Object]]:
+        """The refusals by namespace and the names that a job may have whose they are."""
+        found: dict[tuple[str, str], list[Object]] = {}
+        why = "why jobs have no pods is not shown"
+        for event in self._scope.maybe("Event", fields="reason=FailedCreate", why=why) or []:
+            about = event.get("involvedObject") or {}
+            for name in beginnings(about.get("name") or ""):
+                found.setdefault((about.get("namespace") or "", name), []).append(event)
+        return found
+
+    @cached_property
+    def _quotas(self) -> Mapping[str, list[Object]] | None:
+        listed = self._scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
+        found: dict[str, list[Object]] = {}
+        for item in listed or []:
+            found.setdefault(item["metadata"]["namespace"], []).append(item)
+        return None if listed is None else found
+
+    @cached_property
+    def _claims(self) -> Mapping[tuple[str, str], Object] | None:
+        listed = self._scope.maybe("PersistentVolumeClaim", why="whether they exist is not known")
+        if listed is None:
+            return None
+        return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in listed}
+
+    @cached_property
+    def _kueue(self) -> KueueLists:
+        return read_kueue(self._scope)
+
+    @cached_property
+    def _snapshot(self) -> Snapshot | None:
+        try:
+            return take_snapshot(self._scope.session, left_out=frozenset({"custom_resources"}))
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            self._scope.note("nodes and pods of all namespaces may not be read: what waits for a node is told by the "
+                             "scheduler's message")  # fmt: skip
+            return None
+
+
+def _unplaced(job: Job) -> list[Object]:
+    return [pod for pod in job.pods if is_unscheduled(pod) and not pod["metadata"].get("deletionTimestamp")]

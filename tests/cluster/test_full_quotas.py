@@ -1,0 +1,141 @@
+"""``apply --queue``: where a quota is full the job is created all the same, and starts when there is room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import GPU, Document, Place, image, inference, training
+from support.queues import Queues
+
+QUEUE = ("--queue",)
+
+
+def gpus(name: str, number: int, **changes: Any) -> Document:
+    """A training of one node."""
+    return training(name, resources={"gpu": number}, **changes)
+
+
+def waits(place: Place, *documents: Document, flags: tuple[str, ...] = QUEUE) -> dict[str, list[str]]:
+    """Name -> what it would wait for, of the workloads of a plan."""
+    steps = place.plan(*documents, flags=flags).value["steps"]
+    return {step["name"]: [item["message"] for item in step["waits"]] for step in steps if step["waits"]}
+
+
+def full(place: Place, gpu: int = 2) -> None:
+    """A quota, and a job that has all of it."""
+    place.limit(gpu=str(gpu))
+    place.apply(gpus("first", gpu))
+    place.running("first")
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == str(gpu), "its use")
+
+
+def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None:
+    full(place, 3)
+    second, third = gpus("second", 2), inference("third", resources={"gpu": 1})
+    refused = place.apply(second, third, code=1)
+    assert "would be 6 of 3 (in use 3, needed 3); --queue creates it all the same" in refused.err
+    assert not place.exists("Job", "second")
+    said = f"quota few in {place.namespace}: asks {{}} {GPU}, 0 free; held by training/first (3)"
+    assert waits(place, second, third) == {"second": [said.format(2)], "third": [said.format(1)]}
+    shown = place.gpuctl("diff", "-f", place.file(second), "--queue", code=1)
+    assert f"(will wait: {said.format(2)})" in shown.out
+    created = place.apply(second, third, flags=QUEUE)
+    assert f"created   job.batch/second -n {place.namespace}  (will wait: {said.format(2)})" in created.out
+    assert f"deployment.apps/third -n {place.namespace}  (will wait: {said.format(1)})" in created.out
+    place.until(lambda: place.gpuctl("why", "second", "-o", "json").value["cause"] == "quota-exceeded", "the refusal")
+    rows = place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]
+    assert {row["name"]: row["status"] for row in rows if row["name"] != "first"} == {
+        "second": "QuotaExceeded",
+        "third": "QuotaExceeded",
+    }
+    late = place.apply(second, flags=("--queue", "--wait", "--timeout=1s"), code=1)
+    assert f"job.batch/second in {place.namespace} did not start within 1 s: quota few has no room" in late.err
+    assert "it keeps trying" in late.err
+    place.gpuctl("delete", "job", "first", "--yes")
+    # Asked again after 1, 2, 4 ... 60 seconds; the ReplicaSet's pods after 5, 10, 20 ... milliseconds.
+    place.running("second", "third")
+
+
+def test_of_several_that_come_together_those_wait_that_have_no_room(place: Place) -> None:
+    place.limit(gpu="3")
+    found = waits(place, *[gpus(f"next-{number}", 2) for number in (1, 2)], gpus("small", 1))
+    asks = f"quota few in {place.namespace}: asks 2 {GPU}, 1 free; held by training/next-1 (2)"
+    assert found == {"next-2": [asks]}
+
+
+def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) -> None:
+    full(place)
+    never = place.apply(gpus("huge", 3), flags=QUEUE, code=1)
+    assert f"training/huge never fits into {place.namespace}: quota few: requests.{GPU} would be 3 of 2" in never.err
+    plain = place.apply(gpus("huge", 3), code=1)
+    assert "would be 5 of 2" in plain.err
+    assert "--queue" not in plain.err
+    place.limit("jobs", **{"count/jobs.batch": "1"})
+    many = place.apply(gpus("second", 1), flags=QUEUE, code=1)
+    assert "quota jobs: count/jobs.batch would be 2 of 1" in many.err
+    assert "--queue" not in place.apply(gpus("second", 1), code=1).err
+    assert not place.exists("Job", "second")
+
+
+def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place: Place) -> None:
+    place.limit(gpu="4")
+    place.apply(gpus("first", 2), gpus("other", 2))
+    place.running("first", "other")
+    assert waits(place, gpus("first", 2, environment=image("v2"))) == {}
+    changed = gpus("first", 3, environment=image("v2"))
+    asked = place.apply(changed, flags=QUEUE, code=2)
+    wait = f"will wait: quota few in {place.namespace}: asks 3 {GPU}, 2 free; held by training/other (2)"
+    assert f"replaces training/first in {place.namespace}: running for" in asked.err
+    assert f"its progress is lost; {wait}" in asked.err
+    place.apply(changed, flags=(*QUEUE, "--yes"))
+    assert place.pods("first") == {}
+    place.gpuctl("delete", "job", "other", "--yes")
+    place.running("first")
+
+
+def test_create_queues_too(place: Place) -> None:
+    full(place)
+    path = place.file(gpus("second", 1))
+    assert "--queue creates it all the same" in place.gpuctl("create", "-f", path, code=1).err
+    assert "will wait: quota few" in place.gpuctl("create", "-f", path, "--queue").out
+
+
+def test_who_may_not_read_quotas(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    full(place)
+    rules = [
+        {"apiGroups": [group], "resources": [resource], "verbs": ["*"]}
+        for group, resource in (("batch", "jobs"), ("", "pods"), ("", "services"), ("", "configmaps"), ("", "secrets"))
+    ]
+    rules += [{"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["*"]}]
+    rules += [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]}]
+    rules += [{"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["*"]}]
+    place.grant("nobody", rules)
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
+    assert "exceeded quota: few" in place.apply(gpus("second", 1), code=1).err
+    assert waits(place, gpus("second", 1)) == {"second": [f"quota few in {place.namespace}: asks 1 {GPU}, 0 free"]}
+    never = place.apply(gpus("huge", 3), flags=QUEUE, code=1)
+    assert "training/huge never fits" in never.err
+
+
+def test_a_training_of_several_nodes(queue_place: Place) -> None:
+    """A JobSet: its Jobs are made, and their pods wait."""
+    place = queue_place
+    place.platform("training: {backend: jobset}")
+    full(place)
+    place.apply(training("both", resources={"gpu": 1, "nodes": 2}), flags=QUEUE)
+    place.until(lambda: place.gpuctl("why", "both", "-o", "json").value["cause"] == "quota-exceeded", "the refusal")
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.gpuctl("wait", "both", "--for", "ready", "--timeout", "120")
+
+
+def test_kueue_does_it_anyway(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("first", 2))
+    place.running("first")
+    told = place.apply(gpus("second", 2), flags=QUEUE)
+    assert "note: training/second: Kueue starts it when its queue has room, with or without --queue" in told.err
+    queues.waits("second")

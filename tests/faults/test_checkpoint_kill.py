@@ -1,0 +1,121 @@
+"""Killed around a checkpoint: it runs before what it saves is ended, again where nobody knows that it has, and not twice
+where the journal says so."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault_tools.calls import MOMENTS, Call, Counter
+from fault_tools.documents import text, training
+from fault_tools.proxy import nth, on
+from fault_tools.site import Base, Site, ends_workload, site
+from fault_tools.world import Snapshot, rest
+
+pytestmark = pytest.mark.usefixtures("shared_objects")
+
+WRITES = 6
+"""Lease, journal, delete, create, and both away again."""
+
+
+class Saving:
+    """A training whose checkpoint adds a line to a file, and waits while there is a gate."""
+
+    def __init__(self, place: Site) -> None:
+        self.place = place
+        self.file, self.gate = place.directory / "saved", place.directory / "gate"
+        self.file.touch()
+        place.base.api.create_namespace(place.namespace)
+        self.write("v1")
+        assert place.apply(place.direct).code == 0
+        place.base.api.wait(self.runs, "a pod that runs")
+
+    def write(self, image: str) -> None:
+        """Write its document."""
+        document = training(image)
+        script = f"echo saved >> {self.file}; while [ -e {self.gate} ]; do sleep 0.1; done"
+        document["job"]["checkpoint"] = {"command": ["sh", "-c", script]}
+        self.place.file.write_text(text(document))
+
+    def runs(self) -> bool:
+        """Whether its pod runs."""
+        pods = self.place.base.api.list_objects("Pod", self.place.namespace)
+        return any(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def finish(self) -> None:
+        """Apply the document once more: it is brought about, and nothing is left behind."""
+        again = self.place.apply(self.place.direct)
+        assert again.code == 0, again.stderr
+        now = self.place.snapshot()
+        assert "train:v2" in now["Job", "train"].spec
+        # A run that finds nothing to do takes no lease, nor a dead one's away.
+        assert [left for left in rest(now) if "lease" not in left] == []
+
+    @property
+    def times(self) -> int:
+        """How often it has saved."""
+        return len(self.file.read_text().splitlines())
+
+
+@pytest.fixture
+def saving(base: Base, tmp_path: Path) -> Iterator[Saving]:
+    base.plane.start_streams()
+    with site(base, "saving", tmp_path) as place:
+        yield Saving(place)
+
+
+def is_as_it_was(now: Snapshot, before: Snapshot) -> bool:
+    """Whether the old job is there, and nobody has begun to delete it."""
+    live = now.get(("Job", "train"))
+    return (
+        live is not None
+        and live.uid == before["Job", "train"].uid
+        and not live.object["metadata"].get("deletionTimestamp")
+    )
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, WRITES + 1))
+def test_killed_at_every_write(saving: Saving, number: int, moment: str) -> None:
+    place = saving.place
+    old = place.snapshot()
+    saving.write("v2")
+    counter = Counter(Call("write", number, moment))
+    killed = place.disturb(place.apply_arguments, lambda victim: on(counter.is_the_call, MOMENTS[moment](victim)))
+    assert (killed.code, counter.found is None) == (-signal.SIGKILL, False), killed.stderr
+    there, times = place.snapshot(), saving.times
+    untouched, remembered = is_as_it_was(there, old), any(kind == "Secret" for kind, _ in there)
+    # What has begun to go has saved before, and so has what the journal remembers.
+    assert times == 1 or not (remembered or not untouched)
+    saving.finish()
+    assert saving.times == times + (untouched and not remembered)
+
+
+def test_killed_and_recovered(saving: Saving) -> None:
+    """A recovery keeps the old job, which goes on: what it does then is to be saved by the next apply."""
+    place = saving.place
+    saving.write("v2")
+    killed = place.disturb(place.apply_arguments, lambda victim: on(nth(1, ends_workload), MOMENTS["before"](victim)))
+    assert (killed.code, saving.times) == (-signal.SIGKILL, 1)
+    recovered = place.recover(place.direct)
+    assert (recovered.code, saving.times) == (0, 1), recovered.stderr
+    saving.finish()
+    assert saving.times == 2
+
+
+def test_killed_in_the_middle(saving: Saving) -> None:
+    """Then it has not been run: nothing was ended, and it runs again."""
+    place = saving.place
+    old = place.snapshot()
+    saving.write("v2")
+    saving.gate.touch()
+    running = place.start(place.apply_arguments, place.direct)
+    place.base.api.wait(lambda: saving.times, "the checkpoint")
+    running.kill()
+    assert is_as_it_was(place.snapshot(), old)
+    saving.gate.unlink()
+    saving.finish()
+    assert saving.times == 2

@@ -1,0 +1,105 @@
+"""Random clusters of a few pools, and many jobs that are submitted to them at once."""
+
+from __future__ import annotations
+
+import random
+
+from support.fit_parts import FIXED, GPU, HOST_NAME, WORLD, Object, World, priority_of, resources_of
+
+POOL = "example.com/pool"
+KINDS = ("shared", "separate", "several", "preempting")
+
+
+def submission(seed: int) -> World:
+    """The world of a seed: all jobs in one pool, each in one of its own, in several; or above what others run."""
+    return _Maker(seed).make()
+
+
+class _Maker:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.world = World(seed)
+        self.kind = KINDS[seed % len(KINDS)]
+        self.world.features.add(self.kind)
+        self.seconds = iter(self.random.sample(range(80_000), 2000))
+
+    def make(self) -> World:
+        draw = self.random
+        jobs = draw.choice((20, 30, 40, 60)) if self.kind != "separate" else draw.choice((60, 120))
+        pools = {"shared": 1, "separate": jobs, "several": draw.choice((3, 6)), "preempting": 2}[self.kind]
+        for pool in range(pools):
+            self._pool(pool, draw.choice((1, 2)) if self.kind == "separate" else draw.choice((3, 5, 8)))
+        for number in range(jobs):
+            self.world.jobs.append(
+                self._job(number, number % pools if self.kind == "separate" else draw.randrange(pools))
+            )
+        self.world.jobs.sort(key=lambda job: -priority_of(job["spec"]["template"]["spec"]))
+        return self.world
+
+    def _pool(self, pool: int, nodes: int) -> None:
+        draw = self.random
+        size = draw.choice((4, 8))
+        for number in range(nodes):
+            name = f"{self.world.namespace}-{pool}-{number}"
+            allocatable = {
+                "cpu": str(draw.choice((32, 64))),
+                "memory": f"{draw.choice((128, 256))}Gi",
+                "pods": "60",
+                GPU: str(size if draw.random() < 0.8 else 4),
+            }
+            labels = {WORLD: str(self.world.seed), HOST_NAME: name, POOL: f"pool-{pool}"}
+            node: Object = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": labels},
+                "spec": {},
+                "status": {"capacity": allocatable, "allocatable": allocatable},
+            }
+            if draw.random() < 0.1:
+                node["spec"]["taints"] = [{"key": "example.com/old", "effect": "PreferNoSchedule"}]
+            self.world.nodes.append(node)
+            self._residents(node, len(self.world.nodes) - 1)
+
+    def _residents(self, node: Object, index: int) -> None:
+        draw = self.random
+        free = int(node["status"]["allocatable"][GPU])
+        full = self.kind == "preempting"
+        for number in range(4):
+            size = draw.choice((1, 2, 4))
+            if size > free or (not full and draw.random() < 0.6):
+                continue
+            free -= size
+            second = next(self.seconds)
+            moment = f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+            spec = self._spec({GPU: str(size), "cpu": str(draw.choice((1, 4))), "memory": "8Gi"})
+            spec["priorityClassName"] = draw.choice(("world-least", "world-low")) if full else "world-high"
+            spec["nodeName"] = node["metadata"]["name"]
+            metadata = {"name": f"filler-{index}-{number}", "labels": {"app": f"owner-{draw.randrange(40)}"}}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            self.world.fillers.append((pod, {"status": {"phase": "Running", "startTime": moment}}))
+
+    def _spec(self, requests: Object) -> Object:
+        container = {"name": "main", **FIXED, "resources": resources_of(requests)}
+        return {"containers": [container], "terminationGracePeriodSeconds": 0, "restartPolicy": "Never"}
+
+    def _job(self, number: int, pool: int) -> Object:
+        draw = self.random
+        gpus, pods = draw.choice((0, 1, 1, 2, 2, 4, 8)), draw.choice((1, 1, 1, 2, 3, 4))
+        requests: Object = {GPU: str(gpus)} if gpus else {}
+        if draw.random() < 0.8:
+            requests.update({"cpu": draw.choice(("500m", "2", "8")), "memory": f"{draw.choice((1, 8, 32))}Gi"})
+        spec = self._spec(requests)
+        spec["nodeSelector"] = {WORLD: str(self.world.seed), POOL: f"pool-{pool}"}
+        spec["priorityClassName"] = "world-mid"
+        if draw.random() < (0.5 if self.kind == "preempting" else 0.15):
+            spec["priorityClassName"] = "world-high"
+        if draw.random() < 0.15:
+            prefer = {"preference": {"matchExpressions": [{"key": HOST_NAME, "operator": "Exists"}]}, "weight": 5}
+            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefer]}}
+        template = {"metadata": {"labels": {"app": f"job-{number}"}}, "spec": spec}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": f"job-{number}", "namespace": self.world.namespace},
+            "spec": {"parallelism": pods, "completions": pods, "template": template},
+        }
