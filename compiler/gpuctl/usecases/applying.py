@@ -92,7 +92,7 @@ def apply_request(
     if run.rollback and not run.wait:
         from gpuctl.usecases.change_options import InvalidOptions
 
-        raise InvalidOptions("--rollback needs --wait: what does not run in time is brought back")
+        raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
     how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
     plan = apply(session, request, how, dialogue, wanted.set_options, seen)

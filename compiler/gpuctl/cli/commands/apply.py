@@ -58,6 +58,8 @@ def command(
     from gpuctl.cli.options.changing import ChangeManner, apply_or_show
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
+    if rollback and not wait:
+        raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return apply_or_show(
         DocumentOptions(inputs, platform, namespace, strict),
