@@ -29,6 +29,8 @@ ELSEWHERE = (
     "usecases/placing.py",
     "usecases/pod_access.py",
     "usecases/revisions.py",
+    "usecases/rolling_back.py",
+    "usecases/bringing_back.py",
     "usecases/revision_pairs.py",
     "usecases/service_",
     "usecases/usage_ways.py",
