@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.answers.plan_answers import recovery_value
 from gpuctl.apply.operations import Unasked, refuse
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.checkpointing import CheckpointFailed, CheckpointManner
+from gpuctl.apply.run.checkpointing import CheckpointManner
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -99,30 +98,15 @@ def talking(service: Service, *, confirmed: bool = False) -> Conversation:
             raise error
         return True
 
-    return Conversation(
-        confirm=confirm, stops=service.writes.is_ending, lose=_refuse_to_lose, longest_checkpoint=LONGEST_BY_SERVICE
-    )
-
-
-def _refuse_to_lose(problems: Sequence[str]) -> bool:
-    error = CheckpointFailed(problems)
-    error.hint = (
-        "nothing was ended; the same request with ?checkpoint=false ends it all the same, and its progress is lost"
-    )
-    raise error
+    return Conversation(confirm=confirm, stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
 
 
 def pausing_with(
-    service: Service, lose: Callable[[Sequence[str]], bool] | None = None, *, checkpoint: bool
+    service: Service, *, checkpoint: bool
 ) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
-    """``pause_jobs`` as the service does it.
-
-    :param lose: what is done when a checkpoint failed; default: it is refused, in the words of the command line.
-    """
-    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE)
-    if lose is not None:
-        manner = replace(manner, lose=lose)
-    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner if checkpoint else None)
+    """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
+    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE) if checkpoint else None
+    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
 
 
 def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
@@ -201,7 +185,7 @@ def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
 
     :raises Problem: 403, 404, 409.
     """
-    act = pausing_with(service, _refuse_to_lose, checkpoint=checkpoint)
+    act = pausing_with(service, checkpoint=checkpoint)
     return _suspended(service, caller, meant, touched, act)
 
 

@@ -96,13 +96,13 @@ class Listener:
         return True
 
 
-def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions) -> ToldChange:
+def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions, checkpoint: bool) -> ToldChange:
     """What applying documents would do; nothing is written."""
     demand(asked.caller, Wish("create", "plans"))
     with asked.service.asking(asked.caller) as session:
         submission = compiled(asked, session, documents, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
-        plan = preview_request(session, submission.wanted, Conversation())
+        plan = preview_request(session, submission.wanted, Conversation(), checkpoint=checkpoint)
     told = told_plan(plan, submission.wanted.request.keys)
     return ToldChange(
         told,
@@ -169,13 +169,15 @@ def rollback(
     return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
 
 
-def preview_rollback(asked: Asked, name: str, where: str | None, to: int | None, planning: PlanOptions) -> ToldChange:
+def preview_rollback(
+    asked: Asked, name: str, where: str | None, to: int | None, planning: PlanOptions, checkpoint: bool
+) -> ToldChange:
     """What applying an earlier document of a job would do; nothing is written."""
     demand(asked.caller, Wish("create", "plans"))
     with asked.service.asking(asked.caller) as session:
         submission = _earlier(asked, session, name, where, to, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
-        plan = preview_request(session, submission.wanted, Conversation())
+        plan = preview_request(session, submission.wanted, Conversation(), checkpoint=checkpoint)
     told = told_plan(plan, submission.wanted.request.keys)
     return ToldChange(told, diagnostics=worth_telling(submission.wanted.compilation))
 

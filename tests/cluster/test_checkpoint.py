@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from control_plane import ControlPlane
 from control_plane.streams import Streams
@@ -26,7 +27,7 @@ from support.cluster_tools import DOMAIN, Document, Place, compute, image, infer
 from support.command import Start, on_a_terminal
 
 KEYS = records(Settings())
-VERBS = ["get", "list", "watch", "create", "patch", "delete"]
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CHECKPOINT = f"{DOMAIN}/checkpoint"
 
 
@@ -256,22 +257,30 @@ def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
     assert place.pods("train").keys() == {pod}
 
 
+def rules_of(*files: str) -> list[Rule]:
+    """What the cluster roles of files in deploy/ allow."""
+    found: list[Rule] = []
+    for file in files:
+        roles = [item for item in yaml.safe_load_all((DEPLOY / file).read_text()) if item["kind"] == "ClusterRole"]
+        found += [rule for role in roles for rule in role["rules"]]
+    return found
+
+
 def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the right to run commands in pods the checkpoint has failed, and that is said as such."""
-    place.apply(training(job=disk.job()))
-    place.running("train")
-    own: list[Rule] = [
-        {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "secrets"], "verbs": VERBS},
-        {"apiGroups": ["batch", "apps", "autoscaling"], "resources": ["*"], "verbs": ["*"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
-    ]
-    place.grant("onlooker", own)
+    """Without the right to run commands in pods the checkpoint has failed, and that is said as such. The role that is
+    offered for it is enough."""
+    place.apply(training(job=disk.job()), inference(job=disk.job()))
+    place.running("train", "serve")
+    place.grant("onlooker", rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml"))
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("onlooker")))
     failed = place.gpuctl("delete", "job", "train", "--yes", code=1)
     assert re.search(r"failed in pod train-\w+: user onlooker may not (get|create) pods/exec in namespace ", failed.err)
     assert (place.exists("Job", "train"), disk.saved) == (True, [])
     place.gpuctl("delete", "job", "train", "--without-checkpoint")
-    assert not place.exists("Job", "train")
+    assert (place.exists("Job", "train"), disk.saved) == (False, [])
+    place.grant("onlooker", rules_of("service/tokens/checkpoints.yaml"))
+    place.gpuctl("pause", "serve")
+    assert len(disk.saved) == 1
 
 
 @pytest.mark.parametrize("ends", ["complete", "fail"])
@@ -329,9 +338,12 @@ def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
 def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     """Images without any program, processes that are not the container's first."""
     own = {"checkpoint": {"signal": "USR1", "timeout": "1s"}}
-    place.apply(training(job=own), training("shared", job=own, podPatch={"shareProcessNamespace": True}))
+    place.apply(training(job=own), training("shared", podPatch={"shareProcessNamespace": True}))
     (pod,) = place.running("train")
     (shared,) = place.running("shared")
+    # gpuctl takes no document that says both.
+    text = place.get("Job", "train")["metadata"]["annotations"][CHECKPOINT]
+    place.patch("Job", "shared", {"metadata": {"annotations": {CHECKPOINT: text}}})
     disk.streams.equip(place.namespace, pod, disk.programs)
     failed = place.gpuctl("delete", "job", "train", "shared", "--yes", code=1).err
     assert (
@@ -376,3 +388,44 @@ def test_what_the_journal_of_a_killed_run_says(
     place.apply(*changed, flags=("--yes",))
     assert disk.saved[1:] == [f"{place.namespace}/{pod}/main" for pod in pods["late"]]
     session.close()
+
+
+def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
+    """Arguments reach the program one by one, whatever is in them; and pods that only bear the job's labels stay out."""
+    odd = ["$(id)", "a b", "; true", "*", "", "损失"]
+    place.apply(inference(job={"checkpoint": {"command": ["save", *odd]}}))
+    (pod,) = place.running("serve")
+    disk.program("save", place.namespace, pod)
+    labels = place.get("Deployment", "serve")["spec"]["selector"]["matchLabels"]
+    containers = [{"name": "main", "image": "registry.example.com/stray:v1"}]
+    stray = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "labels": labels}}
+    place.create({**stray, "spec": {"containers": containers}})
+    place.until(lambda: place.get("Pod", "stray")["status"].get("phase") == "Running", "the stray pod")
+    place.gpuctl("delete", "job", "serve")
+    assert disk.saved == [f"save {' '.join(odd)}"]
+
+
+def test_going_back(place: Place, disk: Disk) -> None:
+    """What is replaced by an earlier document saves as well."""
+    place.apply(training())
+    place.apply(training(job=disk.job("exit 3"), environment=image("v2")), flags=("--yes",))
+    (pod,) = place.running("train")
+    plan = place.gpuctl("rollback", "train", "--dry-run", "-o", "json").value
+    assert [step["checkpoint"] is None for step in plan["steps"] if step["kind"] == "Job"] == [False]
+    failed = place.gpuctl("rollback", "train", "--yes", code=1)
+    assert f"failed in pod {pod}: exit code 3" in failed.err
+    place.gpuctl("rollback", "train", "--yes", "--without-checkpoint")
+    assert disk.saved == [f"{place.namespace}/{pod}/main"]
+    assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("training:v1")
+
+
+def test_a_jobset(queue_place: Place, tmp_path: Path) -> None:
+    """Its pods belong to it through its Jobs."""
+    disk = Disk(tmp_path, queue_place.plane.start_streams())
+    queue_place.platform("training: {backend: jobset}")
+    queue_place.apply(training(job=disk.job(), resources={"nodes": 2}), flags=("--wait", "--timeout", "60"))
+    pods = sorted(queue_place.pods("train"))
+    queue_place.gpuctl("pause", "train")
+    assert sorted(disk.saved) == [f"{queue_place.namespace}/{pod}/main" for pod in pods]
+    queue_place.gpuctl("delete", "job", "train")
+    assert len(disk.saved) == 2

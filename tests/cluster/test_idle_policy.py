@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from control_plane import ControlPlane
 from gpuctl_usage.facts import HOUR, WorkloadKey
@@ -171,6 +172,51 @@ def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp
     found = place.gpuctl("usage", "idle", "--database", str(database), "--yes")
     assert "not gpuctl's" in found.out
     assert not place.get("Job", "again")["spec"].get("suspend")
+
+
+def test_what_is_paused_saves_before(
+    place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whom deploy/usage/idle runs it: without the optional role it is not paused, and neither where saving fails."""
+    plane.start_streams()
+    saved = tmp_path / "saved"
+
+    def job(then: str) -> dict[str, Any]:
+        return {"checkpoint": {"command": ["sh", "-c", f"echo saved >> {saved}; {then}"]}}
+
+    place.platform(POLICY.format(then="pause"))
+    place.apply(training("good", job=job("exit 0")), training("bad", job=job("exit 3")), training("none"))
+    place.running("good", "bad", "none")
+    database = tmp_path / "usage.db"
+    written(database, place, [worker(place, "Job", name, 0.0) for name in ("good", "bad", "none")])
+    deploy = Path(__file__).resolve().parents[2] / "deploy" / "usage" / "idle"
+
+    def rules(file: str) -> list[Any]:
+        roles = yaml.safe_load_all((deploy / file).read_text())
+        return next(role["rules"] for role in roles if role["kind"] == "ClusterRole")
+
+    # It runs everywhere; here what it may is granted in this namespace.
+    plane.grant("onlooker", None, [rules("rbac.yaml")[0]])
+    place.grant("onlooker", rules("rbac.yaml")[1:])
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("onlooker")))
+
+    def idle() -> Outcome:
+        return place.gpuctl("usage", "idle", "--database", str(database), "--yes", "-o", "json", code=1)
+
+    def actions(found: Outcome) -> dict[str, str]:
+        return {item["name"]: item["action"] for item in found.value["items"]}
+
+    found = idle()
+    assert actions(found) == {"good": "failed", "bad": "failed", "none": "paused"}
+    assert "checkpoint of training/good in" in found.err
+    assert "may not list pods" in found.err
+    assert not saved.exists()
+    place.grant("onlooker", rules("checkpoints.yaml"))
+    found = idle()
+    assert actions(found) == {"good": "paused", "bad": "failed"}
+    assert "exit code 3" in found.err
+    assert place.get("Job", "good")["spec"]["suspend"] is True
+    assert not place.get("Job", "bad")["spec"].get("suspend")
 
 
 def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path) -> None:

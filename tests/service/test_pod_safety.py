@@ -157,7 +157,9 @@ def command_line(road: str, text: str) -> dict[str, Any]:
     """What ``gpuctl --server`` sends for documents."""
     sources = SentDocuments([Source("a.yaml", text)], None, strict=False, platform="", platform_name="")
     value = {"documents": sources, "planning": PlanOptions()}
-    if road == "changes/apply":
+    if road == "preview":
+        value["checkpoint"] = True
+    else:
         value |= {"run": RunOptions(), "confirmed": []}
     encoded: dict[str, Any] = encode(value)
     return encoded

@@ -212,6 +212,7 @@ REST = {
 }
 # Fields whose example needs another field beside it.
 COMPANIONS = {
+    "job.checkpoint.timeout": "job: {checkpoint: {signal: USR1}}",
     "environment.env[].name": "environment: {image: a:1, env: [{value: a}]}",
     "environment.env[].value": "environment: {image: a:1, env: [{name: A}]}",
     "environment.env[].secret": "environment: {image: a:1, env: [{name: A, key: a}]}",

@@ -13,9 +13,13 @@ from gpuctl.usecases.service_client import patience_for
     [(1.0, 31.0), (RunOptions().timeout, 330.0), (LONGEST_BY_SERVICE, 630.0), (7200.0, 630.0)],
 )
 def test_a_change(asked: float, waits: float) -> None:
-    assert patience_for({"run": RunOptions(timeout=asked)}) == waits
+    assert patience_for({"run": RunOptions(timeout=asked, checkpoint=False)}) == waits
+    assert patience_for({"run": RunOptions(timeout=asked)}) == waits + LONGEST_BY_SERVICE
 
 
 def test_what_says_nothing_of_it() -> None:
-    """A pause, or a question: as a change with the options that nobody has set."""
-    assert patience_for({"names": ["a"], "pausing": True}) == patience_for({"run": RunOptions()})
+    """A pause, or a question: as a change with the options that nobody has set; each job may save its progress."""
+    pause = {"names": ["a"], "pausing": True, "checkpoint": True}
+    assert patience_for(pause) == patience_for({"run": RunOptions()})
+    assert patience_for({**pause, "names": ["a", "b"]}) == patience_for({"run": RunOptions()}) + LONGEST_BY_SERVICE
+    assert patience_for({**pause, "checkpoint": False}) == patience_for({"run": RunOptions(checkpoint=False)})

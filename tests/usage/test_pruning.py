@@ -198,6 +198,7 @@ def test_everything_is_kept_that_is_younger(database: Database) -> None:
 
 
 SCRIPT = """
+import sys
 from gpuctl_usage.facts import Kept
 from gpuctl_usage.store.database import open_database
 database = open_database(sys.argv[1])

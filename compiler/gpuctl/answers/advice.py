@@ -69,6 +69,7 @@ _REST: tuple[_Form, ...] = (
     _form(r"; an administrator's `gpuctl apply` creates it", "; it is created when an administrator submits a job"),
     _form(r"--overwrite replaces it", "`overwrite: true` replaces it"),
     _form(r"; --overwrite moves it", ""),
+    _form(r"with --without-checkpoint", "with `checkpoint=false`"),
     _form(r"confirm with --yes", "confirm with `confirm=true`"),
     _form(r"with -n NAMESPACE", "with `namespace=NAMESPACE`"),
     _form(r"; `gpuctl logs -f` waits for it", "; with `follow=true` it is waited for"),

@@ -16,7 +16,6 @@ from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
@@ -189,6 +188,8 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: P
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
+    from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
+
     before = pending.just_saved(session)
     savings = []
     for live in [step.live for step in steps if step.live is not None]:
@@ -280,6 +281,9 @@ def _plan(
         plan = make_plan(session, request)
         if plan.writes:
             plan.confirm[:0] = request.confirm
+        for step in plan.steps:
+            if step.action in ("create", "replace") and step.key in request.instead:
+                step.desired, step.tried = request.instead[step.key], False
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)

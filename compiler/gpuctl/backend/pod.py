@@ -17,6 +17,9 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
 from gpuctl.language.settings import Gpu
 
+SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
+"""Fields of a pod with which process 1 that a container sees is not its own."""
+
 
 def pod_template(
     context: Context,
@@ -70,11 +73,27 @@ def pod_template(
     if pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     apply_pod_patches(context, document, model, pod)
+    _check_signal(context, document, model, pod)
 
     template: Object = {"labels": job_labels(context, document, model)}
     if model.job.annotations:
         template["annotations"] = dict(model.job.annotations)
     return {"metadata": template, "spec": pod}
+
+
+def _check_signal(context: Context, document: Document, model: Job, pod: Object) -> None:
+    """See that process 1 of the container is the job's own: a checkpoint's signal goes there."""
+    if model.job.checkpoint is None or model.job.checkpoint.signal is None:
+        return
+    for field in SHARED_PROCESSES:
+        if pod.get(field):
+            context.report(
+                document,
+                "GPU213",
+                f"the checkpoint's signal goes to process 1, which with `{field}` is none of the job's",
+                ("job", "checkpoint", "signal"),
+                "use `command`, which can find the process that saves",
+            )
 
 
 def env_value(name: str, value: str | int) -> Object:

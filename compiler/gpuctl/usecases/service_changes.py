@@ -78,10 +78,11 @@ def apply_by_service(
     :raises NotPossible: an option is for a cluster alone.
     :raises InvalidDocuments: there are errors in the documents.
     """
+    refuse_options({"--rollback": run.rollback})
     found = gather(documents, planning)
     arguments = {"documents": found.sent, "planning": planning}
     if preview:
-        told = _told(service, "preview", found.sources, arguments)
+        told = _told(service, "preview", found.sources, {**arguments, "checkpoint": run.checkpoint})
         _tell(told, conversation, found)
         assert told.plan is not None
         return told.plan
@@ -121,7 +122,7 @@ def roll_back_by_service(
     refuse_options({"--adopt": planning.adopt})
     arguments = {**place, "planning": planning}
     if preview:
-        told = _told(service, "preview-rollback", {}, arguments)
+        told = _told(service, "preview-rollback", {}, {**arguments, "checkpoint": run.checkpoint})
         _tell(told, conversation, None)
         assert told.plan is not None
         return told.plan

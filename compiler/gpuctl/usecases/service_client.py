@@ -237,8 +237,12 @@ def patience_for(arguments: Mapping[str, Any]) -> float:
     from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, RunOptions
 
     run = arguments.get("run")
-    asked = run.timeout if isinstance(run, RunOptions) else RunOptions().timeout
-    return min(asked, LONGEST_BY_SERVICE) + _MARGIN
+    if isinstance(run, RunOptions):
+        asked, checkpoints = run.timeout, int(run.checkpoint)
+    else:
+        # Jobs that are paused save their progress one after another.
+        asked, checkpoints = RunOptions().timeout, len(arguments.get("names", ())) * bool(arguments.get("checkpoint"))
+    return min(asked, LONGEST_BY_SERVICE) + checkpoints * LONGEST_BY_SERVICE + _MARGIN
 
 
 class NoCluster:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import Paused
-from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
 from gpuctl.apply.state.records import Records, records
 from gpuctl.reading.find import find_job, workload_of
 from gpuctl.reading.job_rows import Job
 
 if TYPE_CHECKING:
+    from gpuctl.apply.run.checkpointing import CheckpointManner
     from gpuctl.backend.api_resources import Object
     from gpuctl.kube.scope import Scope
     from gpuctl.kube.session import Session
@@ -39,6 +39,8 @@ def pause_jobs(
 
     def act(session: Session, workload: Object, keys: Records) -> Paused:
         if manner is not None:
+            from gpuctl.apply.run.checkpointing import save, saving_of
+
             save(session, [saving_of(workload, keys)], keys, manner)
         return pausing.pause(session, workload, keys)
 

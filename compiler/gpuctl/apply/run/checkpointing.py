@@ -21,6 +21,7 @@ from gpuctl.apply.state.workload import is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.patch import CONTAINER
+from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
 from gpuctl.kube.session import Session
@@ -30,7 +31,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten, visible
 
 _MOST_AT_ONCE = 256
-"""Pods whose commands run at the same time: each has a connection and a thread here. A job is never divided."""
+"""Pods whose commands run at the same time: each has a connection and a thread here. A training is never divided."""
 _KEPT = 64 * 1024
 """Bytes of a command's output that are kept: what is masked in it has to be seen whole."""
 _SHOWN = 300
@@ -110,7 +111,7 @@ def save(
     """
     problems: list[str] = []
     saved: dict[str, list[str]] = {}
-    jobs = [_tasks(session, saving, keys, problems) for saving in savings]
+    jobs = session.each(lambda saving: _tasks(session, saving, keys, problems), savings)
     for tasks in _together(jobs):
         outcomes = _Run(session, tasks, manner).outcomes()
         problems.extend(_told(outcomes))
@@ -133,8 +134,8 @@ def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str])
         return []
     key = key_of(saving.live)
     try:
-        live = session.get(key)
-        if live is None or live["metadata"]["uid"] != saving.live["metadata"]["uid"]:
+        live = _now(session, saving.live)
+        if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
             raise Changed(f"the checkpoint of {key} was changed meanwhile", "look at it, and run again")
@@ -152,6 +153,13 @@ def _tasks(session: Session, saving: Saving, keys: Records, problems: list[str])
     return [] if checkpoint is None else [_Task(saving, checkpoint, pod) for pod in running]
 
 
+def _now(session: Session, seen: Object) -> Object | None:
+    """An object as it is now; None when it has gone. It is listed: not everybody who ends jobs may get single ones."""
+    key = key_of(seen)
+    found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
+    return next((obj for obj in found if obj["metadata"]["uid"] == seen["metadata"]["uid"]), None)
+
+
 def _runs(pod: Object) -> bool:
     """Whether there is a process in a pod that could save. Those of a pod that is being deleted were told to end."""
     return not pod["metadata"].get("deletionTimestamp") and "running" in _state(pod)
@@ -164,9 +172,14 @@ def _state(pod: Object) -> Object:
 
 
 def _together(jobs: Iterable[list[_Task]]) -> Iterator[list[_Task]]:
-    """The tasks of whole jobs, as many as may be run at the same time."""
+    """The tasks of whole jobs, as many as may run at the same time. Replicas of a service wait for no others."""
     group: list[_Task] = []
-    for tasks in jobs:
+    parts: list[list[_Task]] = []
+    for job in jobs:
+        alone = bool(job) and job[0].saving.live["kind"] == "Deployment"
+        size = _MOST_AT_ONCE if alone else max(1, len(job))
+        parts += [job[start : start + size] for start in range(0, len(job), size)]
+    for tasks in parts:
         if group and len(group) + len(tasks) > _MOST_AT_ONCE:
             yield group
             group = []
@@ -272,7 +285,7 @@ class _Run:
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
         """Send a signal to process 1, by a program or, as shells have it built in, by a shell; why that failed."""
         spec = task.pod["spec"]
-        for field in ("hostPID", "shareProcessNamespace"):
+        for field in SHARED_PROCESSES:
             if spec.get(field):
                 return f"with {field} process 1 is not the container's: use `checkpoint.command`"
         refusal = ""
@@ -295,21 +308,17 @@ class _Run:
     def _await_end(self, task: _Task, deadline: float) -> str:
         """Wait until a container that got its signal has ended, or its time is over: nothing else tells."""
         while not self._over.is_set() and time.monotonic() < deadline:
-            now = self._now(task)
+            now = _now(self._session, task.pod)
             if now is None or not _same_run(now, task.pod):
                 return self._after(task, now, killed_only=True)
             self._over.wait(max(_TICK, min(_LOOK, deadline - time.monotonic())))
         return ""
 
-    def _now(self, task: _Task) -> Object | None:
-        live = self._session.get(task.key)
-        return live if live is not None and live["metadata"]["uid"] == task.pod["metadata"]["uid"] else None
-
     def _unless_over(self, task: _Task, why: str) -> str:
         """Why a checkpoint failed, unless its pod has come to its end by itself meanwhile: then there is nothing left
         to save."""
         until = time.monotonic() + _LATE
-        while (now := self._now(task)) is not None and _same_run(now, task.pod):
+        while (now := _now(self._session, task.pod)) is not None and _same_run(now, task.pod):
             if time.monotonic() >= until or self._over.wait(_TICK):
                 return why
         return self._after(task, now)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import changing_options
+from gpuctl.cli.options.connecting import changing_options, checkpoint_option
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reading_options
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold.")
 @click.option("--queue", is_flag=True, help="Do it also where a quota is full: the job starts when there is room.")
 @click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused.")
+@checkpoint_option
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until the job runs, or is finished.")
 @reading_options
@@ -47,6 +48,7 @@ def command(
     adopt: bool,
     queue: bool,
     no_probe: bool,
+    without_checkpoint: bool,
     force: bool,
     wait: bool,
     kubeconfig: str | None,
@@ -67,7 +69,7 @@ def command(
 
     manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
     planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
-    run = RunOptions(timeout, force, wait)
+    run = RunOptions(timeout, force, wait, checkpoint=not without_checkpoint)
     return _roll_back(
         _Wanted(job, to, namespace, platform), planning, run, manner, dry_run="server" if dry_run else None
     )
@@ -116,7 +118,7 @@ def _roll_back(
             plan = apply_request(session, request, run, replace(conversation, confirm=_showing(target, manner)))
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, request, conversation)
+                plan = preview_request(session, request, conversation, checkpoint=run.checkpoint)
     return finished(plan, manner, dry_run)
 
 

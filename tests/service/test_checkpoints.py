@@ -1,0 +1,110 @@
+"""The service lets what runs save its progress before it ends it, as the command line does; where that fails it ends nothing
+unless it is told to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import Place, image, inference, training
+from support.documents_sent import sent
+from support.remote import Remote
+from support.served import Served
+
+
+@pytest.fixture
+def saved(plane: ControlPlane, tmp_path: Path) -> Path:
+    """Where simulated pods save."""
+    plane.start_streams()
+    file = tmp_path / "saved"
+    file.touch()
+    return file
+
+
+def job(saved: Path, then: str = "exit 0") -> dict[str, Any]:
+    """A `job` block with a checkpoint."""
+    return {"checkpoint": {"command": ["sh", "-c", f"echo saved >> {saved}; {then}"]}}
+
+
+def times(saved: Path) -> int:
+    """How often something was saved."""
+    return len(saved.read_text().splitlines())
+
+
+def test_requests_save_first(served: Served, place: Place, saved: Path) -> None:
+    place.apply(training("a", job=job(saved)), training("b", job=job(saved)), inference("c", job=job(saved)))
+    place.running("a", "b", "c")
+    query = {"namespace": place.namespace}
+    served.until("/jobs", lambda value: value["total"] == 3, **query)
+    served.call("POST", "/jobs/a/pause", params=query)
+    assert times(saved) == 1
+    served.call("DELETE", "/jobs/b", params=query)
+    assert times(saved) == 2
+    changed = sent(inference("c", environment=image("v2")), namespace=place.namespace)
+    (step,) = [item for item in served.call("POST", "/plan", json=changed)["steps"] if item["kind"] == "Deployment"]
+    assert step["checkpoint"].endswith("(at most 2m)")
+    served.call("PUT", "/jobs/c", json=changed, params={**query, "confirm": "true"})
+    assert times(saved) == 3
+
+
+def test_what_failed_is_a_conflict(served: Served, place: Place, saved: Path) -> None:
+    """Nothing has changed; the same request says that it may be lost."""
+    place.apply(training("a", job=job(saved, "echo disk full >&2; exit 3")), inference("c", job=job(saved, "exit 4")))
+    (pod,) = place.running("a")
+    place.running("c")
+    query = {"namespace": place.namespace}
+    served.until("/jobs", lambda value: value["total"] == 2, **query)
+    before = {name: item for name, item in place.records().items() if "Lease" not in name}
+    changed = sent(inference("c", environment=image("v2")), namespace=place.namespace)
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", "/jobs/a/pause", {}),
+        ("DELETE", "/jobs/a", {}),
+        ("PUT", "/jobs/c", {"json": changed, "params": {"confirm": "true"}}),
+    ]
+    for method, path, more in requests:
+        params = {**query, **more.pop("params", {})}
+        refused = served.call(method, path, status=409, params=params, **more)
+        assert refused["error"] == "CheckpointFailed"
+        assert refused["message"].startswith(f"checkpoint of {'inference/c' if more else 'training/a'} in ")
+        assert "nothing was ended; with `checkpoint=false` it is ended all the same" in str(refused)
+        if not more:
+            assert f"failed in pod {pod}: exit code 3: disk full" in refused["message"]
+    assert {name: item for name, item in place.records().items() if "Lease" not in name} == before
+    assert times(saved) == 3
+    for method, path, more in requests:
+        params = {**query, "confirm": "true"} if more else query
+        served.call(method, path, params={**params, "checkpoint": "false"}, **more)
+    assert times(saved) == 3
+
+
+def test_the_command_line_without_a_kubeconfig(remote: Remote, saved: Path) -> None:
+    """The same words, and the same option."""
+    remote.login()
+    place = remote.place
+    failing = job(saved, "exit 3")
+    place.apply(training("a", job=failing), training("b", job=failing), training("c", job=failing))
+    (pod,) = place.running("a")
+    place.running("b", "c")
+    remote.served.until("/jobs", lambda value: value["total"] == 3, namespace=place.namespace)
+    changed = place.file(training("c", environment=image("v2")))
+    named = ("-n", place.namespace)
+    told = f"error: checkpoint of training/a in {place.namespace} failed in pod {pod}: exit code 3\n  = nothing was ended; with"
+    for arguments in (("pause", "a"), ("delete", "job", "a", "--yes"), ("apply", "-f", changed, "--yes")):
+        far = remote.typed(*arguments, *named, code=1)
+        near = place.gpuctl(*arguments, code=1)
+        assert far.err == near.err
+        assert far.err.startswith(told) or arguments[0] == "apply"
+    assert times(saved) == 6
+    plan = remote.typed("apply", "-f", changed, "--dry-run=server", *named)
+    assert "checkpoint runs before: sh -c 'echo saved" in plan.out
+    without = remote.typed("apply", "-f", changed, "--dry-run=server", "--without-checkpoint", *named)
+    assert "its progress is lost\n" in without.err
+    assert "checkpoint" not in without.out
+    remote.typed("pause", "a", "--without-checkpoint", *named)
+    remote.typed("delete", "job", "b", "--yes", "--without-checkpoint", *named)
+    remote.typed("apply", "-f", changed, "--yes", "--without-checkpoint", *named)
+    assert times(saved) == 6
+    assert place.get("Job", "c")["spec"]["template"]["spec"]["containers"][0]["image"] == image("v2")["image"]
