@@ -130,6 +130,7 @@ class _Proofs:
         self._groups = scene.shown
         self._rooms: dict[object, Rooms] = {}
         self._starts: dict[int, State] = {}
+        self._priorities = [demand.priority for demand in scene.demands]
         # Where pods mind others, labels tell pods apart.
         self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
             pod.anti_affinity for _, pod in scene.cluster.nominated
@@ -159,10 +160,10 @@ class _Proofs:
         polite = any(not group.incoming.preempts for group, _ in groups)
         others = [
             number
-            for number, other in enumerate(scene.demands)
-            if number != position and (polite or other.priority >= demand.priority)
+            for number, priority in enumerate(self._priorities)
+            if number != position and (polite or priority >= self._priorities[position])
         ]
-        higher = [number for number in others if scene.demands[number].priority > demand.priority]
+        higher = [number for number in others if self._priorities[number] > self._priorities[position]]
         if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
             # What is evicted for these leaves later, and then they are tried again, and may evict this one.
             return False
