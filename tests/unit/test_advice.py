@@ -26,6 +26,7 @@ ELSEWHERE = (
     "usecases/idle_policy.py",
     "usecases/kept_servers.py",
     "usecases/month_reports.py",
+    "usecases/placing.py",
     "usecases/pod_access.py",
     "usecases/revisions.py",
     "usecases/rolling_back.py",

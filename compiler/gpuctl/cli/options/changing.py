@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gpuctl.cli.named_clusters import works_on
 from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
     from gpuctl.apply.run.checkpointing import CheckpointManner
     from gpuctl.kube.session import Session
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
     from gpuctl.usecases.service_client import ServiceClient
 
@@ -43,31 +43,6 @@ class ChangedByService(NamedTuple):
     conversation: Conversation
 
 
-def apply_or_show(
-    documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
-) -> int:
-    """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
-    from gpuctl.usecases.applying import apply_request, preview_request, request_for
-
-    with serviced(manner) as told:
-        if told is not None:
-            from gpuctl.usecases.service_changes import apply_by_service
-
-            if dry_run == "client":
-                raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
-            plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
-    if told is not None:
-        return finished(plan, manner, dry_run)
-    with changing(manner) as (session, conversation):
-        wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
-        if dry_run is None:
-            plan = apply_request(session, wanted, run, conversation)
-        else:
-            with session.within(run.timeout):
-                plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
-    return finished(plan, manner, dry_run)
-
-
 def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
     """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     from gpuctl.answers.plan_answers import preview_code
@@ -89,26 +64,34 @@ def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
             yield None
             return
         try:
-            yield ChangedByService(service, _conversation(manner, progress))
+            yield ChangedByService(service, conversation_of(manner, progress))
         finally:
             progress.clear()
             service.close()
 
 
 @contextlib.contextmanager
-def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedCluster]:
-    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
+def changing(
+    manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
+) -> Iterator[ChangedCluster]:
+    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`.
+
+    :param cluster: the one that documents name; default: that of ``--cluster``.
+    """
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context, changes=True)
+        session = connected(manner.kubeconfig, manner.context, changes=True, cluster=cluster)
+        if cluster is not None:
+            works_on(cluster)
         try:
-            yield ChangedCluster(session, _conversation(manner, progress))
+            yield ChangedCluster(session, conversation_of(manner, progress))
         finally:
             progress.clear()
             session.close()
 
 
-def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
+def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
+    """How a command that changes a cluster talks."""
     from gpuctl.cli.output import text
     from gpuctl.cli.output.plan_results import show_step
     from gpuctl.usecases.conversation import Conversation
