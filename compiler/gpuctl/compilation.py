@@ -28,8 +28,8 @@ class Compilation(NamedTuple):
     """The result of a compile.
 
     ``objects`` are plain dicts in the order of application, empty when there is an error; ``diagnostics`` are in
-    source order; ``documents`` are the valid ones. ``lowered`` tells of each object which document it comes from and
-    whether jobs share it.
+    source order; ``documents`` are the valid ones, ``left_out`` those that belong on other clusters. ``lowered`` tells
+    of each object which document it comes from and whether jobs share it.
     """
 
     objects: list[Object]
@@ -38,6 +38,7 @@ class Compilation(NamedTuple):
     lowered: list[Lowered]
     settings: Settings
     sources: dict[str, Source]
+    left_out: Sequence[Document] = ()
 
     @property
     def ok(self) -> bool:
@@ -66,6 +67,7 @@ def compile(
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
     without: Path | None = None,
+    cluster: str | None = None,
 ) -> Compilation:
     """Compile documents to Kubernetes objects.
 
@@ -86,6 +88,7 @@ def compile(
     :param directory: where standard input and texts belong when a platform is looked for; default: the current
         directory.
     :param stdin: what ``-`` reads; default: standard input.
+    :param cluster: leave out the documents whose ``placement`` does not name this cluster.
     :param without: a directory below a source whose files are not read: manifests that were rendered there.
 
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
@@ -105,6 +108,7 @@ def compile(
             strict=strict,
             tolerated=tolerated,
             directory=directory,
+            cluster=cluster,
         )
 
 
@@ -117,9 +121,12 @@ def compile_found(
     strict: bool,
     tolerated: frozenset[str] = frozenset(),
     directory: Path | None = None,
+    cluster: str | None = None,
 ) -> Compilation:
     """As :func:`compile`, of inputs that have been read."""
-    loaded = load_found(found, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory)
+    loaded = load_found(
+        found, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, cluster=cluster
+    )
     context = Context(loaded.settings, options)
     lowered: list[Lowered] = []
     if not _stands(loaded.diagnostics, tolerated):
@@ -190,6 +197,7 @@ def result_of(
         lowered,
         loaded.settings,
         loaded.sources,
+        loaded.left_out,
     )
 
 

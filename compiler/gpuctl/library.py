@@ -100,6 +100,7 @@ def plan(
     create_namespace: bool = False,
     create_only: bool = False,
     queue: bool = False,
+    cluster_name: str | None = None,
     offline: bool = False,
 ) -> DocumentPlan:
     """What an apply of documents would do to a cluster. Nothing is written.
@@ -121,13 +122,14 @@ def plan(
     :param create_namespace: create the namespace of the jobs if it is absent.
     :param create_only: refuse what exists already.
     :param queue: create jobs also where a quota has no room for their pods: they start when there is.
+    :param cluster_name: what the platform calls this cluster: documents that belong on others are left out.
     :param offline: decide without the API server's dry-runs.
     :raises InvalidDocuments: there are errors in the documents.
     :raises InvalidOptions: options contradict each other.
     :raises Refused: no plan can be made, such as of a set that came from other sources.
     :raises ClusterError: the cluster cannot be asked.
     """
-    documents = _documents(sources, platform, namespace, strict, directory, stdin)
+    documents = replace(_documents(sources, platform, namespace, strict, directory, stdin), cluster=cluster_name)
     options = PlanOptions(
         set_name=set,
         prune=prune,

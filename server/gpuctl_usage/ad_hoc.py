@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import TIMEOUT_MAX
+from typing import Any, NamedTuple, TypeVar
 
+from gpuctl.language.durations import rough_duration
 from gpuctl_usage.month_files import COLUMNS, DuckdbMissing
 
+SECONDS = 60.0
+"""For which a question may compute, where nobody says."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -14,7 +20,11 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # By default it takes 80 % of the machine, which others use as well.
     "memory_limit": "4GB",
 }
+_INTERRUPTED_AGAIN = 0.05
 _ZONED = "a time with a time zone cannot be shown; CAST(now() AS TIMESTAMP) makes one of UTC of it, say"
+
+
+Result = TypeVar("Result")
 
 
 class BadQuestion(Exception):
@@ -46,13 +56,14 @@ def check(question: str) -> None:
             raise BadQuestion(str(error).strip()) from None
 
 
-def ask(directory: Path, question: str, limit: int) -> Found:
+def ask(directory: Path, question: str, limit: int, seconds: float = SECONDS) -> Found:
     """The answer to one SELECT over the tables of a directory, of which each is a view.
 
     Neither other files nor the network can be reached, nothing can be written or set.
 
     :param limit: rows at most.
-    :raises BadQuestion: it is no SELECT, or fails, or there are no months.
+    :param seconds: for which it may compute.
+    :raises BadQuestion: it is no SELECT, fails, takes longer than that, or there are no months.
     :raises DuckdbMissing: DuckDB is not installed.
     """
     try:
@@ -65,14 +76,38 @@ def ask(directory: Path, question: str, limit: int) -> Found:
         try:
             statement = _statement(connection, question)
             _open(connection, directory)
-            answer = connection.execute(statement)
-            rows = answer.fetchmany(limit + 1)
-            columns = _apart([column[0] for column in answer.description or []])
+
+            def answered() -> tuple[list[str], list[tuple[Any, ...]]]:
+                answer = connection.execute(statement)
+                return [column[0] for column in answer.description or []], answer.fetchmany(limit + 1)
+
+            columns, rows = _within(connection, seconds, answered)
         except duckdb.Error as error:
             if "'pytz'" in str(error):
                 raise BadQuestion(_ZONED) from None
             raise BadQuestion(str(error).strip()) from None
-    return Found(columns, rows[:limit], len(rows) > limit)
+    return Found(_apart(columns), rows[:limit], len(rows) > limit)
+
+
+def _within(connection: Any, seconds: float, act: Callable[[], Result]) -> Result:
+    """What DuckDB does, unless it takes longer, or somebody presses Ctrl-C: then it ends.
+
+    :raises BadQuestion: it takes longer.
+    """
+    with ThreadPoolExecutor(1, "gpuctl-duckdb") as pool:
+        doing = pool.submit(act)
+        try:
+            if wait([doing], min(seconds, TIMEOUT_MAX)).not_done:
+                raise BadQuestion(
+                    f"it took longer than {rough_duration(seconds)}; --timeout allows more, a question to fewer hours "
+                    "takes less"
+                )
+        finally:
+            # What has not begun to compute does not hear that it is to end.
+            while not doing.done():
+                connection.interrupt()
+                wait([doing], _INTERRUPTED_AGAIN)
+        return doing.result()
 
 
 def _statement(connection: Any, question: str) -> Any:

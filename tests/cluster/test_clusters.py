@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
+import gpuctl
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy
+from fault_tools.proxy import Proxy, Upstream, cut_after, cut_before, from_the_first, matching, on, refuse
 from fault_tools.world import Api
+from gpuctl.usecases.change_options import InvalidOptions
 from support.cluster_tools import Place, training
 
 OTHER = "00000000-0000-4000-8000-000000000000"
@@ -153,6 +157,186 @@ def test_the_context_is_chosen_by_the_cluster(place: Place, plane: ControlPlane,
 def test_a_name_that_no_cluster_has(place: Place, clusters: dict[str, Any], name: str, says: str) -> None:
     _named(place, **clusters)
     assert says in place.gpuctl("apply", "-f", place.file(training()), "--cluster", name, code=2).err
+
+
+class Pair(NamedTuple):
+    """Two clusters, `prod` and `staging`, by contexts of one kubeconfig; the second is behind a proxy."""
+
+    here: Place
+    there: Api
+    proxy: Proxy
+
+    @property
+    def jobs_there(self) -> set[str]:
+        """The jobs of the namespace on the second cluster."""
+        found = self.there.call("GET", f"/apis/batch/v1/namespaces/{self.here.namespace}/jobs")["items"]
+        return {item["metadata"]["name"] for item in found}
+
+
+@pytest.fixture
+def pair(plane: ControlPlane, queue_plane: ControlPlane, place: Place, monkeypatch: Any) -> Iterator[Pair]:
+    """Two control planes, with the same namespace on both."""
+    there = Api(queue_plane)
+    there.create_namespace(place.namespace)
+    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(queue_plane, upstream) as proxy:
+        configs = {"prod": _config(plane)}
+        configs["staging"] = json.loads(proxy.kubeconfig(place.directory / "second").read_text())
+        merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "nowhere"}
+        for part in ("cluster", "user", "context"):
+            merged[f"{part}s"] = [{"name": name, part: config[f"{part}s"][0][part]} for name, config in configs.items()]
+        for entry in merged["contexts"]:
+            entry["context"] = {"cluster": entry["name"], "user": entry["name"], "namespace": place.namespace}
+        path = place.directory / "both"
+        path.write_text(json.dumps(merged))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        uids = {
+            name: str(api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"])
+            for name, api in (("prod", place.api), ("staging", there))
+        }
+        assert uids["prod"] != uids["staging"]
+        _named(place, **{name: {"context": name, "uid": uid} for name, uid in uids.items()})
+        proxy.reset()
+        yield Pair(place, there, proxy)
+    upstream.close()
+    there.clear(place.namespace)
+
+
+def placed(document: dict[str, Any], *clusters: str) -> dict[str, Any]:
+    """A document that belongs on clusters."""
+    return {**document, "placement": {"clusters": list(clusters)}}
+
+
+BOTH = ("--cluster", "prod", "--cluster", "staging")
+
+
+def test_several_clusters_are_planned_together_and_changed_one_after_another(pair: Pair) -> None:
+    place = pair.here
+    file = place.file(training("a"), placed(training("b"), "staging"), placed(training("c"), "prod"))
+    shown = place.gpuctl("diff", "-f", file, *BOTH, code=1)
+    first, second = shown.out.split("cluster staging (")
+    assert first.startswith("cluster prod (https://")
+    assert "job.batch/c" in first
+    assert "job.batch/b" not in first
+    assert "job.batch/b" in second
+    assert "job.batch/c" not in second
+    assert "note: not for the cluster prod, by `placement`: training/b (staging)" in shown.err
+    told = place.gpuctl("apply", "-f", file, *BOTH, "--dry-run=server", "-o", "json").value
+    assert [(item["cluster"], item["state"]) for item in told["clusters"]] == [
+        ("prod", "planned"),
+        ("staging", "planned"),
+    ]
+    assert pair.proxy.writes() == []
+    done = place.gpuctl("apply", "-f", file, *BOTH)
+    assert "cluster prod: 3 created" in done.err or "cluster prod: 2 created" in done.err
+    assert {name for name in place.names() if name.startswith("Job/")} == {"Job/a", "Job/c"}
+    assert pair.jobs_there == {"a", "b"}
+    told = place.gpuctl("apply", "-f", file, *BOTH, "-o", "json").value
+    assert {item["state"] for item in told["clusters"]} == {"done"}
+    assert {step["action"] for item in told["clusters"] for step in item["steps"]} == {"unchanged"}
+    # One cluster of the two, by its option; the other's documents are said to be left out.
+    place.gpuctl("delete", "-f", file, "--cluster", "staging", "--yes")
+    assert pair.jobs_there == set()
+    assert place.exists("Job", "a")
+    place.gpuctl("delete", "-f", file, *BOTH, "--yes")
+    assert not place.exists("Job", "a")
+
+
+def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
+    place = pair.here
+    small, large = training("same"), training("same", environment={"image": "registry.example.com/other:2"})
+    file = place.file(placed(small, "prod"), placed(large, "staging"))
+    place.gpuctl("apply", "-f", file)
+    assert place.exists("Job", "same")
+    assert pair.jobs_there == {"same"}
+    mixed = place.file(placed(training("x"), "prod"), training("y"), name="mixed.yaml")
+    said = place.gpuctl("apply", "-f", mixed, code=2).err
+    assert "some documents say on which clusters they belong (prod), and others do not: training/y" in said
+    only = place.file(placed(training("only"), "staging"), name="only.yaml")
+    place.gpuctl("apply", "-f", only)
+    assert pair.jobs_there == {"same", "only"}
+    assert not place.exists("Job", "only")
+
+
+def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
+    place = pair.here
+    pair.there.create_namespace("elsewhere-away")
+    pair.proxy.policy = on(lambda request: request.is_write or "dryRun" in request.target, refuse(422, "Invalid", "no"))
+    said = place.gpuctl("apply", "-f", place.file(training("a")), *BOTH, code=1)
+    assert "error: cluster staging: " in said.err
+    assert said.err.endswith("nothing was changed, on no cluster\n")
+    assert not place.exists("Job", "a")
+    pair.proxy.reset(on(lambda request: True, cut_before))
+    said = place.gpuctl("apply", "-f", place.file(training("a")), *BOTH, "--timeout", "3s", code=3)
+    assert "error: cluster staging: " in said.err
+    assert not place.exists("Job", "a")
+
+
+def test_a_second_cluster_that_goes_away_in_the_middle(pair: Pair) -> None:
+    """The first is changed, the second is where it stopped, and what is advised finishes it there."""
+    place = pair.here
+    old, new = training("a"), training("a", environment={"image": "registry.example.com/other:2"})
+    place.gpuctl("apply", "-f", place.file(old), *BOTH)
+    gone = matching("DELETE", "/jobs/a")
+    pair.proxy.reset(from_the_first(gone, cut_after))
+    ended = place.gpuctl("apply", "-f", place.file(new), *BOTH, "--yes", "--timeout", "5s", code=3)
+    assert "cluster prod: 1 replaced" in ended.err
+    assert "cluster staging: failed" in ended.err
+    assert place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("other:2")
+    command = re.search(r"`(gpuctl recover[^`]*)`", ended.err)
+    assert command is not None
+    assert command[1] == "gpuctl recover --cluster=staging"
+    assert "`gpuctl recover`" not in ended.out + ended.err
+    pair.proxy.reset()
+    place.anywhere(*command[1].split()[1:], "--yes")
+    assert pair.jobs_there == {"a"}
+
+
+def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
+    place = pair.here
+    turned = ("--cluster", "staging", "--cluster", "prod")
+    pair.proxy.policy = on(lambda request: request.is_write, cut_before)
+    told = place.gpuctl("apply", "-f", place.file(training("a")), *turned, "--timeout", "3s", "-o", "json", code=3)
+    assert [(item["cluster"], item["state"]) for item in told.value["clusters"]] == [
+        ("staging", "failed"),
+        ("prod", "not-run"),
+    ]
+    assert "cluster prod: not run, nothing was changed there" in told.err
+    assert not place.exists("Job", "a")
+
+
+def test_one_question_for_all_clusters(pair: Pair) -> None:
+    place = pair.here
+    place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
+    place.running("a")
+    new = place.file(training("a", environment={"image": "registry.example.com/other:2"}))
+    ended = place.gpuctl("apply", "-f", new, *BOTH, code=2)
+    assert "cluster prod: replaces training/a" in ended.err
+    assert ended.err.endswith(
+        "error: nobody can be asked here: confirm with --yes\n  = nothing was changed, on no cluster\n"
+    )
+    told = place.gpuctl("apply", "-f", new, *BOTH, "-o", "json", code=2).value
+    assert told["error"] == "nobody can be asked here: confirm with --yes"
+
+
+def test_a_set_of_each_cluster(pair: Pair) -> None:
+    place = pair.here
+    flags = ("--set", "jobs", "--prune", "--yes")
+    place.gpuctl("apply", "-f", place.file(training("a"), training("b")), *BOTH, *flags)
+    # What moves away from a cluster is pruned there.
+    place.gpuctl("apply", "-f", place.file(training("a"), placed(training("b"), "staging")), *BOTH, *flags)
+    assert not place.exists("Job", "b")
+    assert pair.jobs_there == {"a", "b"}
+
+
+def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
+    """What belongs on clusters by name is not applied to one whose name nobody has said."""
+    source = gpuctl.Source("job.yaml", json.dumps(placed(training(), "prod")))
+    with pytest.raises(InvalidOptions, match="it is not known which of them this is"):
+        gpuctl.plan(source, namespace=place.namespace)
+    there = gpuctl.plan(source, namespace=place.namespace, cluster_name="prod")
+    assert [step.key.kind for step in there.steps if step.action == "create"] == ["Job"]
+    assert [step.key.kind for step in gpuctl.plan(source, namespace=place.namespace, cluster_name="other").steps] == []
 
 
 def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, uid: str) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from fault_tools.proxy import Exchange, Proxy, cut_after, first_of, hang, matching, meanwhile, nth, on, refuse
-from fault_tools.zygote import Running, Zygote
+from fault_tools.zygote import Running, Zygote, shared
 from gpuctl.apply import operations
 from gpuctl.apply.run import lease as leases
 from support.cluster_tools import Place, image, inference, training
@@ -29,10 +28,9 @@ ELSEWHERE = "carol@far#4711#123456#00000000-boot-pid:[1]"
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
+def zygote() -> Zygote:
     """A process that forks commands."""
-    with Zygote() as running:
-        yield running
+    return shared()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -33,7 +34,7 @@ def no_priorities(plane: ControlPlane) -> None:
 
 def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
-    there = plane.get("namespaces")["items"]
+    there = plane.requests.call("GET", "/api/v1/namespaces")["items"]
     present = {item["metadata"]["name"] for item in there}
     # Another test's may be on its way out.
     going = {item["metadata"]["name"] for item in there if item["metadata"].get("deletionTimestamp")}
@@ -134,13 +135,15 @@ def _bind_claims(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
 
 def _check_pods(plane: ControlPlane, document: Any, prefix: str) -> None:
     name, namespace = document.model.job.name, document.namespace
-    selector = f"app={name},{DOMAIN}/job-type={document.kind}"
+    selector = quote(f"app={name},{DOMAIN}/job-type={document.kind}")
+    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
 
     def running() -> list[dict[str, Any]]:
-        pods = plane.get("pods", "-n", namespace, "-l", selector)["items"]
+        pods = plane.requests.call("GET", path)["items"]
         return pods if pods and all(pod["status"].get("phase") == "Running" for pod in pods) else []
 
-    nodes = {node["metadata"]["name"]: node["metadata"]["labels"] for node in plane.get("nodes")["items"]}
+    there = plane.requests.call("GET", "/api/v1/nodes")["items"]
+    nodes = {node["metadata"]["name"]: node["metadata"]["labels"] for node in there}
     for pod in plane.wait_for(running, f"the pods of {name}"):
         node = pod["spec"]["nodeName"]
         assert node.startswith(f"{prefix}-"), node
@@ -155,11 +158,19 @@ def _check_endpoints(plane: ControlPlane, document: Any) -> None:
     service = f"svc-{document.model.job.name}"
 
     def ready() -> list[Any]:
-        slices = plane.get("endpointslices", "-n", document.namespace, "-l", f"kubernetes.io/service-name={service}")
-        found = [endpoint for item in slices["items"] for endpoint in item.get("endpoints") or []]
+        slices = _slices(plane, document.namespace, service)
+        found = [endpoint for item in slices for endpoint in item.get("endpoints") or []]
         return found if all(endpoint["conditions"]["ready"] for endpoint in found) else []
 
     plane.wait_for(ready, f"endpoints of {service} that are ready")
+
+
+def _slices(plane: ControlPlane, namespace: str, service: str) -> list[dict[str, Any]]:
+    """The EndpointSlices of a Service."""
+    selector = quote(f"kubernetes.io/service-name={service}")
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}"
+    found: list[dict[str, Any]] = plane.requests.call("GET", path)["items"]
+    return found
 
 
 @pytest.fixture
@@ -189,7 +200,7 @@ def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane, twin
     )
 
     def behind() -> list[str]:
-        slices = plane.get("endpointslices", "-n", "twins", "-l", "kubernetes.io/service-name=svc-twin")["items"]
+        slices = _slices(plane, "twins", "svc-twin")
         return [endpoint["targetRef"]["name"] for item in slices for endpoint in item["endpoints"] or ()]
 
     plane.wait_for(behind, "a pod behind the Service")

@@ -14,7 +14,7 @@ from support.queues import Queues
 
 KINDS = {"job": "Job", "jobset": "JobSet"}
 FLAVOR = {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"}
-Lose = Callable[[Document], None]
+Lose = Callable[[Document], str]
 
 
 @pytest.fixture
@@ -40,15 +40,17 @@ REFUSAL = on(
 
 @pytest.fixture(params=["refused", "killed"])
 def lose(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> Lose:
-    """Applies a change whose new object is refused, in one run, or by the recovery of a run killed after its delete."""
+    """Applies a change whose new object is refused, in one run, or by the recovery of a run killed after its delete; what
+    the apply warned of."""
     place = queue_place
 
-    def refused(document: Document) -> None:
+    def refused(document: Document) -> str:
         proxy.reset(REFUSAL)
-        said = place.apply(document, flags=("--yes",), code=1).out
-        assert "not on a Friday; the old one was created again" in said
+        applied = place.apply(document, flags=("--yes",), code=1)
+        assert "not on a Friday; the old one was created again" in applied.out
+        return applied.err
 
-    def killed(document: Document) -> None:
+    def killed(document: Document) -> str:
         arguments = ("apply", "-f", place.file(document), "-n", place.namespace, "--yes")
         running: list[Command] = []
         proxy.reset(on(makes_v2, before(lambda: running[0].process.kill())))
@@ -57,6 +59,7 @@ def lose(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> Lo
         proxy.reset(REFUSAL)
         said = place.gpuctl("recover", "--yes").out
         assert "the old object was created again, because the new one is refused: " in said
+        return running[0].err.decode()
 
     return {"refused": refused, "killed": killed}[request.param]
 
@@ -138,3 +141,25 @@ def test_what_is_paused_stays_paused(
     place.gpuctl("resume", "train")
     place.until(lambda: rows(place) == {"train": "Running"}, "it to run")
     assert is_settled(place, proxy, document)
+
+
+def test_who_may_not_read_workloads_is_told_where_the_old_one_may_run(
+    queue_plane: ControlPlane, queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose
+) -> None:
+    """Nothing gets lost but that it might run elsewhere, and that is said before anything is deleted."""
+    place = queue_place
+    queues.team(gpus=2, flavor=queues.flavor("labelled", FLAVOR))
+    place.apply(training())
+    queues.admitted("train")
+    before = place.uid("Job", "train")
+    place.grant("alice", "edit")
+    proxy.kubeconfig(place.directory / "through-proxy", token=queue_plane.tokens["alice"])
+    said = lose(training(environment=image("v2")))
+    assert place.uid("Job", "train") != before
+    assert (
+        f"warning: you may not list Kueue's workloads there: if job.batch/train in {place.namespace} is created again as it "
+        "was, it keeps to the nodes of the flavor that it was admitted to\n"
+    ) in said
+    queues.admitted("train")
+    assert place.get("Job", "train")["spec"]["template"]["spec"]["nodeSelector"] == FLAVOR
+    place.until(lambda: rows(place) == {"train": "Running"}, "it to run again")

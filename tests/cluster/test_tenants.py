@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ import gpuctl
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, hang, matching, on
 from fault_tools.world import Api
-from fault_tools.zygote import Zygote
+from fault_tools.zygote import Zygote, shared
 from gpuctl.apply.plan.decide import probe
 from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 
@@ -56,10 +56,9 @@ def become(plane: ControlPlane, place: Place, classes: None, monkeypatch: pytest
 
 
 @pytest.fixture
-def zygote() -> Iterator[Zygote]:
+def zygote() -> Zygote:
     """A process that forks commands."""
-    with Zygote() as running:
-        yield running
+    return shared()
 
 
 def may(place: Place, user: str, verb: str, resource: str) -> bool:

@@ -272,10 +272,13 @@ class ControlPlane:
 
         Namespaces that the manifests need must exist.
         """
-        output = self.kubectl(
-            "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", input=manifests, check=False
-        )
-        return [line for line in output.splitlines() if not line.endswith("serverside-applied (server dry run)")]
+        objects = [obj for obj in yaml.load_all(manifests, yaml.CSafeLoader) if obj is not None]
+        answers = [(obj, *self.requests.try_out(obj)) for obj in objects]
+        return [
+            f"{obj['kind']} {obj['metadata']['name']}: {status} {value.get('message')}"
+            for obj, status, value in answers
+            if status >= http.client.MULTIPLE_CHOICES
+        ]
 
     def install_jobset(self) -> None:
         """JobSet's CRD (no controller), so that the API server knows the kind."""

@@ -13,6 +13,7 @@ from typing import Any
 
 Object = dict[str, Any]
 
+_APPLY = "application/apply-patch+yaml"
 _IDLE_ERRORS = (http.client.RemoteDisconnected, http.client.CannotSendRequest, ConnectionError, ssl.SSLEOFError)
 
 
@@ -46,7 +47,8 @@ class Requests:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         data = None
         if body is not None:
-            data = json.dumps(body).encode()
+            # What is applied is read as YAML, which has no pairs of escapes for a character.
+            data = json.dumps(body, ensure_ascii=False).encode()
             patch = "application/merge-patch+json" if method == "PATCH" else "application/json"
             headers["Content-Type"] = content_type or patch
         for attempt in (1, 2):
@@ -89,6 +91,19 @@ class Requests:
             name = f"{obj['kind']} {obj['metadata'].get('name')}"
             raise RuntimeError(f"create {name}: {status} {value.get('message', value)}")
         return value
+
+    def try_out(self, obj: Mapping[str, Any]) -> tuple[int, Object]:
+        """What the server says to an object that is applied, by its strict validation; nothing is kept of it.
+
+        As of kubectl, an object that names no namespace and has to be in one is in ``default``.
+        """
+        options = "fieldManager=kubectl&fieldValidation=Strict&dryRun=All&force=true"
+        name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace")
+        for place in (namespace,) if namespace else (None, "default"):
+            status, value = self.request("PATCH", f"{_collection(obj, place)}/{name}?{options}", obj, _APPLY)
+            if status not in (http.client.NOT_FOUND, http.client.METHOD_NOT_ALLOWED):
+                break
+        return status, value
 
 
 def _collection(obj: Mapping[str, Any], namespace: str | None) -> str:

@@ -1,4 +1,4 @@
-"""A process that has imported gpuctl, or its service, already and forks once per command.
+"""A process that has imported gpuctl, its service or its collector already and forks once per command.
 
     with Zygote() as zygote:
         result = zygote.run(["apply", "-f", "job.yaml"], env={"KUBECONFIG": path})
@@ -31,7 +31,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -161,7 +161,8 @@ class Running:
 class Zygote:
     """The test's side. Safe to use from several threads.
 
-    :param program: what its children become: ``gpuctl``, or ``gpuctl_server``.
+    :param program: what its children become: ``gpuctl``, ``gpuctl_server``, or, with ``gpuctl_usage``, a Python whose
+        first argument is a program as ``python -c`` has it, and which has imported the collector.
     """
 
     def __init__(self, program: str = "gpuctl") -> None:
@@ -234,6 +235,12 @@ class Zygote:
         return self.start(arguments, env=env, cwd=cwd, stdin=stdin).wait(timeout)
 
 
+@cache
+def shared(program: str = "gpuctl") -> Zygote:
+    """The one of this process, which all its tests use; it ends with them, as nobody else has its socket."""
+    return Zygote(program)
+
+
 def _content(descriptor: int) -> str:
     return os.pread(descriptor, _LONGEST_OUTPUT, 0).decode()
 
@@ -280,8 +287,24 @@ def _prepare_commands() -> None:
         raise RuntimeError(f"the starter documents do not compile: {compilation.diagnostics}")
 
 
+def _prepare_collector() -> None:
+    """Import what the collector imports, and what its database needs."""
+    _prepare_commands()
+    names = ["sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql.psycopg"]
+    source = ROOT / "server"
+    for path in sorted((source / "gpuctl_usage").rglob("*.py")):
+        if "migrations" not in path.parts and path.stem != "__init__":
+            names.append(".".join(path.relative_to(source).with_suffix("").parts))
+    for name in names:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
+_PREPARE = {"gpuctl": _prepare_commands, "gpuctl_server": _prepare_service, "gpuctl_usage": _prepare_collector}
+
+
 def _prepare(program: str) -> None:
-    _prepare_commands() if program == "gpuctl" else _prepare_service()
+    _PREPARE[program]()
     # Pages that the collector never touches stay shared with all children.
     gc.collect()
     gc.freeze()
@@ -343,13 +366,13 @@ def _become(program: str, job: _Job) -> NoReturn:
     for number, descriptor in enumerate(job.streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    _open_streams()
     os.environ.clear()
     os.environ.update(job.env)
     time.tzset()
     os.chdir(job.cwd)
     sys.argv = [program, *job.arguments]
-    module, function = ("gpuctl.cli.main", "run") if program == "gpuctl" else ("gpuctl_server.running", "main")
-    code = _code_of(getattr(import_module(module), function), job.arguments)
+    code = _code_of(_run_of(program), job.arguments)
     # The end of Python that one can see: threads are waited for, exit functions run, buffers written. What is left
     # out, taking 400 modules apart, costs 30 ms and would copy every page that is shared with the zygote.
     shutdown: Callable[[], None] = vars(threading)["_shutdown"]
@@ -358,6 +381,34 @@ def _become(program: str, job: _Job) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _open_streams() -> None:
+    """As Python opens them: what it found out of those of the zygote, that one can seek in them, say, is not true here."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        was = getattr(sys, name)
+        by_line = name == "stderr" or os.isatty(number)
+        mode = "w" if number else "r"
+        stream = os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _run_of(program: str) -> Callable[[list[str]], int]:
+    if program == "gpuctl_usage":
+        return _run_code
+    module, function = {"gpuctl": ("gpuctl.cli.main", "run"), "gpuctl_server": ("gpuctl_server.running", "main")}[
+        program
+    ]
+    run: Callable[[list[str]], int] = getattr(import_module(module), function)
+    return run
+
+
+def _run_code(arguments: list[str]) -> int:
+    """As ``python -c`` does."""
+    sys.argv = ["-c", *arguments[1:]]
+    exec(compile(arguments[0], "<string>", "exec"), {"__name__": "__main__"})
+    return 0
 
 
 def _code_of(run: Callable[[list[str]], int], arguments: list[str]) -> int:

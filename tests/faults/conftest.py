@@ -13,7 +13,7 @@ from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, numbered, site
 from fault_tools.world import Api, Snapshot
-from fault_tools.zygote import Zygote
+from fault_tools.zygote import Zygote, shared
 from support.real_parts import control_plane_binaries
 
 # Pytest then shows what its assertions compared, as it does for those of tests.
@@ -32,10 +32,9 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
+def zygote() -> Zygote:
     """A process that forks commands."""
-    with Zygote() as running:
-        yield running
+    return shared()
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,7 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
     "remove node": HeldBy(("test_nodes_join_and_leave_pools",)),
     "snapshot": Refused("snapshot", _KUBECONFIG),
+    "drift": Refused("drift {file}", _KUBECONFIG, 2),
     "exec": Refused("exec a -- ls", _KUBECONFIG),
     "port-forward": Refused("port-forward a 80", _KUBECONFIG),
     "impact": Refused("impact --from HEAD {file} --server {url}", "leave --server out", 2),
@@ -234,6 +235,8 @@ def test_what_is_refused_says_what_to_do(world: World) -> None:
             assert said.err.endswith(f"`gpuctl {name}` asks no service: leave --server out.\n"), said.err
     said = world.remote.typed("fit", code=1)
     assert "`gpuctl fit` without files does not work through the service" in said.err
+    said = world.remote.typed("fit", "-f", world.values["file"], "--suggest", code=1)
+    assert "`gpuctl fit --suggest` does not work through the service" in said.err
     for more in (("diff", "-f", world.values["file"], "--against", "git:HEAD"), ("fit", "--snapshot", "x", "y.yaml")):
         said = world.remote.typed(*more, "--server", world.remote.served.url, code=2)
         assert "leave --server out" in said.err

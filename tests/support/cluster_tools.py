@@ -361,10 +361,11 @@ def add_drill_nodes(plane: ControlPlane) -> None:
 
 def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
     """Create namespaces whose names are fixed. A first attempt may have left them, or they are just going."""
-    if names:
-        plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
-    for name in names:
-        plane.kubectl("create", "namespace", name)
+    paths = [f"/api/v1/namespaces/{name}" for name in names]
+    for path in paths:
+        plane.requests.request("DELETE", path)
+    plane.wait_for(lambda: all(plane.requests.request("GET", path)[0] == 404 for path in paths), "namespaces to go")
+    plane.create(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
 
 
 def namespace_for(request: pytest.FixtureRequest) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from fault_tools.zygote import Forked, shared
 from gpuctl_usage.facts import Capacity, Holding
 from gpuctl_usage.store.database import Database, open_database
 
@@ -33,14 +32,14 @@ class Collecting:
     ) -> None:
         self.path = directory / "usage.db"
         self.address = address or str(self.path)
-        self._command = ["-m", "gpuctl"] if not before else ["-c", f"{before}\n{_MAIN}"]
+        self._program = f"{before}\n{_MAIN}"
         self._directory = directory
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(kubeconfig),
             **{f"GPUCTL_SERVER_{name.upper()}": value for name, value in settings.items()},
         }
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Forked | None = None
         self._reader: threading.Thread | None = None
         self.log: list[dict[str, Any]] = []
         self._database: Database | None = None
@@ -56,15 +55,17 @@ class Collecting:
 
     def launch(self) -> None:
         """Start it."""
-        self._process = subprocess.Popen(
-            [sys.executable, *self._command, "usage", "collect"],
-            env={**self._environment, "GPUCTL_SERVER_USAGE_DATABASE": self.address},
-            cwd=self._directory,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        environment = {**self._environment, "GPUCTL_SERVER_USAGE_DATABASE": self.address}
+        reading, writing = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        try:
+            self._process = shared("gpuctl_usage").fork(
+                [self._program, "usage", "collect"], [nothing, 1, writing], env=environment, cwd=self._directory
+            )
+        finally:
+            os.close(nothing)
+            os.close(writing)
+        self._reader = threading.Thread(target=self._read, args=(os.fdopen(reading),), daemon=True)
         self._reader.start()
 
     def said(self, message: str) -> int:
@@ -148,10 +149,10 @@ class Collecting:
         self._reader.join(timeout=10)
         return code
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            self.log.append(json.loads(line) if line.startswith("{") else {"message": line})
+    def _read(self, lines: TextIO) -> None:
+        with lines:
+            for line in lines:
+                self.log.append(json.loads(line) if line.startswith("{") else {"message": line})
 
 
 @contextmanager

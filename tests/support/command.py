@@ -10,31 +10,38 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+
+from fault_tools.zygote import shared
 
 
 class Command:
-    """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints."""
+    """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints.
+
+    It is a fork of one that has imported gpuctl: a start of Python costs more than most of what is looked at here.
+    """
 
     def __init__(self, *arguments: str) -> None:
         self.arguments = arguments
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpuctl", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
         self.out = self.err = b""
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        pipes = {name: os.pipe() for name in ("out", "err")}
+        streams = [nothing, *(writing for _, writing in pipes.values())]
+        try:
+            self.process = shared().fork(arguments, streams, env=os.environ, cwd=Path.cwd())
+        finally:
+            for descriptor in streams:
+                os.close(descriptor)
         self._threads = [
-            threading.Thread(target=self._collect, args=(name, getattr(self.process, f"std{name}")), daemon=True)
-            for name in ("out", "err")
+            threading.Thread(target=self._collect, args=(name, reading), daemon=True)
+            for name, (reading, _) in pipes.items()
         ]
         for thread in self._threads:
             thread.start()
 
-    def _collect(self, name: str, stream: IO[bytes]) -> None:
-        while data := os.read(stream.fileno(), 65536):
+    def _collect(self, name: str, reading: int) -> None:
+        while data := os.read(reading, 65536):
             setattr(self, name, getattr(self, name) + data)
+        os.close(reading)
 
     def until(self, text: bytes, timeout: float = 120) -> None:
         """Wait until it has printed something."""

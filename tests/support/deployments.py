@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,16 @@ def accept(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     """
     plane.kubectl("label", "namespace", "gpuctl-system", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
     for obj in objects:
-        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-        made = json.loads(plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(obj)))
+        made = _made(plane, obj)
         assert made["metadata"].get("namespace") == obj["metadata"].get("namespace")
         spec = obj["spec"]["jobTemplate"]["spec"] if obj["kind"] == "CronJob" else obj.get("spec", {})
         if obj["kind"] in {"CronJob", "Deployment"}:
             metadata = {"name": "pod", "namespace": "gpuctl-system"}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec["template"]["spec"]}
-            plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(pod))
+            _made(plane, pod)
+
+
+def _made(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, Any]:
+    status, value = plane.requests.try_out(obj)
+    assert status < 300, f"{obj['kind']} {obj['metadata']['name']}: {status} {value.get('message')}"
+    return value

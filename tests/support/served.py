@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, Union
 from urllib.parse import urlsplit
 
 import httpx
 
-from fault_tools.zygote import Forked, Zygote
+from fault_tools.zygote import Forked, shared
 from gpuctl_server.access.rights import Role
 from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 
@@ -196,12 +195,6 @@ def serving(
         lines.close()
 
 
-@cache
-def _zygote() -> Zygote:
-    """It ends with the tests: nobody else has its socket."""
-    return Zygote("gpuctl_server")
-
-
 def _started(directory: Path, environment: Mapping[str, str], fresh: bool) -> tuple[ServiceProcess, TextIO]:
     """A service, and what it writes to standard error."""
     reading, writing = os.pipe()
@@ -211,7 +204,7 @@ def _started(directory: Path, environment: Mapping[str, str], fresh: bool) -> tu
         if fresh:
             command = [sys.executable, "-m", "gpuctl_server"]
             return subprocess.Popen(command, env=environment, cwd=directory, stdin=nothing, stderr=writing), lines
-        return _zygote().fork([], [nothing, 1, writing], env=environment, cwd=directory), lines
+        return shared("gpuctl_server").fork([], [nothing, 1, writing], env=environment, cwd=directory), lines
     finally:
         os.close(nothing)
         os.close(writing)

@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from websockets.sync.client import connect
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from fault_tools.zygote import shared
 from gpuctl import Source, compile
 from support.cluster_tools import GPU, POOL, compute, image, inference, merged, notebook, outcome, training
 from support.documents_sent import sent, text_of
@@ -189,11 +188,8 @@ class WholeTour:
     def typed(self, *arguments: str, text: str = "", code: int = 0) -> None:
         """A command of somebody who has no kubeconfig."""
         environment = {**os.environ, "XDG_CONFIG_HOME": str(self.directory), "KUBECONFIG": str(self.directory / "none")}
-        command = [sys.executable, "-m", "gpuctl", *arguments]
-        found = subprocess.run(command, env=environment, cwd=self.directory, input=text, capture_output=True, text=True)
-        assert found.returncode == code, (
-            f"gpuctl {' '.join(arguments)}: {found.returncode}\n{found.stdout}{found.stderr}"
-        )
+        found = shared().run(arguments, env=environment, cwd=self.directory, stdin=text)
+        assert found.code == code, f"gpuctl {' '.join(arguments)}: {found.code}\n{found.stdout}{found.stderr}"
 
     def commands(self) -> None:
         """What the command line asks a service."""

@@ -106,7 +106,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, **options)
 
 
-CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
+CLUSTER_COMMANDS = {"diff", "drift", "apply", "create", "delete", "recover", "fit", "snapshot"}
 CLUSTER_COMMANDS |= {"history", "rollback"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
 CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "usage", "wait"}
@@ -161,7 +161,7 @@ def commit(directory: Path) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here))
-    if name == "impact":
+    if name in ("impact", "drift"):
         commit(here)
     for example in examples(gpuctl(name, "--help").out):
         program, *arguments = shlex.split(example.partition(" > ")[0])

@@ -217,9 +217,31 @@ def test_who_is_evicted(repository: Repository) -> None:
         "text",
     )
     assert found.code == 0
-    evicted = "- pod lowly-n1 in nlp of Job/lowly on n1 (priority 100), for training a in nlp\n"
-    assert f"Would be evicted:\n\n{evicted}" in found.out
+    evicted = "- Job/lowly in nlp (1 pod, running for 3h), of priority 100, for training a in nlp\n"
+    assert f"Would be evicted, 1 job with 1 pod:\n\n{evicted}" in found.out
     assert "- training a in nlp: fits by evicting others\n" in found.out
+
+
+def test_evictions_are_counted_for_the_whole_repository(repository: Repository) -> None:
+    """Each job once, whoever of the change needs its room."""
+    labels = {"app": "sft", "runwhere.ai/job-type": "training", "creator": "anna"}
+    theirs = [{**pod("Job/sft", f"n{number}", 6), "priority": 100, "labels": labels} for number in (1, 2)]
+    others = {**pod("Job/other", "n3", 6), "priority": 100}
+    patches = {name: {"kubernetes.io/hostname": f"n{number}"} for number, name in enumerate("abc", 1)}
+    after = {
+        f"{name}.yaml": training(name, gpu=8) + f"podPatch: {{nodeSelector: {json.dumps(where)}}}\n"
+        for name, where in patches.items()
+    }
+    nodes = [node(f"n{number}", labels={**LABELS, "kubernetes.io/hostname": f"n{number}"}) for number in (1, 2, 3)]
+    found = change(
+        repository, {"q.yaml": quota("gpu: 64")}, {"q.yaml": quota("gpu: 64"), **after}, nodes, [*theirs, others]
+    )
+    counted = json.loads(found.out)["cluster"]["evictions"]
+    assert (counted["jobs"], counted["pods"]) == (2, 3)
+    first, second = counted["items"]
+    assert (first["job"], first["owner"], second["job"], second["owner"]) == ("Job/other", None, "training/sft", "anna")
+    assert sorted(second["pods"]) == ["sft-n1", "sft-n2"]
+    assert [[item["name"] for item in by["by"]] for by in (first, second)] == [["c"], ["a", "b"]]
 
 
 # Usage -----------------------------------------------------------------------------------------------------

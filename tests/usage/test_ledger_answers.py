@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -201,3 +203,46 @@ def test_nothing_of_the_time(database: Database) -> None:
         assert ledger(database, before, Level.NODE) == []
         forever = replace(ALL, step=step, start=-60_000_000_000, end=250_000_000_000)
         assert ledger(database, forever, Level.MODEL) != []
+
+
+@contextmanager
+def statements_of(database: Database) -> Iterator[list[str]]:
+    """What is asked of a database in a block."""
+    with database.reading() as connection:
+        engine = connection.engine
+    found: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        found.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def test_as_many_statements_whatever_the_number_of_steps(database: Database) -> None:
+    counts = {}
+    for length in (24, 54):
+        hours = replace(ALL, end=BEGIN + length * HOUR, step=Step.DAY, tz="Asia/Kolkata")
+        with statements_of(database) as statements:
+            rows: Any = namespace_hours(database, hours)
+            namespace_hours(database, replace(hours, paging=Paging(1, 2)))
+            label_hours(database, hours, Level.LABEL, "team")
+        counts[len({row["stat_hour"] for row in rows})] = len(statements)
+    assert counts.keys() == {2, 3}
+    assert counts[2] == counts[3]
+
+
+def test_the_ledger_reads_no_more_than_it_tells(database: Database) -> None:
+    """Histograms, and who held what, are most of what there is."""
+    hours = replace(ALL, step=Step.TOTAL)
+    with statements_of(database) as statements:
+        for level in (Level.CLUSTER, Level.NAMESPACE, Level.WORKLOAD):
+            assert ledger(database, hours, level)
+    assert not [text for text in statements if "sums.histogram" in text or "periods.holders" in text]
+    with statements_of(database) as statements:
+        cluster_hours(database, hours)
+        namespace_hours(database, hours)
+    assert [text for text in statements if "sums.histogram" in text or "periods.holders" in text]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -244,6 +247,8 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     assert gpuctl("sql", odd, "-o", "csv", *where) == 'a,b,c,d,e,a_2\n\'=1+1,,"x,""y""",-1.5,,1\n'
     assert "\x1b" not in gpuctl("sql", odd, *where)
     assert len(gpuctl("sql", "SELECT * FROM range(10)", "--limit", "3", *where).splitlines()) == 4
+    assert gpuctl("sql", "SELECT 1 AS a, 2 AS b", "--limit", "0", "-o", "csv", *where) == "a,b\n"
+    assert json.loads(gpuctl("sql", "SELECT 1 AS a", "--limit", "0", "-o", "json", *where)) == []
     # Without files all that the database has, sealed or not.
     count = "SELECT count(DISTINCT time) AS n FROM hours WHERE cluster = 'lab'"
     assert json.loads(gpuctl("sql", count, "-o", "json", "--database", "usage.db")) == [{"n": 11}]
@@ -265,3 +270,25 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     assert json.loads(gpuctl("sql", "SELECT CAST(now() AS TIMESTAMP) > '2020-01-01' AS t", "-o", "json", *where))
     assert "has no months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
     assert "Catalog Error" in gpuctl("sql", "SELECT * FROM nothing", *where, code=2)
+
+
+ENDLESS = "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b"
+
+
+def test_a_question_ends_when_its_time_is_over(months: Path, gpuctl: Invoke) -> None:
+    where = ["--parquet", str(months)]
+    begun = time.monotonic()
+    said = gpuctl("sql", ENDLESS, "--timeout", "1s", *where, code=2)
+    assert "it took longer than 1s; --timeout allows more" in said
+    assert "Traceback" not in said
+    assert time.monotonic() - begun >= 1
+    assert "not a time such as 90s" in gpuctl("sql", "SELECT 1", "--timeout", "soon", *where, code=2)
+    # What is quick has all the time that there is.
+    assert gpuctl("sql", "SELECT 1 AS a", "--timeout", "999999999h", "-o", "csv", *where) == "a\n1\n"
+
+
+def test_a_question_ends_when_somebody_wants_it_to(months: Path, gpuctl: Invoke) -> None:
+    interrupting = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    interrupting.start()
+    assert gpuctl("sql", ENDLESS, "--parquet", str(months), code=130).strip() == "Interrupted."
+    interrupting.join()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +30,7 @@ from gpuctl_usage.rolling.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from support.usage_script import UsageScript
 
 BEGIN = 1_762_300_800
 DAYS = 6
@@ -215,12 +212,10 @@ def test_killed_in_the_middle(path: Path, pieces: int) -> None:
     """What has to be kept is there, and the next one goes on."""
     database = open_database(str(path))
     before = ledger(database, ALL, Level.WORKLOAD)
-    arguments = [sys.executable, "-c", SCRIPT, str(path), str(NOW), *map(str, KEPT)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
-        assert process.stdout is not None
-        for _ in range(pieces):
-            assert process.stdout.readline() == "piece\n"
-        process.send_signal(signal.SIGKILL)
+    pruning = UsageScript(SCRIPT, str(path), str(NOW), *map(str, KEPT))
+    for _ in range(pieces):
+        assert pruning.lines.readline() == "piece\n"
+    pruning.kill()
     found = kept(database)
     for name in ("hours", "days", "holdings", "capacities", "snapshots"):
         assert set(WHAT_IS_KEPT[name]) <= set(found[name]), name

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
+import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import inspect
+from sqlalchemy import event, inspect
 
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -37,15 +36,27 @@ from gpuctl_usage.facts import (
     WorkloadKey,
 )
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, url_of, writing
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
 from gpuctl_usage.store.moments import latest_snapshot
-from gpuctl_usage.store.packing import NotPacked, pack_histogram, pack_sums, unpack_histogram, unpack_sums
+from gpuctl_usage.store.packing import (
+    NotPacked,
+    pack_histogram,
+    pack_ids,
+    pack_sums,
+    pack_triples,
+    unpack_histogram,
+    unpack_ids,
+    unpack_numbers,
+    unpack_sums,
+    unpack_triples,
+)
 from gpuctl_usage.store.tables import metadata
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count_rows, find_rows
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
 from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
+from support.usage_script import UsageScript
 
 HOUR = 3600
 BERT = WorkloadKey("ml", "Job", "bert", "uid-bert")
@@ -372,8 +383,23 @@ def test_sums_are_packed() -> None:
     items = {7: Sums(alloc_gpu_s=1 / 3, histogram={3: 4}, util_max=1.5), 2: Sums()}
     assert unpack_sums(pack_sums(items)) == items
     assert unpack_sums(pack_sums({})) == {}
+    assert unpack_numbers(pack_sums(items)) == sorted(items)
+    assert unpack_numbers(pack_sums({})) == []
     with pytest.raises(NotPacked):
         unpack_sums(b"\x00nonsense")
+
+
+@pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])
+def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
+    ids = [3, largest, 5]
+    assert list(unpack_ids(pack_ids(ids))) == sorted(ids)
+    workloads, said, namespaces = unpack_triples(pack_triples([(largest, 1, 9), (4, largest, 8)]))
+    assert list(zip(workloads, said, namespaces, strict=True)) == [(4, largest, 8), (largest, 1, 9)]
+    # As they were packed before: eight bytes each.
+    before = zlib.compress(array("q", [4, largest - 4]).tobytes())
+    assert list(unpack_ids(before)) == [4, largest]
+    with pytest.raises(NotPacked):
+        unpack_ids(b"\x04nonsense")
 
 
 # The tables.
@@ -551,13 +577,6 @@ while True:
 """
 
 
-def writer(address: str, name: str) -> subprocess.Popen[str]:
-    server = Path(__file__).resolve().parents[2] / "server"
-    environment = {**os.environ, "PYTHONPATH": str(server)}
-    command = [sys.executable, "-c", WRITER, address, name]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
-
 def whole(database: Database, cluster: int) -> dict[int, float]:
     """Which turn wrote each hour; that all of it is there is checked."""
     found = {}
@@ -575,16 +594,12 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
     generator = random.Random(7)
     # A file is locked, begun and found by every process anew; a server has these behind it.
     for kill in range(3 if "://" in address else 6):
-        process = writer(address, str(kill))
-        assert process.stdout is not None
+        writer = UsageScript(WRITER, address, str(kill))
         if kill:
-            assert process.stdout.readline() == "ready\n"
+            assert writer.lines.readline() == "ready\n"
         # The first is killed somewhere in its start.
-        time.sleep(generator.uniform(0.0, 0.4 if kill else 0.9))
-        process.send_signal(signal.SIGKILL)
-        said = [line.split() for line in process.stdout.read().splitlines() if line != "ready"]
-        process.wait()
-        process.stdout.close()
+        time.sleep(generator.uniform(0.0, 0.4))
+        said = [line.split() for line in writer.kill() if line != "ready"]
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
         turns = whole(database, cluster)
@@ -600,25 +615,41 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
 
 def test_two_processes_write_and_others_read(address: str) -> None:
     """Also both begin an empty file."""
-    processes = [writer(address, name) for name in ("one", "other")]
+    writers = [UsageScript(WRITER, address, name) for name in ("one", "other")]
     try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.lines.readline() == "ready\n"
             for _ in range(5):
-                assert process.stdout.readline()
+                assert writer.lines.readline()
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
         for _ in range(20):
             whole(database, cluster)
         database.close()
-        assert [process.poll() for process in processes] == [None, None]
+        assert [writer.process.poll() for writer in writers] == [None, None]
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+        for writer in writers:
+            writer.kill()
+
+
+def test_a_file_that_two_processes_begin(path: Path) -> None:
+    """SQLite waits for nobody when it begins a write-ahead log: who comes second there has to ask again."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    ends = threading.Timer(0.3, other.execute, ("COMMIT",))
+
+    def come_between(statement: str) -> None:
+        if statement.startswith("PRAGMA journal_mode") and ends.ident is None:
+            other.execute("BEGIN IMMEDIATE")
+            ends.start()
+
+    engine = engine_of(url_of(str(path)))
+    event.listen(engine, "connect", lambda connection, _: connection.set_trace_callback(come_between))
+    prepare(engine, "usage.db")
+    ends.join()
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+    engine.dispose()
+    other.close()
 
 
 def test_threads_share_a_database(database: Database, cluster: int) -> None:

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows
 from gpuctl.cli.main import run
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
+from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import in_units
+from gpuctl.reading.usage_shapes import IdleHolder
 from gpuctl_usage.facts import HOUR
 from support.command import on_a_terminal
 from support.small_usage import STRANGE, small_world
@@ -165,6 +168,53 @@ def test_a_row_for_each_step(usage: Usage) -> None:
     assert {row["value"] for row in rows} == {"__unset__", STRANGE}
 
 
+def test_steps_of_the_cluster_tell_what_there_was(usage: Usage) -> None:
+    """Of whoever has GPUs: a cluster, nodes and models."""
+    found = usage("cluster", *DAY, "--step", "day")
+    heads = found.out.splitlines()[0].split()
+    assert heads == [
+        *("TIME", "CLUSTER", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE"),
+        *("CAPACITY", "FREE", "UNUSABLE"),
+    ]
+    [row] = [dict(zip(heads, row, strict=True)) for row in found.rows]
+    assert (row["GPU-HOURS"], row["CAPACITY"], row["SHARE"], row["UNUSABLE"]) == ("192.0", "288.0", "66.7%", "31.0")
+    assert sum(float(row[name]) for name in ("GPU-HOURS", "FREE", "UNUSABLE")) == pytest.approx(288)
+    assert "CAPACITY" in usage("nodes", *DAY, "--step", "day").out
+    assert "CAPACITY" not in usage("namespaces", *DAY, "--step", "day").out
+
+
+def test_a_value_of_an_annotation_is_told_as_it_is(usage: Usage) -> None:
+    assert f"\n{STRANGE}  " in usage("labels", "cost-center", "--annotation", *DAY).out
+    assert f"  {STRANGE}  " in usage("labels", "cost-center", "--annotation", *DAY, "--step", "day").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cluster",),
+        ("namespaces", "--step", "day"),
+        ("labels", "team"),
+        ("workloads", "--step", "hour"),
+        ("top",),
+        ("waste",),
+    ],
+)
+def test_csv_has_its_columns_without_rows_too(arguments: tuple[str, ...], usage: Usage) -> None:
+    then = () if arguments == ("top",) else ("--from", "2030-01-01", "--to", "2030-01-02")
+    nobody = () if arguments[0] in ("cluster", "labels") else ("-n", "nobody")
+    (heads,) = csv.reader(io.StringIO(usage(*arguments, *then, *nobody, "-o", "csv").out))
+    if arguments != ("waste",):
+        now = () if arguments == ("top",) else DAY
+        with_rows = usage(*arguments, *now, "-o", "csv").out.splitlines()
+        assert (len(with_rows) > 1, with_rows[0]) == (True, ",".join(heads))
+    assert len(heads) == len(set(heads)) > 8
+
+
+def test_the_columns_of_what_is_idle() -> None:
+    row = idle_rows([IdleHolder(GpuHolder(), None, 1.0, {}, "", 1.0, None, None, None, None, "")], lambda _: "")[0]
+    assert tuple(row) == IDLE_COLUMNS
+
+
 def test_the_last_hours_are_whole_ones_with_the_one_that_runs(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: float(END))
     value = json.loads(usage("namespaces", "-o", "json").out)
@@ -205,6 +255,8 @@ def test_who_holds_gpus_now(usage: Usage) -> None:
         (("cluster", "--from", "yesterday"), "--from has to be a time such as 2026-10-01 or 2026-10-01T14:00:00Z"),
         (("cluster", "--from", "2026-10-02", "--to", "2026-10-01"), "--from has to be before --to, and before now."),
         (("cluster", "--from", "2026-10-02", "--last", "3h"), "not both"),
+        (("rollup", "--from", "2026-10-02", "--to", "2026-10-01T23:59"), "--from has to be before --to."),
+        (("rollup", "--from", "2026-10-32", "--to", "2026-11-02"), "--from has to be a time such as 2026-10-01 or"),
         (("cluster", "--tz", "../etc"), "--tz: there is no time zone `../etc`"),
         (("report", "--month", "2026-13"), "--month has to be a month such as 2026-10, and is `2026-13`."),
         (("cluster", "--server", "http://localhost:1"), "leave --database out"),

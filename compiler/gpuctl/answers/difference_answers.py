@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.gitops.objects import ObjectChange, ObjectKey
     from gpuctl.gitops.rows import Amount
     from gpuctl.gitops.sides import JobDemand
-    from gpuctl.reading.live_impact import LiveImpact
+    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 
 def differences_answer(changes: Iterable[ObjectChange]) -> dict[str, Any]:
@@ -120,7 +120,25 @@ def _live(live: LiveImpact) -> dict[str, Any]:
         "takenAt": live.taken_at,
         "ended": [_ended(item) for item in live.ended],
         "fit": [fit_value(answer) for answer in live.fits],
+        "evictions": {
+            "jobs": len(live.evictions),
+            "pods": live.evicted_pods,
+            "items": [_eviction(item) for item in live.evictions],
+        },
         "absentNodes": live.absent_nodes,
+    }
+
+
+def _eviction(item: CausedEviction) -> dict[str, Any]:
+    job = item.job
+    return {
+        "namespace": job.namespace,
+        "job": job.job,
+        "owner": job.owner,
+        "priority": job.priority,
+        "pods": list(job.pods),
+        "runtime": job.runtime,
+        "by": [by._asdict() for by in item.by],
     }
 
 

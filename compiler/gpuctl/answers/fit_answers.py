@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.capacity.fit import named
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
+    from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
     from gpuctl.capacity.told_fit import ToldFit
 
 
-def fit_answer(fits: Iterable[Fit | ToldFit]) -> dict[str, Any]:
-    """``fit -o json``: the jobs in the order in which they are placed."""
-    return {"jobs": [fit_value(item) for item in fits]}
+def fit_answer(
+    fits: Iterable[Fit | ToldFit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None
+) -> dict[str, Any]:
+    """``fit -o json``: the jobs in the order in which they are placed, with what was suggested if anybody asked."""
+    if suggestions is None:
+        return {"jobs": [fit_value(item) for item in fits]}
+    return {"jobs": [{**fit_value(item), "suggestions": _suggested(item, suggestions)} for item in fits]}
+
+
+def _suggested(answer: Fit | ToldFit, suggestions: Mapping[JobName, Sequence[Suggestion]]) -> list[dict[str, Any]]:
+    found = suggestions.get((answer.demand.namespace, answer.demand.name), ())
+    return [{"kind": item.kind, "changes": [_field_change(change) for change in item.changes]} for item in found]
+
+
+def _field_change(change: FieldChange) -> dict[str, Any]:
+    span = change.span
+    where = {"file": span.file, "line": span.line, "column": span.column}
+    return {"path": change.path, "from": change.old, "to": change.new, **where}
 
 
 def fit_failure(message: str) -> dict[str, Any]:

@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuctl.reading.gpu_time import GpuTime, stamped
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, stamped
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import GpuHolder
     from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
 
+HELD_COLUMNS = (
+    *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),
+)
+"""Of :func:`held_now_rows`."""
+IDLE_COLUMNS = (
+    *("name", "namespace", "kind", "uid", "owner", "gpus", "models", "idleSince", "idleHours", "meanUse"),
+    *("idleGpuHours", "coverage", "cost", "pause"),
+)
+"""Of :func:`idle_rows`."""
 _HOUR = 3600
-_NOTHING = GpuTime()
+_NOTHING, _NOBODY = GpuTime(), GpuHolder()
 _DIGITS = 6
 """Of GPU-hours: less than a hundredth of a GPU-second is lost, so that they add up."""
 
@@ -54,6 +62,12 @@ def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
     """A row for each group."""
     for group in view.groups:
         yield {**holder_value(view, group.holder), **time_value(group.total, view.capacity)}
+
+
+def columns_of(view: UsageView, *, by_step: bool) -> list[str]:
+    """What the rows tell, also where there are none: those of each step, or one for each group."""
+    times = ("time", "endTime") if by_step else ()
+    return [*times, *holder_value(view, _NOBODY), *time_value(_NOTHING, None)]
 
 
 def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:

@@ -171,6 +171,14 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
     return plan
 
 
+def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
+    """Complete a plan of :func:`execute` by what it costs and what stands against it. Nothing is written."""
+    weigh(session, plan)
+    if checkpoint:
+        note_checkpoints(plan, keys)
+    check(session, plan)
+
+
 def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: Pending, saved: set[str]) -> None:
     """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
 

@@ -112,6 +112,7 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
     description = members[0]["metadata"].get("annotations", {}).get(context.label("description"))
     if description is not None:
         header["description"] = description
+    placed = members[0]["metadata"].get("annotations", {}).get(context.label("placement"))
     resources = {gpu.resource: gpu.vendor for gpu in reversed(context.settings.gpus.values())}
     users: Data = {}
     for member in members:
@@ -128,7 +129,8 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
         if gpus:
             entry["gpu"] = gpus
         users[member["metadata"]["namespace"]] = entry
-    return {"kind": "quota", "version": "v0.1", "quota": header, "users": users}
+    data: Data = {"kind": "quota", "version": "v0.1", "quota": header, "users": users}
+    return data if placed is None else {**data, "placement": {"clusters": placed.split(",")}}
 
 
 def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Data:

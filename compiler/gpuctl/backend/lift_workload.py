@@ -77,6 +77,8 @@ class LiftedWorkload:
         scaler = self.beside.get("HorizontalPodAutoscaler")
         if scaler is not None:
             data["autoscaling"] = self._autoscaling(scaler)
+        if (placed := self._annotation("placement")) is not None:
+            data["placement"] = {"clusters": placed.split(",")}
         return escape_document(data)
 
     def _annotation(self, name: str) -> str | None:

@@ -11,6 +11,7 @@ from gpuctl.backend.context import MANAGER, Context, Object
 if TYPE_CHECKING:
     from gpuctl.frontend.document import Document
     from gpuctl.language.kinds import Job
+    from gpuctl.language.quota import Quota
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OWNERS = ("team", "creator", "project")
@@ -53,12 +54,18 @@ def job_labels(context: Context, document: Document, model: Job) -> dict[str, st
     }
 
 
+def placement_annotation(context: Context, model: Job | Quota) -> dict[str, str]:
+    """The clusters of a document: they restart nothing, wherever else it is placed."""
+    placed = model.placement
+    return {} if placed is None else {context.label("placement"): ",".join(placed.clusters)}
+
+
 def job_annotations(context: Context, model: Job) -> dict[str, str]:
     """Annotations of a job's main object: what Kubernetes has no field for.
 
     They are not on the pods, so that a changed description restarts nothing.
     """
-    annotations: dict[str, str] = {}
+    annotations = placement_annotation(context, model)
     if model.job.description is not None:
         annotations[context.label("description")] = model.job.description
     if model.resources.gpu_share is not None:

@@ -51,6 +51,8 @@ def definition(model: Pool) -> Object:
     document: Object = {"kind": "pool", "version": "v0.1", "pool": header, "nodes": nodes}
     if model.quota is not None:
         document["quota"] = model.quota.model_dump(exclude_none=True)
+    if model.placement is not None:
+        document["placement"] = {"clusters": model.placement.clusters}
     return document
 
 

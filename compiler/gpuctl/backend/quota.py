@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.metadata import managed_labels, metadata
+from gpuctl.backend.metadata import managed_labels, metadata, placement_annotation
 from gpuctl.language.quota import Quota, QuotaEntry
 
 
 def lower_quota(context: Context, model: Quota) -> Iterator[tuple[str, list[Object]]]:
     """For each namespace, in the order written: its ResourceQuota and LimitRange."""
     quota = model.header.name
-    annotations = {}
+    annotations = placement_annotation(context, model)
     if model.header.description is not None:
         annotations[context.label("description")] = model.header.description
     for namespace, entry in model.entries.items():

@@ -31,7 +31,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("pause", "resume", "rerun"), "Free a job's GPUs; go on; run it again."),
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
-    "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
+    "GitOps": (OverviewLine(("build", "impact", "drift"), "Manifests; what a change does; what differs."),),
     "Other": (
         OverviewLine(("serve", "login", "logout"), "A REST API; use one instead of a kubeconfig."),
         OverviewLine(("usage",), "Who holds GPUs, what they do; collect it."),

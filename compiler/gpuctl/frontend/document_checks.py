@@ -43,6 +43,7 @@ def check_faulty(document: Document, settings: Settings) -> Iterator[Diagnostic]
 
 def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
     model = document.model
+    yield _placement(document, settings)
     if isinstance(model, Workload):
         yield _name_length(document, model, settings)
         yield _reserved_labels(document, model, settings)
@@ -58,6 +59,17 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield lint_command(document, model)
     elif model.kind == "quota":
         yield _quota(document, model, settings)
+
+
+def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """Where the platform names its clusters, a document belongs on none but those."""
+    placed = getattr(document.model, "placement", None)
+    for index, name in enumerate(placed.clusters if placed is not None and settings.clusters else ()):
+        if name not in settings.clusters:
+            near = nearest(name, settings.clusters)
+            hint = f"did you mean `{near}`?" if near else f"the platform names {', '.join(settings.clusters)}"
+            message = f"the platform names no cluster `{name}`"
+            yield document.diagnostic(ERROR, "GPU211", message, ("placement", "clusters", index), hint)
 
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

@@ -6,6 +6,7 @@ Errors are what can never be right; warnings what waits, or depends on the clust
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -14,6 +15,9 @@ from gpuctl.frontend.quota_links import quotas, users_in_two_quotas
 from gpuctl.language.job import Workload
 from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
+
+if TYPE_CHECKING:
+    from gpuctl.language.kinds import Model
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -59,9 +63,17 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                 "GPU417",
                 f"two jobs are called `{name}` in namespace `{document.namespace}` ({earlier.kind}, {document.kind})",
                 ("job", "name"),
-                "rename one: commands find a job by its name",
+                _how_to_part(document.model, earlier.model),
                 related=(Related("the other one", earlier.span(("job", "name"))),),
             )
+
+
+def _how_to_part(model: Workload, other: Model) -> str:
+    """The hint for two jobs of one name."""
+    placed = [one.placement.clusters if one.placement is not None else [] for one in (model, other)]  # type: ignore[union-attr]
+    if all(placed) and not set(placed[0]) & set(placed[1]):
+        return f"they belong on different clusters: compile for one at a time, with --cluster {placed[0][0]}"
+    return "rename one: commands find a job by its name"
 
 
 def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:

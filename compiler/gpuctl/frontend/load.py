@@ -29,12 +29,14 @@ class Loaded:
     """What the frontend found.
 
     ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``faulty`` are
-    jobs that have mistakes, as far as they can be looked at; ``sources`` are by name, for showing lines.
+    jobs that have mistakes, as far as they can be looked at; ``left_out`` are those of other clusters;
+    ``sources`` are by name, for showing lines.
     """
 
     def __init__(self) -> None:
         self.documents: list[Document] = []
         self.faulty: list[Document] = []
+        self.left_out: list[Document] = []
         self.diagnostics: list[Diagnostic] = []
         self.settings = Settings()
         self.sources: dict[str, Source] = {}
@@ -67,8 +69,9 @@ def load_found(
     namespace: str = "default",
     versions: tuple[str, ...],
     directory: Path | None = None,
+    cluster: str | None = None,
 ) -> Loaded:
-    """As :func:`load`, of inputs that have been read."""
+    """As :func:`load`, of inputs that have been read; with ``cluster`` without what belongs on other clusters alone."""
     loaded, early, defaults = open_sources(found, platform=platform, versions=versions, directory=directory)
     for source in found.sources:
         for raw in early.read(source, loaded.diagnostics):
@@ -91,6 +94,12 @@ def load_found(
         loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, Span(name, 1, 1, 1, 1), hint=hint))
     for document in loaded.documents:
         loaded.diagnostics += check(document, loaded.settings)
+    if cluster is not None:
+        # Before they are linked: what two clusters have each does not meet.
+        loaded.left_out += [document for document in loaded.documents if not belongs(document, cluster)]
+        loaded.documents = [document for document in loaded.documents if belongs(document, cluster)]
+        if loaded.settings.clusters and cluster not in loaded.settings.clusters:
+            loaded.diagnostics.append(_no_such_cluster(cluster, loaded))
     loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
     return loaded
 
@@ -110,6 +119,21 @@ def open_sources(
     early = Early(found.sources)
     _use_platform(early.platforms, platform, found, directory, loaded, versions)
     return loaded, early, {} if loaded.settings.is_default else _defaults(loaded.settings.platform)
+
+
+def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
+    from gpuctl.language.spelling import nearest
+
+    near = nearest(name, loaded.settings.clusters)
+    hint = f"did you mean `{near}`?" if near else f"it names {', '.join(loaded.settings.clusters)}"
+    place = Span(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)
+    return Diagnostic(Severity.ERROR, "GPU211", f"the platform names no cluster `{name}`", place, hint=hint)
+
+
+def belongs(document: Document, cluster: str) -> bool:
+    """Whether a document belongs on a cluster; one without a placement does on any."""
+    placed = getattr(document.model, "placement", None)
+    return placed is None or cluster in placed.clusters
 
 
 def load_platform(

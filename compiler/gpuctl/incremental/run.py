@@ -43,6 +43,7 @@ class _Wish(NamedTuple):
     strict: bool
     options: OutputOptions
     texts: bool
+    cluster: str | None
 
 
 def manifests(
@@ -59,6 +60,7 @@ def manifests(
     job_names: JobNames | None = None,
     without: Path | None = None,
     texts: bool = True,
+    cluster: str | None = None,
     store: Store | None = None,
 ) -> Manifests:
     """Compile documents to manifests. The parameters are those of :func:`gpuctl.compile`, but for the last two.
@@ -70,7 +72,7 @@ def manifests(
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     with patient():
         found = collect(inputs, None, without)
-        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, texts)
+        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, texts, cluster)
         if store is None or None in found.starts:
             return _made(wish, None)[0]
         name = _digest([os.path.realpath("."), [os.fspath(item) for item in inputs], str(without), *_how(wish)])
@@ -105,7 +107,7 @@ def _are_as_read(wish: _Wish, sources: Mapping[str, Source]) -> bool:
 
 
 def _how(wish: _Wish) -> list[Any]:
-    return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.texts]
+    return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.texts, wish.cluster]
 
 
 def _inputs(wish: _Wish) -> str:
@@ -138,7 +140,8 @@ def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
     from gpuctl.incremental.parts import NoPart, units
 
     found = list(units(wish.found.sources))
-    if len(found) >= FEWEST:
+    # Which documents belong on a cluster is known when all are read: they are not compiled in parts then.
+    if len(found) >= FEWEST and wish.cluster is None:
         try:
             return _in_parts(wish, found, entry)
         except NoPart:
@@ -151,7 +154,12 @@ def _as_a_whole(wish: _Wish) -> tuple[Manifests, Entry | None]:
     from gpuctl.compilation import compile_found
 
     result = compile_found(
-        wish.found, wish.options, platform=wish.platform, namespace=wish.namespace, strict=wish.strict
+        wish.found,
+        wish.options,
+        platform=wish.platform,
+        namespace=wish.namespace,
+        strict=wish.strict,
+        cluster=wish.cluster,
     )
     emitted = [
         Emitted(item.object, item.document, item.shared, emit_object(item.object) if wish.texts else "")

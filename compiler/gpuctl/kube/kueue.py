@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
@@ -40,29 +41,42 @@ def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
 
 def find_workload(session: Session, job: Object) -> Object | None:
     """Kueue's Workload of a job; None where it has none, or none that may be read."""
-    return find_workloads(session, [job]).get(job["metadata"]["uid"])
+    return find_workloads(session, [job]).by_job.get(job["metadata"]["uid"])
 
 
-def find_workloads(session: Session, jobs: Iterable[Object]) -> dict[str, Object]:
-    """Kueue's Workloads of jobs, by the uids of these; without those of namespaces where they may not be read."""
+class FoundWorkloads(NamedTuple):
+    """Kueue's Workloads by the uids of their jobs; ``hidden`` are the namespaces where they may not be read."""
+
+    by_job: dict[str, Object]
+    hidden: frozenset[str]
+
+
+def find_workloads(session: Session, jobs: Iterable[Object]) -> FoundWorkloads:
+    """Kueue's Workloads of jobs."""
     namespaces: dict[str, list[Object]] = {}
     for job in jobs:
         if QUEUE_LABEL in labels_of(job):
             namespaces.setdefault(job["metadata"]["namespace"], []).append(job)
     found: dict[str, Object] = {}
+    hidden: set[str] = set()
     for namespace, group in namespaces.items():
         workloads = _workloads(session, namespace)
+        if workloads is None:
+            hidden.add(namespace)
+            continue
         pairs = ((job["metadata"]["uid"], workload_of(workloads, job)) for job in group)
         found.update((uid, item) for uid, item in pairs if item is not None)
-    return found
+    return FoundWorkloads(found, frozenset(hidden))
 
 
-def _workloads(session: Session, namespace: str) -> list[Object]:
-    """The Workloads of a namespace; none where there is no Kueue, or they may not be read."""
+def _workloads(session: Session, namespace: str) -> list[Object] | None:
+    """The Workloads of a namespace; none where there is no Kueue, None where they may not be read."""
     try:
         kinds = kueue_resources(session)
         return [] if kinds is None else session.list_objects(kinds["Workload"], namespace)[0]
     except ApiError as error:
-        if error.is_missing or error.lacks_permission:
+        if error.lacks_permission:
+            return None
+        if error.is_missing:
             return []
         raise

@@ -7,6 +7,7 @@ from pydantic import Field
 from gpuctl.language.checkpoint import Checkpoint
 from gpuctl.language.environment import Environment
 from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, LabelKey, LabelValue, Text
+from gpuctl.language.placement import Placement
 from gpuctl.language.resources import Resources
 from gpuctl.language.storage import Storage
 
@@ -68,6 +69,11 @@ class Workload(Block):
     environment: Environment = Field(description="What runs: image, command and variables.")
     resources: Resources = Field(default_factory=Resources, description="What each pod gets, and from which pool.")
     storage: Storage = Field(default_factory=Storage, description="What is mounted into the container.")
+    placement: Placement | None = Field(
+        None,
+        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        examples=[{"clusters": ["prod"]}],
+    )
     podPatch: Free | None = Field(  # noqa: N815 - the language's own spelling
         None,
         description="The escape hatch: a partial Kubernetes PodSpec merged into the pod last, after the platform's for "

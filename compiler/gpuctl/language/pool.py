@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.fields import Block, Count, DnsLabel, Invented, LabelValue, ObjectName, PositiveCount, Text
 from gpuctl.language.job import Version
+from gpuctl.language.placement import Placement
 from gpuctl.language.problems import problem
 
 
@@ -57,6 +58,11 @@ class Pool(Block):
         examples=[{"node-1": {"gpu-type": "A100-80G", "gpu-count": 8}}],
     )
     quota: PoolQuota | None = Field(None, description="Limits of the pool.")
+    placement: Placement | None = Field(
+        None,
+        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        examples=[{"clusters": ["prod"]}],
+    )
 
     @model_validator(mode="after")
     def _one_header(self) -> "Pool":

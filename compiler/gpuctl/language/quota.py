@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.fields import Block, Count, DnsLabel, Invented, Quantity
 from gpuctl.language.job import Version
+from gpuctl.language.placement import Placement
 from gpuctl.language.pool import NamedBlock
 from gpuctl.language.problems import problem
 
@@ -45,6 +46,11 @@ class Quota(Block):
         None, description="The same as `users:`.", examples=[{"team-nlp": {"gpu": 8}}]
     )
     default: QuotaEntry | None = Field(None, description="Fills the fields that an entry leaves out.")
+    placement: Placement | None = Field(
+        None,
+        description="On which clusters it belongs. Default: on those that `--cluster` names.",
+        examples=[{"clusters": ["prod"]}],
+    )
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "Quota":

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuctl.apply.plan.ended import Ended, ended
+from gpuctl.apply.plan.evictions import evicted_jobs
+from gpuctl.apply.plan.plan import EvictedJob
+from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import WORKLOADS, Object, key_of, labels_of
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
@@ -13,6 +17,7 @@ from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.sides import JobId, Side
+from gpuctl.language.settings import Settings
 
 _Workloads = dict[tuple[str, ...], Object]
 
@@ -41,12 +46,20 @@ def with_machines(
     return result[0], result[1]
 
 
+class CausedEviction(NamedTuple):
+    """A job that would be evicted, and the jobs of the change for which."""
+
+    job: EvictedJob
+    by: tuple[JobId, ...]
+
+
 @dataclass(frozen=True)
 class LiveImpact:
     """What a change does to a cluster as it was at a time (``taken_at``, RFC 3339).
 
     ``ended`` are the running jobs that it ends, ``fits`` tells of the new and changed ones whether they find room,
     ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
+    ``evictions`` are the jobs that all of these together would evict, each once.
     """
 
     taken_at: str
@@ -54,6 +67,12 @@ class LiveImpact:
     fits: list[Fit]
     absent_nodes: list[str]
     titles: dict[tuple[str, str], JobId]
+    evictions: list[CausedEviction]
+
+    @property
+    def evicted_pods(self) -> int:
+        """How many pods would be evicted: no pod is for two jobs, also where which one it is was not certain."""
+        return sum(len(answer.victims) for answer in self.fits)
 
     @property
     def breakages(self) -> list[Breakage]:
@@ -81,7 +100,28 @@ def live_impact(old: Compilation | None, new: Compilation | None, snapshot: Snap
     changed = _changed(old, new, kept)
     answers = fit(snapshot, [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)])
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
-    return LiveImpact(snapshot.taken_at, found, answers, absent, titles)
+    settings = next((item.settings for item in (new, old) if item is not None), None)
+    evictions = _evictions(answers, titles, snapshot, settings) if settings is not None else []
+    return LiveImpact(snapshot.taken_at, found, answers, absent, titles, evictions)
+
+
+def _evictions(
+    answers: Iterable[Fit], titles: dict[tuple[str, str], JobId], snapshot: Snapshot, settings: Settings
+) -> list[CausedEviction]:
+    """The victims of all jobs by the jobs that they belong to."""
+    keys = records(settings)
+    found: dict[tuple[str, str, int], CausedEviction] = {}
+    for answer in answers:
+        by = titles[answer.demand.namespace, answer.demand.name]
+        for job in evicted_jobs(answer.victims, snapshot, keys):
+            place = job.namespace, job.job, job.priority
+            before = found.get(place)
+            if before is not None:
+                pods = tuple(dict.fromkeys((*before.job.pods, *job.pods)))
+                found[place] = CausedEviction(before.job._replace(pods=pods), (*before.by, by))
+            else:
+                found[place] = CausedEviction(job, (by,))
+    return [found[place] for place in sorted(found)]
 
 
 def _nodes(compilation: Compilation | None) -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply, preview
-from gpuctl.usecases.compiling import compile_for, request_of, set_options, worth_telling
+from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def request_for(
     options = set_options(session, planning, documents)
     compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, conversation)
     request = request_of(compilation, planning, offline=offline)
     return DocumentRequest(compilation, request, options)
 

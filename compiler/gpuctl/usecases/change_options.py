@@ -24,8 +24,8 @@ class DocumentOptions:
 
     ``sources`` are files, directories, ``-`` or :class:`gpuctl.Source` texts; ``platform`` is the platform's file, by
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
-    ``strict`` makes errors of warnings. ``directory`` is where standard input and texts belong, ``stdin`` what ``-``
-    reads.
+    ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
+    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -34,6 +34,7 @@ class DocumentOptions:
     strict: bool = False
     directory: Path = Path()
     stdin: BinaryIO | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
+    from gpuctl.usecases.conversation import Conversation
 
+_NAMED = 8
 OF_A_CLUSTER = "GPU401"
 """Whether a pool exists is asked of the cluster, not of the documents."""
 
@@ -26,6 +28,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
 
     :param empty: no document at all is in order.
     :raises InvalidDocuments: there are errors in them.
+    :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     """
     from gpuctl.compilation import compile
     from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -40,12 +43,26 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
         namespaces=True,
         directory=documents.directory,
         stdin=documents.stdin,
+        cluster=documents.cluster,
     )
     if empty and _is_nothing(result, documents.sources):
         return result
     if not result.ok:
         raise InvalidDocuments(result.diagnostics, result.sources)
+    if documents.cluster is None:
+        _see_that_none_is_placed(result)
     return result
+
+
+def _see_that_none_is_placed(result: Compilation) -> None:
+    """Whoever does not know by what name a cluster is called does not know either what belongs on it."""
+    placed = (getattr(document.model, "placement", None) for document in result.documents)
+    named = dict.fromkeys(name for one in placed if one is not None for name in one.clusters)
+    if named:
+        raise InvalidOptions(
+            f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
+            "this is: apply them with a kubeconfig and --cluster, or take `placement` out"
+        )
 
 
 def worth_telling(compilation: Compilation) -> list[Diagnostic]:
@@ -53,6 +70,19 @@ def worth_telling(compilation: Compilation) -> list[Diagnostic]:
     if not compilation.documents:
         return []
     return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
+
+
+def tell_left_out(compilation: Compilation, documents: DocumentOptions, conversation: Conversation) -> None:
+    """Say which documents belong on other clusters than the one that is worked on."""
+    from gpuctl.apply.plan.planner import title_of
+
+    said = [
+        f"{title_of(document)} ({', '.join(document.model.placement.clusters)})"  # type: ignore[union-attr]
+        for document in compilation.left_out
+    ]
+    if said:
+        shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+        conversation.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:

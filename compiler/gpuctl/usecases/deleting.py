@@ -13,7 +13,7 @@ from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.find import find_job, workload_of
-from gpuctl.usecases.compiling import compile_for, worth_telling
+from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def delete_documents(
     """
     compilation = compile_for(session, documents)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, conversation)
     return delete_compiled(session, compilation, run, conversation, keep_labels=keep_labels)
 
 

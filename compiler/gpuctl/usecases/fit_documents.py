@@ -12,6 +12,7 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit
 from gpuctl.capacity.fit import fit as fit_objects
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -33,12 +34,14 @@ class FitResult:
     """The answers for the jobs of documents, in the order in which they are placed, by a ``snapshot`` of a cluster.
 
     ``diagnostics`` are what is to be said of the documents, none of them an error. ``notes`` say what could not be
-    taken into account.
+    taken into account. ``suggestions`` are changes with which jobs that do not fit would, by namespace and name; None
+    where nobody asked for them.
     """
 
     jobs: list[Fit]
     snapshot: Snapshot
     diagnostics: list[Diagnostic]
+    suggestions: dict[JobName, list[Suggestion]] | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -64,6 +67,7 @@ def fit(
     strict: bool = False,
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    suggest: bool = False,
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
 ) -> FitResult:
     """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
@@ -76,6 +80,7 @@ def fit(
     :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
     :param snapshot: stands in for a cluster: what ``gpuctl snapshot`` wrote, as a file or a stream.
     :param namespace: of jobs that name none; default: the cluster's context's, with a snapshot ``default``.
+    :param suggest: look for the smallest changes of documents with which jobs that do not fit would.
     :param diagnosed: hears, before the cluster is asked, what is to be said of the documents, with their sources.
     :raises InvalidDocuments: there are errors in the documents.
     :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
@@ -93,11 +98,12 @@ def fit(
 
     if snapshot is not None:
         documents = compiled(_SNAPSHOTS_NAMESPACE)
-        return documents.fit(snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot))
+        found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
+        return documents.fit(found, suggest=suggest)
     from gpuctl.kube.configuration import session_of
 
     with session_of(cluster) as session:
-        return compiled(session.namespace).fit(take_snapshot(session))
+        return compiled(session.namespace).fit(take_snapshot(session), suggest=suggest)
 
 
 def fit_waiting(
@@ -132,9 +138,22 @@ class FitDocuments:
     compilation: Compilation
     diagnostics: list[Diagnostic]
 
-    def fit(self, snapshot: Snapshot) -> FitResult:
+    def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
         """The answer by a snapshot of a cluster."""
-        return FitResult(fit_objects(snapshot, self.compilation.objects), snapshot, self.diagnostics)
+        answers = fit_objects(snapshot, self.compilation.objects)
+        if not suggest:
+            return FitResult(answers, snapshot, self.diagnostics)
+        from gpuctl.usecases.fit_suggestions import suggest as look
+
+        found = look(self.compilation, snapshot, answers, _compiled_again)
+        return FitResult(answers, snapshot, self.diagnostics, found)
+
+
+def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:
+    try:
+        return compile_for_fit(sources, platform=platform, namespace=namespace).compilation
+    except InvalidDocuments:
+        return None
 
 
 def compile_for_fit(

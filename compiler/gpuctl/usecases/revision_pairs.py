@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SidesOptions:
     """Which documents, on both sides: files and directories, the platform's file, the namespace of jobs that name none,
-    and whether warnings are errors."""
+    whether warnings are errors, and the cluster without whose documents they are (None: all are there)."""
 
     inputs: Sequence[str]
     platform: str | None = None
     namespace: str = "default"
     strict: bool = False
+    cluster: str | None = None
 
 
 class InvalidSide(InvalidDocuments):
@@ -100,6 +101,7 @@ def _compiled(
         namespaces=True,
         job_names=job_names,
         tolerated=tolerated,
+        cluster=options.cluster,
     )
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
     if not result.documents and errors and errors <= {"GPU009", "GPU013"}:

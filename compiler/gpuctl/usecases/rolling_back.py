@@ -131,7 +131,11 @@ def rollback_request(
     """
     from gpuctl.usecases.change_options import DocumentOptions
 
-    documents = DocumentOptions([target.source], platform, target.history.namespace)
+    # It has been applied here before, whatever the cluster is called now.
+    placed = target.past.document.get("placement") or {}
+    names = placed.get("clusters") if isinstance(placed, dict) else None
+    cluster = str(names[0]) if isinstance(names, list) and names else None
+    documents = DocumentOptions([target.source], platform, target.history.namespace, cluster=cluster)
     return as_rollback(request_for(session, documents, planning, conversation), target)
 
 

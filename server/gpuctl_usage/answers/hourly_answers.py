@@ -209,7 +209,9 @@ def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle:
             values = []
             for item in found:
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))}
-                values.append(value if hours.step is Step.HOUR else value | {"end_time": stamped(item.end)})
+                if hours.step is not Step.HOUR:
+                    value["end_time"] = stamped(item.end)
+                values.append(value)
             return values
 
         return answered(hours, question, rows, told)

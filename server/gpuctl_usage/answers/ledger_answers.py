@@ -43,7 +43,7 @@ def ledger(
         hours = replace(hours, namespaces=[namespace] if seen else [])
     with database.reading() as connection:
         cluster = cluster_named(connection, hours.cluster)
-        asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending}
+        asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending, "sums_only": True}
         if level in KEYED:
             asked["key"] = key
         question = question_of(hours, cluster.id, level, **asked)

@@ -27,10 +27,14 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "
 
 
 def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (Mapping, list)):
+    if isinstance(value, (int, float)):
+        return value
+    if not isinstance(value, str) and isinstance(value, (Mapping, list)):
         value = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if isinstance(value, str) and value.startswith(_FORMULAS):
         return f"'{value}"
-    return "" if value is None else value
+    return value

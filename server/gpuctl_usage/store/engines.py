@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ APPLICATION = 0x67707563
 # It says at every start what it takes the database for.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 _PATIENCE = 30.0
+_LOOKS = 0.02
+"""Seconds from one attempt to the next where SQLite does not wait by itself."""
 _PAGES = 2000
 """Of a file that shrinks, how many are given back at a time."""
 _WRITES = "gpuctl_writes"
@@ -198,7 +201,7 @@ def _begin_file(engine: Engine) -> None:
         if _has_tables(cursor):
             return
         cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(cursor)
         cursor.execute("BEGIN IMMEDIATE")
         # Another process may have come first.
         if not _has_tables(cursor):
@@ -206,6 +209,23 @@ def _begin_file(engine: Engine) -> None:
         cursor.execute("COMMIT")
     finally:
         connection.close()
+
+
+def _write_ahead(cursor: Any) -> None:
+    """Have a file keep a write-ahead log.
+
+    Wherever else another process holds a lock SQLite waits for it as long as it may; here it gives up at once, as two
+    that wait for each other would wait for ever.
+    """
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "is locked" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(_LOOKS)
 
 
 def _has_tables(cursor: Any) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, select
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import group_of
-from gpuctl_usage.store.packing import unpack_columns
+from gpuctl_usage.store.packing import unpack_columns, unpack_numbers
 from gpuctl_usage.store.step_rows import STEP_BITS
 from gpuctl_usage.store.tables import groups, periods
 from gpuctl_usage.store.usage_queries import (
@@ -26,8 +26,9 @@ from gpuctl_usage.store.usage_queries import (
 )
 from gpuctl_usage.sums import Sums
 
+_OF_LEDGER = ("alloc_gpu_s", "cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "obs_gpu_s", "util_gpu_s")
 _TOLD = (
-    *("alloc_gpu_s", "running_gpu_s", "cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "obs_gpu_s", "util_gpu_s"),
+    *(*_OF_LEDGER, "running_gpu_s"),
     *("memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "pod_s"),
 )
 """What is known of nodes over several hours: what is added up."""
@@ -49,10 +50,15 @@ class NodeRows:
             row.id: group_of(row) for row in connection.execute(select(*columns).where(wanted_groups(question)))
         }
         self._sums: dict[int, dict[int, Sums]] = {}
+        self._told = _OF_LEDGER if question.sums_only else _TOLD
 
     def count(self) -> int:
         """How many there are."""
-        return sum(len(self._of_part(number)) for number in range(len(self._parts)))
+        packed = select(periods.c.id, periods.c.nodes).where(periods.c.id.in_(bindparam("periods", expanding=True)))
+        every = [period for part in self._parts for period in part.periods]
+        rows = self._connection.execute(packed, {"periods": every})
+        there = {period: self._groups.keys() & unpack_numbers(nodes) for period, nodes in rows}
+        return sum(len(set().union(*(there[period] for period in part.periods))) for part in self._parts)
 
     def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
@@ -102,7 +108,7 @@ class NodeRows:
             # Most often the nodes are the same: whole columns are added.
             alike: dict[tuple[int, ...], list[list[float]]] = {}
             for one in self._connection.execute(packed, {"periods": self._parts[number].periods}).scalars():
-                ids, columns = unpack_columns(one, _TOLD)
+                ids, columns = unpack_columns(one, self._told)
                 before = alike.get(tuple(ids))
                 alike[tuple(ids)] = columns if before is None else list(map(_together, before, columns))
             totals: dict[int, tuple[float, ...]] = {}
@@ -110,7 +116,7 @@ class NodeRows:
                 for node, values in zip(nodes, zip(*columns, strict=True), strict=True):
                     known = totals.get(node)
                     totals[node] = values if known is None else tuple(map(add, known, values))
-            ours = {node: dict[str, Any](zip(_TOLD, values, strict=True)) for node, values in totals.items()}
+            ours = {node: dict[str, Any](zip(self._told, values, strict=True)) for node, values in totals.items()}
             self._sums[number] = {node: Sums(**values) for node, values in ours.items() if node in self._groups}
         return self._sums[number]
 

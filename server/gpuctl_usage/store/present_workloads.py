@@ -11,6 +11,8 @@ from gpuctl_usage.store.tables import groups, periods
 
 _AT_ONCE = 5000
 """Numbers of one statement."""
+_LISTED = 20_000
+"""Workloads of a question that are read, whether they were there at the time or not."""
 
 
 class PresentWorkloads:
@@ -23,12 +25,16 @@ class PresentWorkloads:
         self._connection = connection
         self._wanted = wanted
         self._ids: dict[int, Collection[int]] = {}
+        self._unpacked: dict[bytes, Collection[int]] = {}
         self._known: dict[int, bool] = {}
+        self._all_theirs: frozenset[int] | None = None
 
     def together(self, numbers: Sequence[int]) -> set[int]:
         """Those that have sums in one of the hours and days that have these numbers."""
         self._read(numbers)
-        return set().union(*(self._ids[number] for number in numbers))
+        # Most often they are the same, one hour after the other.
+        different = {id(ids): ids for ids in map(self._ids.__getitem__, numbers)}
+        return set().union(*different.values())
 
     def count(self, numbers: Sequence[int]) -> int:
         """How many rows of sums they have."""
@@ -39,14 +45,27 @@ class PresentWorkloads:
         missing = [number for number in numbers if number not in self._ids]
         for few in _portions(missing):
             packed = select(periods.c.id, periods.c.workloads).where(periods.c.id.in_(_numbers()))
-            read = {number: list(unpack_ids(ids)) for number, ids in self._connection.execute(packed, {"numbers": few})}
-            self._ids.update(read if self._wanted is None else self._theirs(read))
+            read = self._connection.execute(packed, {"numbers": few}).all()
+            new = {ids: list(unpack_ids(ids)) for ids in {ids for _, ids in read} - self._unpacked.keys()}
+            self._unpacked.update(new if self._wanted is None else self._theirs(new))
+            self._ids.update((number, self._unpacked[ids]) for number, ids in read)
 
-    def _theirs(self, read: Mapping[int, list[int]]) -> Mapping[int, Collection[int]]:
-        found = {number: set(ids) for number, ids in read.items()}
+    def _theirs(self, read: Mapping[bytes, list[int]]) -> Mapping[bytes, Collection[int]]:
+        found = {packed: set(ids) for packed, ids in read.items()}
+        if len(set().union(*found.values()) - self._known.keys()) > _AT_ONCE and not self._known:
+            self._list()
+        if self._all_theirs is not None:
+            return {packed: ids & self._all_theirs for packed, ids in found.items()}
         self._ask(set().union(*found.values()) - self._known.keys())
         theirs = {number for number, is_theirs in self._known.items() if is_theirs}
-        return {number: ids & theirs for number, ids in found.items()}
+        return {packed: ids & theirs for packed, ids in found.items()}
+
+    def _list(self) -> None:
+        """Of many workloads it takes long to ask which are theirs, where theirs are few."""
+        assert self._wanted is not None
+        listed = self._connection.execute(select(groups.c.id).where(self._wanted).limit(_LISTED + 1)).scalars().all()
+        if len(listed) <= _LISTED:
+            self._all_theirs = frozenset(listed)
 
     def _ask(self, new: Collection[int]) -> None:
         assert self._wanted is not None

@@ -29,7 +29,8 @@ from gpuctl_usage.facts import HOUR, UNSET
 from gpuctl_usage.store.hours import SUMMED, WorkloadStatus, sums_of
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by
-from gpuctl_usage.store.packing import unpack_histogram, unpack_triples
+from gpuctl_usage.store.packing import ROUNDED, unpack_histogram, unpack_triples
+from gpuctl_usage.store.step_tables import STEPS, packed_steps, step_table
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import (
@@ -52,20 +53,17 @@ _FEW = 500
 """Groups that are looked up one by one; of more, all that a question is about are read."""
 STEP_BITS = 3
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
-_TELL_WORKLOADS = frozenset({Level.CLUSTER, Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
-_UNTOLD = frozenset(
-    {"running_gpu_s", "memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "memory_max"}
-    | {"pod_s", "pods_min", "pods_max", "samples", "buckets"}
-)
-"""What no answer about namespaces, labels or models tells."""
+_TELL_WORKLOADS = frozenset({Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
+_HELD = frozenset({"alloc_gpu_s", "obs_gpu_s", "util_gpu_s"})
+_THERE = frozenset({"cap_gpu_s", "free_gpu_s", "unusable_gpu_s"})
+_OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
+"""What answers about namespaces and labels tell besides."""
+_OWN = {Level.CLUSTER: _THERE, Level.MODEL: _THERE, Level.NAMESPACE: frozenset({"cap_gpu_s"})}
+"""What of the GPUs that there were is known of groups of a level."""
 _NOTHING = Described({}, {})
 _NAMED_AT_ONCE, _DENSE = 10_000, 3
 _NAMES = 3
 """Of a place that is in some order, how many of its last values say which group it is."""
-
-
-_Held = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""Workloads, as what they held (numbers of their labels and annotations), and their namespaces."""
 
 
 _Name = tuple[str, str, int]
@@ -127,11 +125,14 @@ class StepRows:
             self._groups = self._names_of(wanted_groups(question))
         self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups.values())
         self._whole: dict[_Place, Any] | None = None
-        self._columns = _ALL if question.level in WITH_HISTOGRAM else _OF_MANY
+        self._sizes: list[int] | None = None
+        self._made: dict[int, Group] = {}
+        self._columns = _columns_of(question)
+        self._with_lasts = question.level in WITH_HISTOGRAM and not question.sums_only
 
     def count(self) -> int:
         """How many there are."""
-        return sum(self._counts())
+        return sum(self._counted())
 
     def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
@@ -142,10 +143,7 @@ class StepRows:
             all_of_them = limit >= len(self._groups) * len(self._parts)
             self._whole = dict(self._read(range(len(self._parts)), None, self._columns)) if all_of_them else None
         places = self._by_time(limit, offset, key) if by_time else self._by_value(limit, offset, key)
-        wanted: dict[int, list[int]] = defaultdict(list)
-        for place in places:
-            wanted[place.part].append(place.group)
-        found = self._rows(wanted)
+        found = self._rows(frozenset(places))
         return [found[place] for place in places]
 
     def capacities(self) -> dict[int, float]:
@@ -161,26 +159,40 @@ class StepRows:
             found[of_period[period]] += capacity
         return dict(found)
 
+    def _counted(self) -> list[int]:
+        """How many there are of each step."""
+        if self._sizes is None:
+            self._sizes = self._counts()
+        return self._sizes
+
     def _counts(self) -> list[int]:
         if self._with_idle:
             return [len(self._groups)] * len(self._parts)
         if self._present is not None:
             return [len(self._present.together(part.periods)) for part in self._parts]
+        single, several = self._apart(range(len(self._parts)))
         counts = [0] * len(self._parts)
-        single = {}
-        for number, part in enumerate(self._parts):
-            if len(part.periods) == 1:
-                single[part.periods[0]] = number
-                continue
-            about, group = self._about(None, [])
-            distinct = about.with_only_columns(func.count(group.distinct()), maintain_column_froms=True)
-            counts[number] = self._connection.execute(distinct, {"periods": part.periods}).scalar_one()
+        if several:
+            steps = step_table(self._connection)
+            about, group = self._about(None, [], steps)
+            distinct = about.with_only_columns(steps.c.part, func.count(group.distinct()), maintain_column_froms=True)
+            for number, count in self._connection.execute(distinct.group_by(steps.c.part), self._steps(several)):
+                counts[number] = count
         if single:
             about, _ = self._about(None, [])
             each = about.with_only_columns(sums.c.period_id, func.count(), maintain_column_froms=True)
             for period, count in self._connection.execute(each.group_by(sums.c.period_id), {"periods": list(single)}):
                 counts[single[period]] = count
         return counts
+
+    def _apart(self, parts: Iterable[int]) -> tuple[dict[int, int], list[int]]:
+        """The steps of one hour or day, by its number; and those of several."""
+        parts = list(parts)
+        single = {self._parts[number].periods[0]: number for number in parts if len(self._parts[number].periods) == 1}
+        return single, [number for number in parts if len(self._parts[number].periods) > 1]
+
+    def _steps(self, parts: Iterable[int]) -> dict[str, str]:
+        return {STEPS: packed_steps((period, part) for part in parts for period in self._parts[part].periods)}
 
     def _by_time(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
         order = list(range(len(self._parts)))
@@ -190,7 +202,7 @@ class StepRows:
             order = [part for part in order if self._time_key(part) >= after[:1]]
         if offset:
             # Those before are only counted.
-            counts = self._counts()
+            counts = self._counted()
             ends = list(accumulate(counts[number] for number in order))
             begin = bisect_right(ends, offset)
             offset -= ends[begin - 1] if begin else 0
@@ -280,25 +292,27 @@ class StepRows:
 
         :param few: the groups; None for all that the question is about.
         """
-        statement, group = self._about(few, [column.label(name) for name, column in columns.items()])
-        single = {}
-        for number in parts:
-            if len(self._parts[number].periods) == 1:
-                single[self._parts[number].periods[0]] = number
-                continue
-            one_step = statement.group_by(group)
-            for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}).all():
-                yield _Place(number, row.group_id), row
+        single, several = self._apart(parts)
+        wanted = [column.label(name) for name, column in columns.items()]
+        if several:
+            steps = step_table(self._connection)
+            statement, group = self._about(few, wanted, steps)
+            together = statement.add_columns(steps.c.part).group_by(steps.c.part, group)
+            for row in self._connection.execute(together, self._steps(several)).all():
+                yield _Place(row[-1], row[0]), row
         if single:
-            # Of steps of one hour or day one statement has all.
+            statement, group = self._about(few, wanted)
             each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
             for row in self._connection.execute(each, {"periods": list(single)}).all():
-                yield _Place(single[row.period_id], row.group_id), row
+                yield _Place(single[row[-1]], row[0]), row
 
     def _about(
-        self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
+        self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]], steps: FromClause | None = None
     ) -> tuple[Select[Any], ColumnElement[Any]]:
-        """Rows of hours and days, and the group that each of them counts for."""
+        """Rows of hours and days, and the group that each of them counts for.
+
+        :param steps: the table that says which hours and days it is about; without it a parameter has their numbers.
+        """
         known = self._wanted() if few is None else few
         group: ColumnElement[Any] = sums.c.group_id
         # Few are looked up in each period; of many all are read.
@@ -314,28 +328,30 @@ class StepRows:
             group = case((sums.c.group_id == self._unkeyed.whole, self._unkeyed.unset), else_=sums.c.group_id)
             in_whole = sums.c.group_id == self._unkeyed.whole, sums.c.period_id.in_(self._unkeyed.periods)
             theirs = or_(theirs, and_(*in_whole))
-        statement = select(group.label("group_id"), *columns).select_from(source)
-        return statement.where(sums.c.period_id.in_(bindparam("periods", expanding=True)), theirs), group
+        statement = select(group.label("group_id"), *columns).where(theirs)
+        if steps is not None:
+            return statement.select_from(steps.join(source, steps.c.period_id == sums.c.period_id)), group
+        of_periods = sums.c.period_id.in_(bindparam("periods", expanding=True))
+        return statement.select_from(source).where(of_periods), group
 
     def _wanted(self) -> Collection[int]:
         if self._present is None:
             return self._groups
         return self._present.together([number for part in self._parts for number in part.periods])
 
-    def _rows(self, wanted: Mapping[int, Sequence[int]]) -> dict[_Place, UsageRow]:
-        places = {_Place(part, group) for part, of_part in wanted.items() for group in of_part}
-        few = {place.group for place in places}
-        lasts = self._lasts(wanted, few) if self._question.level in WITH_HISTOGRAM else {}
+    def _rows(self, places: Collection[_Place]) -> dict[_Place, UsageRow]:
+        few, parts = {place.group for place in places}, sorted({place.part for place in places})
+        lasts = self._lasts(parts, few) if self._with_lasts else {}
         attributes = {last.attributes for last in lasts.values() if last.attributes is not None}
         described = described_by(self._connection, sorted(attributes))
-        workloads = self._workloads(wanted)
+        workloads = self._workloads(parts)
         found = {}
-        rows = self._read(sorted(wanted), few, self._columns) if self._whole is None else self._whole.items()
+        rows = self._read(parts, few, self._columns) if self._whole is None else self._whole.items()
         for place, row in rows:
             if place in places:
                 values, last = sums_of(row[1 : 1 + len(SUMMED)], False), lasts.get(place, _Last())
                 found[place] = self._row(place, values, last, described, workloads.get(place, 0))
-        idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places - found.keys()}
+        idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places if place not in found}
         return found | idle
 
     def _lasts(self, wanted: Iterable[int], few: Collection[int]) -> dict[_Place, _Last]:
@@ -356,45 +372,36 @@ class StepRows:
             last.status = WorkloadStatus.FINISHED if gone else status
         return found
 
-    def _workloads(self, wanted: Mapping[int, Sequence[int]]) -> dict[_Place, int]:
+    def _workloads(self, parts: Iterable[int]) -> dict[_Place, int]:
         """How many there are in each group over several hours and days: one that is in two of them counts once."""
-        several = [part for part in wanted if len(self._parts[part].periods) > 1]
-        if self._question.level not in _TELL_WORKLOADS or not several:
+        _, several = self._apart(parts)
+        if self._question.level not in _TELL_WORKLOADS or self._question.sums_only or not several:
             return {}
-        held = self._holders([period for part in several for period in self._parts[part].periods])
-        keyed = self._question.level in (Level.LABEL, Level.ANNOTATION)
-        value_of = self._values(set().union(*(said for _, said, _ in held.values()))) if keyed else {}
-        found: dict[_Place, int] = {}
-        for part in several:
-            counts = self._counted([held[period] for period in self._parts[part].periods], value_of)
-            found.update({_Place(part, group): count for group, count in counts.items()})
-        return found
-
-    def _counted(self, held: Sequence[_Held], value_of: Mapping[int, int | None]) -> Mapping[int, int]:
-        """How many workloads count for each group."""
-        if self._question.level is Level.CLUSTER:
-            workloads = set().union(*(of_period for of_period, _, _ in held))
-            return dict.fromkeys(self._groups, len(workloads))
+        held = self._holders(several)
         if self._question.level is Level.NAMESPACE:
-            # A workload is in one.
-            where: dict[int, int] = {}
-            for of_period, _, namespaces in held:
-                where.update(zip(of_period, namespaces, strict=True))
-            return Counter(where.values())
-        alike: set[tuple[int | None, int]] = set()
-        for of_period, said, _ in held:
-            alike.update(zip(map(value_of.__getitem__, said), of_period, strict=True))
-        return Counter(group for group, _ in alike if group is not None)
+            counts = {part: _by_namespace(of_part) for part, of_part in held.items()}
+        else:
+            counts = self._by_value_of_label(held)
+        return {_Place(part, group): count for part, of_part in counts.items() for group, count in of_part.items()}
 
-    def _holders(self, numbers: Sequence[int]) -> dict[int, _Held]:
-        """What workloads held, by hour or day."""
-        packed = select(periods.c.id, periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
-        rows = self._connection.execute(packed, {"periods": numbers})
-        found: dict[int, _Held] = {}
-        for number, holders in rows:
-            workloads, said, namespaces = unpack_triples(holders)
-            found[number] = list(workloads), said, namespaces
+    def _by_value_of_label(self, held: Mapping[int, Iterable[bytes]]) -> dict[int, Mapping[int, int]]:
+        as_what = {part: _as_what(of_part) for part, of_part in held.items()}
+        value_of = self._values({said for of_part in as_what.values() for said, _ in of_part})
+        found: dict[int, Mapping[int, int]] = {}
+        for part, of_part in as_what.items():
+            # Under two sets of labels it may have had the same value.
+            alike = {(value_of[said], workload) for said, workload in of_part}
+            found[part] = Counter(group for group, _ in alike if group is not None)
         return found
+
+    def _holders(self, parts: Sequence[int]) -> dict[int, Iterable[bytes]]:
+        """Packed, what workloads held in each step; once, where nothing has changed from one hour or day to another."""
+        part_of = {period: part for part in parts for period in self._parts[part].periods}
+        packed = select(periods.c.id, periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
+        found: dict[int, dict[bytes, None]] = {part: {} for part in parts}
+        for number, holders in self._connection.execute(packed, {"periods": list(part_of)}):
+            found[part_of[number]][holders] = None
+        return dict(found)
 
     def _values(self, said: Collection[int]) -> dict[int, int | None]:
         """The group of what has labels and annotations."""
@@ -414,23 +421,47 @@ class StepRows:
         values.workloads = max(values.workloads, workloads)
         said = _NOTHING if last.attributes is None else described[last.attributes]
         return UsageRow(
-            id=self._number(part) << GROUP_BITS | place.group,
-            start=part.start,
-            end=part.end,
-            seconds=part.seconds,
-            created_at=part.created_at,
-            updated_at=part.updated_at,
-            provisional=part.provisional,
-            group=Group(self._question.level, *self._groups[place.group][:2]),
-            sums=values,
-            labels=said.labels,
-            annotations=said.annotations,
-            status=None if last.status is None else WorkloadStatus(last.status),
+            self._number(part) << GROUP_BITS | place.group,
+            part.start,
+            part.end,
+            part.seconds,
+            part.created_at,
+            part.updated_at,
+            part.provisional,
+            self._group(place.group),
+            values,
+            said.labels,
+            said.annotations,
+            None if last.status is None else WorkloadStatus(last.status),
         )
+
+    def _group(self, number: int) -> Group:
+        if number not in self._made:
+            self._made[number] = Group(self._question.level, *self._groups[number][:2])
+        return self._made[number]
 
     def _number(self, part: Part) -> int:
         """Of an hour its own, as if nothing was added up; the longer ones say when they begin, and what they are."""
         return part.periods[0] if self._step == 0 else part.start // HOUR << STEP_BITS | self._step
+
+
+def _by_namespace(held: Iterable[bytes]) -> Mapping[int, int]:
+    """How many workloads there were in each namespace, of some hours and days together."""
+    where: dict[int, int] = {}
+    for holders in held:
+        workloads, _, namespaces = unpack_triples(holders)
+        # Each is in one.
+        where.update(zip(workloads, namespaces, strict=True))
+    return Counter(where.values())
+
+
+def _as_what(held: Iterable[bytes]) -> set[tuple[int, int]]:
+    """What workloads held as, with its number, each once, and the workload."""
+    found: set[tuple[int, int]] = set()
+    for holders in held:
+        workloads, said, _ = unpack_triples(holders)
+        found.update(zip(said, workloads, strict=True))
+    return found
 
 
 def _added(name: str) -> ColumnElement[Any]:
@@ -444,6 +475,14 @@ def _added(name: str) -> ColumnElement[Any]:
     return func.max(column) if name in _MOST else func.sum(column)
 
 
-_ALL = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}
-_OF_MANY = {name: literal_column("0").label(name) if name in _UNTOLD else column for name, column in _ALL.items()}
-"""All of which answers about namespaces, labels and models tell."""
+def _columns_of(question: Question) -> Mapping[str, ColumnElement[Any]]:
+    """Every field of sums, but that what no answer tells is left out: most of the time goes into adding up."""
+    told = _HELD | _OWN.get(question.level, frozenset())
+    if not question.sums_only:
+        told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
+    return {name: column if name in told else _NONE.get(name, _ZERO) for name, column in _ADDED.items()}
+
+
+_NONE = {name: null() for name in (*ROUNDED, "histogram")}
+_ZERO: ColumnElement[Any] = literal_column("0")
+_ADDED = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}

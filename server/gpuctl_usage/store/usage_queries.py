@@ -43,6 +43,8 @@ class Question:
     :param namespaces: those that count, None for all; likewise every other field that is None.
     :param excluded: namespaces that do not count.
     :param ascending: the order; of several with one value it does not change.
+    :param sums_only: whether nothing is wanted but what is added up: no percentiles, labels or states, and not how many
+        workloads there were.
     :param few: the numbers of the groups it is about, where somebody has looked (:func:`narrowed`) and they are few.
     """
 
@@ -59,6 +61,7 @@ class Question:
     order: RowOrder = RowOrder.TIME
     ascending: bool = True
     span: Span = Span.HOUR
+    sums_only: bool = False
     few: Sequence[int] | None = None
 
 
@@ -141,7 +144,7 @@ def find_rows(
     places = found.order_by(*order).limit(limit).offset(offset).subquery()
     same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
     rows = connection.execute(_whole(_WHOLE.join(places, same)).order_by(*order))
-    return list(_rows(rows, question.level in WITH_HISTOGRAM))
+    return list(_rows(rows, question.level in WITH_HISTOGRAM and not question.sums_only))
 
 
 def present_workloads(connection: Connection, question: Question) -> PresentWorkloads:

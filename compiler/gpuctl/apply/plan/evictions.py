@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.apply.state.records import job_title
+from gpuctl.apply.state.records import Records, job_title
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.backend.metadata import owner_of
@@ -130,7 +130,7 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
 
 def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Request, *, may_evict: bool) -> None:
     step.verdict = answer.verdict
-    step.victims = _losses(answer.victims, snapshot, request)
+    step.victims = evicted_jobs(answer.victims, snapshot, request.keys, request.sees)
     title = f"{step.title or step.key} in {step.key.namespace}"
     if step.victims:
         perhaps = "" if answer.certain else " (or others of the same priority)"
@@ -173,8 +173,10 @@ def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
     return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
 
 
-def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> list[EvictedJob]:
-    """The victims by the jobs that they belong to."""
+def evicted_jobs(
+    victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Callable[[str], bool] = lambda namespace: True
+) -> list[EvictedJob]:
+    """Victims by the jobs that they belong to; of those of namespaces that may not be seen one without names."""
     from datetime import datetime
 
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
@@ -182,7 +184,7 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> 
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
         item = pods[victim.pod.namespace, victim.pod.name]
-        job = job_title(item.get("labels") or {}, request.keys) or victim.pod.owner
+        job = job_title(item.get("labels") or {}, keys) or victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
     result = [
         EvictedJob(
@@ -194,9 +196,9 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> 
             owner_of(items[0].get("labels") or {}),
         )
         for (namespace, job, priority), items in found.items()
-        if request.sees(namespace)
+        if sees(namespace)
     ]
-    hidden = {key: items for key, items in found.items() if not request.sees(key[0])}
+    hidden = {key: items for key, items in found.items() if not sees(key[0])}
     if hidden:
         # How many jobs others have is not told either.
         runtime = _runtime([item for items in hidden.values() for item in items], taken)

@@ -17,7 +17,7 @@ from gpuctl.backend.api_resources import Object
 
 _ABSENT: Any = object()
 # Controllers that write their fields into every new object again.
-_RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
+RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
 # Records about the object that leaves: they say nothing about its successor.
 _RECORDS = ("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]")
@@ -55,7 +55,7 @@ def lost_fields(
     :param adopted: the live object was made by other means, see :func:`owned_fields`.
     :param same: the live object was made from an equal one: what is missing of ours was never stated by us.
     """
-    holders = [(name, tree) for name, tree in held_by_others(live, adopted=adopted) if not name.startswith(_RETURNING)]
+    holders = [(name, tree) for name, tree in held_by_others(live, adopted=adopted) if not name.startswith(RETURNING)]
     if answer is not None and not live["metadata"].get("managedFields"):
         holders.append((UNKNOWN, fields_of(live)))
     elif answer is not None and same:
@@ -66,12 +66,24 @@ def lost_fields(
         if "f:metadata" in below:
             below["f:metadata"] = {key: fields for key, fields in below["f:metadata"].items() if key in _METADATA}
         for path, value, new in _within(below, live, desired if answer is None else answer, "", ""):
-            if path not in found and not _is_hidden(path, live["kind"], changed):
+            if path not in found and not is_hidden(path, live["kind"], changed):
                 found[path] = LostField(path, value, new, manager)
     return [found[path] for path in sorted(found)]
 
 
-def _is_hidden(path: str, kind: str, changed: Collection[str]) -> bool:
+def written_by(live: Object, desired: Object, managers: tuple[str, ...]) -> list[LostField]:
+    """What managers whose names begin so have in the spec, where ``desired`` has it otherwise."""
+    found: dict[str, LostField] = {}
+    for manager, tree in held_by_others(live):
+        if manager.startswith(managers):
+            below = {key: fields for key, fields in tree.items() if key not in ("f:status", "f:metadata")}
+            for path, value, new in _within(below, live, desired, "", ""):
+                found.setdefault(path, LostField(path, value, new, manager))
+    return [found[path] for path in sorted(found)]
+
+
+def is_hidden(path: str, kind: str, changed: Collection[str]) -> bool:
+    """Whether a path is told of elsewhere, or of no interest: records, what never makes a difference, changes."""
     if path.endswith(_AT_DELETION) or any(record in path for record in _RECORDS) or is_ignored(kind, path):
         return True
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in changed)

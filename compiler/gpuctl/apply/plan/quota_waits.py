@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.apply.state.records import Records, job_title
 from gpuctl.backend.api_resources import RESOURCES, Object, labels_of
-from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -52,17 +52,16 @@ def tell_waits(
         return
     left = [with_use(quota, objects, freed) for quota in quotas]
     holders = _Holders(session, namespace, freed, queueing)
-    before: list[PodDemand] = []
     for demand in demands:
         short = shortfalls(left, demand.pods)
         if not short:
             left = [with_use(quota, demand.pods) for quota in left]
-            before.append(demand)
+            holders.add(demand)
             continue
         for quota in left:
             mine = [item for item in short if item.quota == quota["metadata"]["name"]]
             if mine:
-                held = holders.of(quota, mine[0].resource, before)
+                held = holders.of(quota, mine[0].resource)
                 demand.step.waits.append(_wait(namespace, mine, held))
 
 
@@ -102,25 +101,39 @@ class _Holders:
         self._namespace = namespace
         self._leaving = {_uid(usage.object) for usage in freed}
         self._queueing = queueing
-        self._pods: list[Object] | None = None
+        self._known: list[tuple[str, list[Usage]]] | None = None
+        self._coming: list[tuple[str, list[Usage]]] = []
+        # By quota: what each has, and how many of those who have something were looked at.
+        self._amounts: dict[str, tuple[dict[str, Amounts], int]] = {}
 
-    def of(self, quota: Object, resource: str, before: list[PodDemand]) -> list[str]:
+    def add(self, demand: PodDemand) -> None:
+        """One more has what it asks for."""
+        self._coming.append((demand.step.title, demand.pods))
+
+    def of(self, quota: Object, resource: str) -> list[str]:
         """The jobs that have a resource of a quota, or come before in the plan: those that have most first."""
         if not self._queueing.sees(self._namespace):
             return []
-        nothing = {**quota, "status": {**(quota.get("status") or {}), "used": {}}}
-        found: dict[str, Fraction] = {}
-        for name, usages in (*self._live(), *((demand.step.title, demand.pods) for demand in before)):
-            used = amounts(with_use(nothing, usages)["status"]["used"]).get(resource)
-            if used:
-                found[name] = found.get(name, Fraction(0)) + used
-        ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        found = [(name, used[resource]) for name, used in self._of(quota).items() if used.get(resource)]
+        ordered = sorted(found, key=lambda item: (-item[1], item[0]))
         return [f"{name} ({format_amount(resource, amount)})" for name, amount in ordered]
 
+    def _of(self, quota: Object) -> dict[str, Amounts]:
+        if self._known is None:
+            self._known = list(self._live())
+        name = quota["metadata"]["name"]
+        table, looked = self._amounts.get(name, ({}, 0))
+        nothing = {**quota, "status": {**(quota.get("status") or {}), "used": {}}}
+        everybody = [*self._known, *self._coming]
+        for holder, usages in everybody[looked:]:
+            own = table.setdefault(holder, {})
+            for resource, amount in amounts(with_use(nothing, usages)["status"]["used"]).items():
+                own[resource] = own.get(resource, Fraction(0)) + amount
+        self._amounts[name] = table, len(everybody)
+        return table
+
     def _live(self) -> Iterator[tuple[str, list[Usage]]]:
-        if self._pods is None:
-            self._pods = self._read()
-        for pod in self._pods:
+        for pod in self._read():
             yield job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}", [Usage(pod)]
 
     def _read(self) -> list[Object]:

@@ -92,7 +92,7 @@ class Execution:
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        remember(self.session, deleting, self.how.keys)
+        remember(self.session, deleting, self.how.keys, self.how.warn)
         entries = entries_of(self.plan.steps, self.how.keys)
         try:
             return journals.write(self.session, entries, self.how.keys)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.queueing import was_admitted
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import restorable
+from gpuctl.backend.api_resources import key_of
 from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.session import Session
 
 
-def remember(session: Session, steps: Iterable[Step], keys: Records) -> None:
+def remember(session: Session, steps: Iterable[Step], keys: Records, warn: Callable[[str], None]) -> None:
     """Note in each step the old object as it can be created again.
 
-    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs.
+    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs. It is a warning that
+    they may not be read.
 
     :raises ClusterError: they cannot be listed.
     """
     leaving = [(step, step.live) for step in steps if step.is_remembered and step.live is not None]
     admitted = find_workloads(session, [live for _, live in leaving if was_admitted(live)])
     for step, live in leaving:
-        step.restorable = restorable(live, keys, admitted.get(live["metadata"]["uid"]))
+        step.restorable = restorable(live, keys, admitted.by_job.get(live["metadata"]["uid"]))
+        if live["metadata"]["namespace"] in admitted.hidden and was_admitted(live):
+            warn(
+                f"warning: you may not list Kueue's workloads there: if {key_of(live)} is created again as it was, it "
+                "keeps to the nodes of the flavor that it was admitted to"
+            )

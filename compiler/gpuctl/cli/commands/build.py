@@ -15,6 +15,7 @@ from gpuctl.cli.options.document_options import (
     delivery_options,
     input_options,
     offline_compile_options,
+    placed_option,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @input_options
 @offline_compile_options
+@placed_option
 @cache_option
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
@@ -55,6 +57,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    cluster: str | None,
     no_cache: bool,
     directory: str,
     check: bool,
@@ -99,6 +102,7 @@ def command(
         job_names=job_names,  # type: ignore[arg-type]
         # Its manifests are the result of a build, not its sources.
         without=writer.place(directory),
+        cluster=cluster,
         store=chosen_store(no_cache),
     )
     text.write(result.diagnostics, result.sources, sys.stderr)

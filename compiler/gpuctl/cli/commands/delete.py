@@ -64,10 +64,12 @@ def command(
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
+    from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
     from gpuctl.usecases.deleting import delete_documents, delete_jobs
     from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
+    from gpuctl.usecases.several_clusters import prepare_delete
 
     as_json = as_json or output == "json"
     manner, run = (
@@ -111,7 +113,14 @@ def command(
             plan = delete_by_service(told.service, documents, told.conversation, keep_labels=keep_labels, run=run)
     if told is not None:
         return finish(plan, as_json=as_json)
-    with changing(manner) as (session, conversation):
+    documents, clusters_named = chosen_clusters(documents, manner)
+    if len(clusters_named) > 1:
+        with each_cluster(clusters_named, manner) as clusters:
+            clusters.plan(
+                documents, lambda session, own, talk: prepare_delete(session, own, run, talk, keep_labels=keep_labels)
+            )
+            return clusters.carry_out()
+    with changing(manner, cluster=documents.cluster) as (session, conversation):
         plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
 

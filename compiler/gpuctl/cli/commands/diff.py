@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
 from gpuctl.cli.options.planning_options import planning_options
+
+if TYPE_CHECKING:
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 @click.command(
@@ -65,6 +71,7 @@ def command(
         return _against(against, inputs, platform, namespace or "default", strict, output)
     from gpuctl.answers.plan_answers import difference_code
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
+    from gpuctl.cli.options.each_cluster import chosen_clusters
     from gpuctl.cli.output.plan_results import show_difference
     from gpuctl.usecases.applying import preview_request, request_for
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
@@ -84,11 +91,30 @@ def command(
         # Its steps say themselves what they show.
         show_difference(plan, records(Settings()), output)
         return difference_code(plan)
-    with changing(manner, refusal=2) as (session, conversation):
+    documents, names = chosen_clusters(documents, manner, refusal=2)
+    if len(names) > 1:
+        return _with_each(names, documents, PlanOptions(**planning), manner, output)
+    with changing(manner, refusal=2, cluster=documents.cluster) as (session, conversation):
         wanted = request_for(session, documents, PlanOptions(**planning), conversation)
         plan = preview_request(session, wanted, conversation)
     show_difference(plan, wanted.request.keys, output)
     return difference_code(plan)
+
+
+def _with_each(
+    names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, manner: ChangeManner, output: str
+) -> int:
+    """Print what apply would do on each of several clusters."""
+    from gpuctl.answers.cluster_answers import clusters_difference_code
+    from gpuctl.cli.options.each_cluster import each_cluster
+    from gpuctl.cli.output.cluster_lines import show_cluster_differences
+    from gpuctl.usecases.change_options import RunOptions
+    from gpuctl.usecases.several_clusters import prepare_apply
+
+    with each_cluster(names, manner, refusal=2) as clusters:
+        clusters.plan(documents, lambda session, own, talk: prepare_apply(session, own, planning, RunOptions(), talk))
+        show_cluster_differences(clusters.plans, clusters.keys, output)
+    return clusters_difference_code(clusters.plans)
 
 
 def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
@@ -101,7 +127,7 @@ def _against(against: str, inputs: list[str], platform: str | None, namespace: s
     from gpuctl.usecases.revision_pairs import SidesOptions
 
     with revision_errors():
-        changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict))
+        changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     if output == "json":
         click.echo(to_json(differences_answer(changes)), nl=False)
     else:

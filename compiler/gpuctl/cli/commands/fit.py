@@ -15,9 +15,11 @@ from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
+    from gpuctl.capacity.suggestions import JobName, Suggestion
     from gpuctl.capacity.told_fit import ToldFit
     from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.source import Source
+    from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.fit_documents import FitResult
     from gpuctl.usecases.service_fit import ToldFits
 
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
     "fit",
     short_help="Tell whether jobs would find room, and whom they would evict.",
     epilog="Exit code 0: every job fits, perhaps by evicting others; 1: some job does not; above: it could not be "
-    "told.\n\nExample:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json\n\n  $ gpuctl fit",
+    "told.\n\nExamples:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json\n\n"
+    "  $ gpuctl fit -f training.yaml --snapshot cluster.json --suggest\n\n  $ gpuctl fit",
 )
 @input_options
 @compile_options
 @cluster_options
 @snapshot_option("Judge by what `gpuctl snapshot` wrote (- for standard input), not by the cluster itself.")
+@click.option("--suggest", is_flag=True, help="Find the smallest changes with which jobs that do not fit would.")
 @json_option
 def command(
     filenames: tuple[str, ...],
@@ -42,6 +46,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     snapshot_file: str | None,
+    suggest: bool,
     output: str,
     as_json: bool,
 ) -> int:
@@ -50,19 +55,32 @@ def command(
     Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
     given back: an apply replaces them. Without FILE the pods that wait for a node now are judged, by their jobs; -n
     narrows them to a namespace. Changes nothing.
+
+    --suggest looks for changes of a document with which its job fits now and evicts nobody: fewer GPUs, another GPU
+    type or pool, more nodes of fewer GPUs. Each was compiled, and judged with the other documents.
     """
     from gpuctl.answers.fit_answers import fit_answer, fit_failure
     from gpuctl.answers.json_values import to_json
     from gpuctl.cli.options.connecting import cluster_errors
     from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.usecases.change_options import DocumentOptions
 
     inputs = [*filenames, *paths]
+    if suggest and not inputs:
+        raise click.UsageError("--suggest changes documents: name them with -f")
     check_choice(snapshot_file, kubeconfig, context, inputs)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
             result = (
-                _fit(inputs, platform, namespace, kubeconfig, context, snapshot_file, strict=strict, as_json=as_json)
+                _fit(
+                    DocumentOptions(inputs, platform, namespace, strict),
+                    kubeconfig,
+                    context,
+                    snapshot_file,
+                    as_json=as_json,
+                    suggest=suggest,
+                )
                 if inputs
                 else _fit_waiting(namespace, kubeconfig, context, snapshot_file)
             )
@@ -70,25 +88,24 @@ def command(
             if as_json:
                 click.echo(to_json(fit_failure(error.message)), nl=False)
             raise
+    found = getattr(result, "suggestions", None)
     if as_json:
-        click.echo(to_json(fit_answer(result.jobs)), nl=False)
+        click.echo(to_json(fit_answer(result.jobs, found)), nl=False)
     else:
-        _show(result.jobs, "There is no job in the documents." if inputs else "No pod waits for a node.")
+        _show(result.jobs, found, "There is no job in the documents." if inputs else "No pod waits for a node.")
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     return {True: 0, False: 1, None: 2}[result.fits]
 
 
 def _fit(
-    inputs: list[str],
-    platform: str | None,
-    namespace: str | None,
+    documents: DocumentOptions,
     kubeconfig: str | None,
     context: str | None,
     snapshot_file: str | None,
     *,
-    strict: bool,
     as_json: bool,
+    suggest: bool,
 ) -> FitResult | ToldFits:
     """The answer; what is wrong with the documents ends the command (1)."""
     from gpuctl.answers.document_answers import diagnostics_answer
@@ -105,20 +122,24 @@ def _fit(
     session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
         if service is not None:
-            from gpuctl.usecases.change_options import DocumentOptions
+            if suggest:
+                from gpuctl.usecases.service_client import not_by_service
+
+                raise not_by_service(service.url, "`gpuctl fit --suggest`", "it judges changed documents many times")
             from gpuctl.usecases.service_fit import fit_by_service
 
-            told = fit_by_service(service, DocumentOptions(inputs, platform, namespace, strict), diagnosed)
+            told = fit_by_service(service, documents, diagnosed)
             if told.platform:
                 click.echo(told.platform, err=True)
             return told
         return fit(
-            inputs,
+            documents.sources,
             cluster=session.connection if session is not None else None,
             snapshot=named_snapshot(snapshot_file),
-            platform=platform,
-            namespace=namespace,
-            strict=strict,
+            platform=documents.platform,
+            namespace=documents.namespace,
+            strict=documents.strict,
+            suggest=suggest,
             diagnosed=diagnosed,
         )
     except InvalidDocuments as error:
@@ -153,12 +174,15 @@ def _fit_waiting(
         session.close()
 
 
-def _show(answers: Sequence[Fit | ToldFit], nothing: str) -> None:
-    from gpuctl.cli.output.fit_lines import fit_lines
+def _show(answers: Sequence[Fit | ToldFit], found: Mapping[JobName, Sequence[Suggestion]] | None, nothing: str) -> None:
+    from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 
     if not answers:
         click.echo(nothing, err=True)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for answer in answers:
         for line in fit_lines(answer, coloured=coloured):
+            click.echo(line)
+        suggestions = None if found is None else found.get((answer.demand.namespace, answer.demand.name))
+        for line in suggestion_lines(suggestions) if suggestions is not None else ():
             click.echo(line)

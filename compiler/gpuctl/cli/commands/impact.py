@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options
 from gpuctl.cli.options.document_options import input_options, offline_compile_options
@@ -68,7 +69,7 @@ def command(
         )
     check_choice(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():
-        change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict))
+        change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)
     impact, live = impact_of(change, snapshot)

@@ -15,6 +15,7 @@ from gpuctl.cli.options.document_options import (
     delivery_options,
     input_options,
     offline_compile_options,
+    placed_option,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 )
 @input_options
 @offline_compile_options
+@placed_option
 @cache_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
@@ -45,6 +47,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    cluster: str | None,
     no_cache: bool,
     output: str,
     nodes: bool,
@@ -73,6 +76,7 @@ def command(
         "embed": embed,
         "namespaces": namespaces,
         "job_names": job_names,
+        "cluster": cluster,
     }
     if output == "json":
         return _as_json(inputs, wanted)

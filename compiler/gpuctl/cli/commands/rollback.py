@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How a changed service is changed.")
 @click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold.")
+@click.option("--queue", is_flag=True, help="Do it also where a quota is full: the job starts when there is room.")
 @click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused.")
 @checkpoint_option
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
@@ -45,6 +46,7 @@ def command(
     dry_run: bool,
     strategy: str | None,
     adopt: bool,
+    queue: bool,
     no_probe: bool,
     without_checkpoint: bool,
     force: bool,
@@ -66,7 +68,7 @@ def command(
     from gpuctl.usecases.change_options import PlanOptions, RunOptions
 
     manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
-    planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe)  # type: ignore[arg-type]
+    planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
     run = RunOptions(timeout, force, wait, checkpoint=not without_checkpoint)
     return _roll_back(
         _Wanted(job, to, namespace, platform), planning, run, manner, dry_run="server" if dry_run else None

@@ -12,6 +12,7 @@ from gpuctl.cli.options.document_options import (
     chosen_store,
     input_options,
     offline_compile_options,
+    placed_option,
 )
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
@@ -24,6 +25,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
 )
 @input_options
 @offline_compile_options
+@placed_option
 @cache_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
@@ -32,6 +34,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    cluster: str | None,
     no_cache: bool,
     output: str,
 ) -> int:
@@ -54,6 +57,7 @@ def command(
         nodes=True,
         namespaces=True,
         texts=False,
+        cluster=cluster,
         store=chosen_store(no_cache),
     )
     if output == "text":

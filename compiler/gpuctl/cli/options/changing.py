@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gpuctl.cli.named_clusters import works_on
 from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def apply_or_show(
     documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
 ) -> int:
     """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
+    from gpuctl.cli.options.each_cluster import chosen_clusters
     from gpuctl.usecases.applying import apply_request, preview_request, request_for
 
     with serviced(manner) as told:
@@ -58,7 +60,10 @@ def apply_or_show(
             plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
     if told is not None:
         return finished(plan, manner, dry_run)
-    with changing(manner) as (session, conversation):
+    documents, names = chosen_clusters(documents, manner)
+    if len(names) > 1:
+        return _on_each(names, documents, planning, run, manner, dry_run)
+    with changing(manner, cluster=documents.cluster) as (session, conversation):
         wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
             plan = apply_request(session, wanted, run, conversation)
@@ -66,6 +71,30 @@ def apply_or_show(
             with session.within(run.timeout):
                 plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
     return finished(plan, manner, dry_run)
+
+
+def _on_each(
+    names: Sequence[str],
+    documents: DocumentOptions,
+    planning: PlanOptions,
+    run: RunOptions,
+    manner: ChangeManner,
+    dry_run: str | None,
+) -> int:
+    from gpuctl.answers.cluster_answers import clusters_preview_code
+    from gpuctl.cli.options.each_cluster import each_cluster
+    from gpuctl.cli.output.cluster_lines import show_cluster_plans
+    from gpuctl.usecases.several_clusters import prepare_apply
+
+    with each_cluster(names, manner) as clusters:
+        offline = dry_run == "client"
+        clusters.plan(
+            documents, lambda session, own, talk: prepare_apply(session, own, planning, run, talk, offline=offline)
+        )
+        if dry_run is None:
+            return clusters.carry_out()
+        show_cluster_plans(clusters.plans, dry_run, as_json=manner.as_json)
+    return clusters_preview_code(clusters.plans)
 
 
 def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
@@ -89,26 +118,34 @@ def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
             yield None
             return
         try:
-            yield ChangedByService(service, _conversation(manner, progress))
+            yield ChangedByService(service, conversation_of(manner, progress))
         finally:
             progress.clear()
             service.close()
 
 
 @contextlib.contextmanager
-def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedCluster]:
-    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
+def changing(
+    manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
+) -> Iterator[ChangedCluster]:
+    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`.
+
+    :param cluster: the one that documents name; default: that of ``--cluster``.
+    """
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context, changes=True)
+        session = connected(manner.kubeconfig, manner.context, changes=True, cluster=cluster)
+        if cluster is not None:
+            works_on(cluster)
         try:
-            yield ChangedCluster(session, _conversation(manner, progress))
+            yield ChangedCluster(session, conversation_of(manner, progress))
         finally:
             progress.clear()
             session.close()
 
 
-def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
+def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
+    """How a command that changes a cluster talks."""
     from gpuctl.cli.output import text
     from gpuctl.cli.output.plan_results import show_step
     from gpuctl.usecases.conversation import Conversation

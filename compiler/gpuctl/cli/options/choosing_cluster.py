@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+
+from gpuctl.cli.named_clusters import note_clusters, platform_files, stated_clusters
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from gpuctl.language.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_CLUSTER = f"{__name__}--cluster"
 
 
 class Clusters(NamedTuple):
@@ -55,20 +55,9 @@ def cluster_option(function: Function) -> Function:
         metavar="NAME",
         multiple=True,
         expose_value=False,
-        callback=_note,
-        help="A cluster that the platform names; another one is refused.",
+        callback=note_clusters,
+        help="A cluster that the platform names; another is refused. apply, create, diff and delete -f take several.",
     )(function)
-
-
-def _note(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> None:
-    if value:
-        context.find_root().meta[_CLUSTER] = tuple(dict.fromkeys(value))
-
-
-def stated_clusters() -> tuple[str, ...]:
-    """The names that ``--cluster`` was given, each once."""
-    found: tuple[str, ...] = click.get_current_context().find_root().meta.get(_CLUSTER, ())
-    return found
 
 
 def stated_cluster() -> str | None:
@@ -89,8 +78,7 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
     :param settings: the platform's, where they have been read.
     :raises InvalidDocuments: there are errors in the platform's file.
     """
-    given = click.get_current_context().params
-    files = [str(given["platform"])] if given.get("platform") else _beside(given)
+    files = platform_files()
     if settings is not None:
         return Clusters(dict(settings.clusters), files[0] if files else "")
     by_name: dict[str, NamedCluster] = {}
@@ -99,16 +87,6 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
 
         by_name |= read_platform(file).settings.clusters
     return Clusters(by_name, files[0] if files else "")
-
-
-def _beside(given: dict[str, Any]) -> list[str]:
-    """The platform's files at or above the files that a command names, or the current directory."""
-    from gpuctl.frontend.source import find_platform
-
-    paths = [*(given.get("filenames") or ()), *(given.get("paths") or given.get("arguments") or ())]
-    starts = [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in paths if os.path.exists(path)]
-    found = {os.path.relpath(file) for file in map(find_platform, starts or ["."]) if file is not None}
-    return sorted(found)
 
 
 def chosen_context(name: str, cluster: NamedCluster, context: str | None) -> str | None:

@@ -21,7 +21,7 @@ Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 def _completing(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from gpuctl.apply.state.records import records
-        from gpuctl.cli.options.choosing_cluster import stated_clusters
+        from gpuctl.cli.named_clusters import stated_clusters
         from gpuctl.cli.options.connecting import asked_service, connected
         from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.kube.api_errors import ClusterError

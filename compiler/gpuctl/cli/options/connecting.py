@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.choosing_cluster import (
     chosen_context,
     cluster_option,
     platform_clusters,
     see_that_it_is_known,
     stated_cluster,
-    stated_clusters,
 )
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.language.durations import format_duration
@@ -72,7 +72,7 @@ def changing_options(function: Function) -> Function:
             "--timeout",
             default="5m",
             show_default=True,
-            callback=_duration,
+            callback=checked_duration,
             metavar="TIME",
             help="How long deletions, late quotas and answers are waited for, as in 90s or 10m.",
         ),
@@ -122,18 +122,25 @@ def _show_secrets(context: click.Context, parameter: click.Parameter, value: boo
     context.with_resource(shown())
 
 
-def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    match = re.fullmatch(r"(\d+)([smh]?)", value)
+def checked_duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """The seconds of an option such as ``--timeout 5m``."""
+    match = re.fullmatch(r"(\d{1,9})([smh]?)", value)
     if match is None or int(match[1]) == 0:
         raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def connected(
-    kubeconfig: str | None, context: str | None, *, changes: bool = False, settings: Settings | None = None
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    changes: bool = False,
+    settings: Settings | None = None,
+    cluster: str | None = None,
 ) -> Session:
     """A session with the cluster that the options name. Errors become those of the command line.
 
+    :param cluster: the one that is meant; default: that of ``--cluster``.
     :param changes: the command changes the cluster, and refuses one that the platform does not name.
     :param settings: the platform's, where they have been read.
     :raises NotPossible: a service is to be asked, which this command cannot.
@@ -143,7 +150,7 @@ def connected(
         from gpuctl.usecases.service_client import not_by_service
 
         raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
-    return connected_to(stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
+    return connected_to(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
 
 
 def connected_to(

@@ -58,6 +58,25 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
     return function
 
 
+def placed_option(function: Function) -> Function:
+    """``--cluster`` of commands that connect to none."""
+    return click.option(
+        "--cluster",
+        metavar="NAME",
+        callback=_checked_cluster,
+        help="Leave out the documents that belong on other clusters, by their `placement`.",
+    )(function)
+
+
+def _checked_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A cluster's name as an option's value; what the platform calls so is seen when it has been read."""
+    from gpuctl.language.names import is_dns_label
+
+    if value is not None and not is_dns_label(value):
+        raise click.BadParameter(f"`{value}` is not a legal name of a cluster.", context, parameter)
+    return value
+
+
 def cache_option(function: Function) -> Function:
     """``--no-cache``, of commands that use again what an earlier run left."""
     return click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from gpuctl.cli.options.choosing_cluster import stated_clusters
+from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.choosing_service import is_server_stated
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
     from gpuctl.capacity.shortage import Holder
+    from gpuctl.capacity.suggestions import FieldChange, Suggestion
     from gpuctl.capacity.told_fit import ToldFit, ToldHolder
 
 _HOLDERS = 3
@@ -54,6 +55,20 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
         yield f"  {found.scarce} held by: {', '.join(held)}{f' and {more} others' if more else ''}"
     if answer.change is not None:
         yield f"  smallest change: {answer.change}"
+
+
+def suggestion_lines(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """What to write into the document instead, a line for each change that fits."""
+    for suggestion in suggestions:
+        yield f"  fits with {suggestion.kind}: {', '.join(map(_field_change, suggestion.changes))}"
+    if not suggestions:
+        yield "  no smaller request, other GPU type or other pool was found with which it fits"
+
+
+def _field_change(item: FieldChange) -> str:
+    was = f"was {item.old}" if item.old is not None else "not written yet"
+    said = f"{item.path}: {item.new}" if item.new is not None else f"no {item.path}"
+    return f"{said} ({was}; {item.span.file}:{item.span.line})"
 
 
 def _whose(holder: Holder | ToldHolder) -> str:

@@ -10,9 +10,8 @@ from gpuctl.gitops.sides import JobId
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.ended import Ended
-    from gpuctl.capacity.fit import Fit
     from gpuctl.gitops.report import Lists
-    from gpuctl.reading.live_impact import LiveImpact
+    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
     "replaced": "Running jobs that would be replaced:",
@@ -34,9 +33,9 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         items = [_sentence(item) for item in live.ended if item.manner == manner]
         if items:
             yield heading, items
-    evicted = [line for answer in live.fits for line in _evictions(answer, live.title(answer))]
-    if evicted:
-        yield "Would be evicted:", evicted
+    if live.evictions:
+        jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
+        yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
     placed = [
         f"{live.title(answer)}: {SAID[answer.verdict]}" + (f": {answer.reason}" if answer.reason else "")
         for answer in live.fits
@@ -54,8 +53,10 @@ def _sentence(item: Ended) -> str:
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
 
 
-def _evictions(answer: Fit, job: JobId) -> Iterator[str]:
-    for victim in answer.victims:
-        pod = victim.pod
-        of = "" if pod.owner == f"Pod/{pod.name}" else f" of {pod.owner}"
-        yield f"pod {pod.name} in {pod.namespace}{of} on {victim.node} (priority {pod.priority}), for {job}"
+def _eviction(item: CausedEviction) -> str:
+    job = item.job
+    return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}"
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -10,6 +10,7 @@ import click
 from gpuctl.answers.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.records import Records
+from gpuctl.cli.named_clusters import advised, recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_value
@@ -23,7 +24,7 @@ def show_step(step: Step) -> None:
         return
     # A reader that went away (`| head`) must not stop a plan half way; the exit tells of it.
     with contextlib.suppress(OSError, ValueError):
-        click.echo(printer.result_line(step, coloured=is_coloured()))
+        click.echo(advised(printer.result_line(step, coloured=is_coloured())))
 
 
 def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
@@ -89,11 +90,14 @@ def finish(plan: Plan, *, as_json: bool) -> int:
     return result_code(plan)
 
 
-def show_result(plan: Plan, *, as_json: bool) -> None:
-    """Print what became of a plan whose steps were printed as they were finished."""
+def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> None:
+    """Print what became of a plan whose steps were printed as they were finished.
+
+    :param cluster: the one of several that it was carried out on; it has a summary of its own.
+    """
     if as_json:
         show_value(plan_value(plan), "json")
-    elif sys.stdout.isatty():
+    elif sys.stdout.isatty() and cluster is None:
         click.echo(printer.summary_line(plan, done=True), err=True)
     _tell_notes(plan)
     failed = [step for step in plan.steps if step.result in FAILED]
@@ -105,9 +109,11 @@ def show_result(plan: Plan, *, as_json: bool) -> None:
         click.echo(f"error: {said}", err=True)
         if plan.outage and not as_json:
             for error in dict.fromkeys(step.error for step in failed if step.error):
-                click.echo(f"error: {error}", err=True)
+                click.echo(f"error: {advised(error)}", err=True)
         if plan.unfinished:
-            click.echo("What was begun is remembered: `gpuctl recover`, or the next apply, finishes it.", err=True)
+            click.echo(
+                f"What was begun is remembered: `{recover_command(cluster)}`, or the next apply, finishes it.", err=True
+            )
     elif plan.interrupted and undone:
         click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
     elif undone:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
-DROPPABLE = ("UNKNOWN", "COVERAGE", "SHARE", "KIND")
+_OWN = ("CAPACITY", "FREE", "UNUSABLE")
+"""What only those have that have GPUs of their own: a cluster, nodes and models."""
+DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "SHARE", "KIND")
 """What is left out first where the terminal is narrow."""
 _PARTS = (
     ("capacity", "capacity"),
@@ -54,16 +56,20 @@ def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
 
 
 def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[list[str]]]:
-    """Headings and rows, one for each step of each group, by time."""
-    heads = ["TIME", *headings(view.level), *(name for name in _FIGURES if name != "SHARE")]
+    """Headings and rows, one for each step of each group, by time; with the capacity, of what has one."""
+    own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
+    figures = [*(name for name in _FIGURES if name != "SHARE" or own), *(_OWN if own else ())]
+    heads = ["TIME", *headings(view.level), *figures]
 
     def rows() -> Iterator[list[str]]:
         for number, (time, _) in enumerate(view.times):
             for group in view.groups:
                 use = group.steps[number]
                 if use is not None:
-                    cells = _cells(use, None)
-                    yield [_told(time, zone), *names(view.level, group.holder), cells[0], *cells[2:]]
+                    held, share, *others = _cells(use, None)
+                    there = [gpu_hours(amount) for amount in (use.capacity, use.free, use.unusable)]
+                    shares, there = ([share], there) if own else ([], [])
+                    yield [_told(time, zone), *names(view.level, group.holder), held, *shares, *others, *there]
 
     return heads, rows()
 

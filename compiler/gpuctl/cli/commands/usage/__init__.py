@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -115,9 +115,15 @@ def collect(**given: Any) -> int:
 
 @command.command(
     "rollup",
-    epilog="Examples:\n\n  $ gpuctl usage rollup --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z",
+    epilog="Examples:\n\n  $ gpuctl usage rollup --from 2026-10-01 --to 2026-11-01",
 )
-@click.option("--from", "start", metavar="TIME", required=True, help="The first hour has this time (RFC 3339).")
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    required=True,
+    help="The first hour has this time: 2026-10-01 (UTC), or RFC 3339.",
+)
 @click.option("--to", "end", metavar="TIME", required=True, help="The last hour is before this time.")
 @_options
 def rollup(start: str, end: str, **given: Any) -> int:
@@ -126,9 +132,10 @@ def rollup(start: str, end: str, **given: Any) -> int:
     What comes out as it was is not written.
     """
     settings = _settings(given)
+    from gpuctl.cli.commands.usage.asking import stated_time
     from gpuctl_usage.collector import CannotCollect, roll_up_again
 
-    first, last = _time("--from", start), _time("--to", end)
+    first, last = (stated_time(*said, timezone.utc) for said in (("--from", start), ("--to", end)))
     if first >= last:
         raise click.UsageError("--from has to be before --to.")
     try:
@@ -159,13 +166,3 @@ def _stopping() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _time(option: str, text: str) -> float:
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise click.UsageError(f"{option} has to be a time such as 2026-11-05T14:00:00Z.")
-    return found.timestamp()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -158,9 +158,9 @@ def asked_range(
     if last is not None and start is not None:
         raise click.UsageError("--last counts back from --to, or from now; --from says when it begins: not both.")
     now = time.time()
-    until = _time("--to", end, zone) if end is not None else now
+    until = stated_time("--to", end, zone) if end is not None else now
     if start is not None:
-        since = _time("--from", start, zone)
+        since = stated_time("--from", start, zone)
     else:
         length = parse_duration(last or "24h")
         if not length:
@@ -185,7 +185,11 @@ def zone_named(tz: str) -> tzinfo:
         raise click.UsageError(f"--tz: there is no time zone `{tz[:64]}`; use a name such as Asia/Shanghai.") from None
 
 
-def _time(option: str, text: str, zone: tzinfo) -> float:
+def stated_time(option: str, text: str, zone: tzinfo) -> float:
+    """A time that an option says, seconds since 1970; where it names no zone it is of ``zone``.
+
+    :raises click.UsageError: it is none.
+    """
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
         return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
@@ -204,12 +208,11 @@ def told_range(asked: UsageRange) -> str:
     return f"{start} to {end} ({asked.zone})"
 
 
-def show_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as CSV below the names of their columns; nothing without rows."""
+def show_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as CSV below the names of their columns, which are there without rows as well."""
     from gpuctl_usage.answers.rows_as_csv import as_csv
 
-    if rows:
-        click.echo(as_csv(list(rows[0]), rows, "\n"), nl=False)
+    click.echo(as_csv(names, rows, "\n"), nl=False)
 
 
 def say(text: str) -> None:

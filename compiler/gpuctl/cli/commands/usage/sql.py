@@ -15,6 +15,7 @@ import click
 
 from gpuctl.cli.commands.usage.exporting import moving_errors
 from gpuctl.cli.commands.usage.stores import database_options, stated_database
+from gpuctl.cli.options.connecting import checked_duration
 
 if TYPE_CHECKING:
     from gpuctl_usage.ad_hoc import Found
@@ -35,18 +36,38 @@ _FORMATS = ("table", "json", "csv")
     metavar="DIR",
     help="Where `gpuctl usage export --parquet` wrote months. Default: all that the database has is read now.",
 )
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Rows at most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0, 1_000_000),
+    default=1000,
+    show_default=True,
+    help="Rows at most; with 0 the columns alone.",
+)
+@click.option(
+    "--timeout",
+    default="60s",
+    show_default=True,
+    callback=checked_duration,
+    metavar="TIME",
+    help="How long the answer may be computed, as in 90s or 10m.",
+)
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="table", show_default=True, help="Format.")
 @database_options
 def command(
-    question: str, parquet: Path | None, limit: int, output: str, database: str | None, config: str | None
+    question: str,
+    parquet: Path | None,
+    limit: int,
+    timeout: float,
+    output: str,
+    database: str | None,
+    config: str | None,
 ) -> int:
     """Answer one SELECT of DuckDB over the tables hours, holdings, capacities, snapshots and snapshot_workloads.
 
     It reads these, and nothing else: no other file, no network; nothing is written.
     """
     with moving_errors():
-        found = _found(question, parquet, limit, database, config)
+        found = _found(question, parquet, limit, timeout, database, config)
     rows = [[_plain(value) for value in row] for row in found.rows]
     if output == "json":
         from gpuctl.cli.output.printing import show_value
@@ -67,13 +88,15 @@ def command(
     return 0
 
 
-def _found(question: str, parquet: Path | None, limit: int, database: str | None, config: str | None) -> Found:
+def _found(
+    question: str, parquet: Path | None, limit: int, timeout: float, database: str | None, config: str | None
+) -> Found:
     from gpuctl_usage.ad_hoc import BadQuestion, ask, check
 
     try:
         check(question)
         if parquet is not None:
-            return ask(parquet, question, limit)
+            return ask(parquet, question, limit, timeout)
         address = stated_database(database, config)
         with TemporaryDirectory(prefix="gpuctl-usage-") as directory:
             from gpuctl_usage.month_files import export_months
@@ -84,7 +107,7 @@ def _found(question: str, parquet: Path | None, limit: int, database: str | None
                 export_months(store, Path(directory), unsealed=True)
             finally:
                 store.close()
-            return ask(Path(directory), question, limit)
+            return ask(Path(directory), question, limit, timeout)
     except BadQuestion as error:
         raise click.UsageError(str(error)) from None
 

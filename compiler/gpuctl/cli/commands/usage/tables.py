@@ -171,12 +171,12 @@ def _show(
 
 
 def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
-    from gpuctl.answers.usage_answers import group_rows, usage_answer, usage_rows
+    from gpuctl.answers.usage_answers import columns_of, group_rows, usage_answer, usage_rows
 
     if output == "json":
         show_value(usage_answer(view, by_step=by_step), "json")
         return
-    show_csv(list(usage_rows(view) if by_step else group_rows(view)))
+    show_csv(columns_of(view, by_step=by_step), usage_rows(view) if by_step else group_rows(view))
 
 
 def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
@@ -187,7 +187,8 @@ def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
         heads, rows = step_table(view, zone_named(view.asked.zone))
     else:
         heads, rows = (part_table if view.level == "cluster" else group_table)(view)
-    show_table(heads, rows, headings=told.headings, droppable=DROPPABLE)
+    # Labels have no blanks in them, names neither; an annotation is known by all of its value.
+    show_table(heads, rows, headings=told.headings, droppable=DROPPABLE, with_blanks=view.level == "annotation")
     use, whole = view.all_groups, view.whole
     of = f" of {gpu_hours(whole.capacity)}" if whole is not None and whole.capacity else ""
     share = f" ({percent(use.share_of(view.capacity))})" if of else ""

@@ -100,9 +100,9 @@ def _say(found: Holders, shown: int) -> None:
 
 
 def _show_values(found: Holders, output: str) -> None:
-    from gpuctl.answers.usage_answers import held_now_rows, holders_answer
+    from gpuctl.answers.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
 
     if output == "json":
         show_value(holders_answer(found), "json")
         return
-    show_csv(held_now_rows(found))
+    show_csv(HELD_COLUMNS, held_now_rows(found))

@@ -178,13 +178,13 @@ def _say(waste: Waste, told: Told, when: str) -> None:
 
 
 def _show_values(waste: Waste, told: Told) -> None:
-    from gpuctl.answers.usage_answers import idle_rows, waste_answer
+    from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
 
     rows = idle_rows(_shown(waste, told), pause_line)
     if told.output == "json":
         show_value(waste_answer(waste, rows), "json")
         return
-    show_csv([{**row, "models": _told_models(row["models"])} for row in rows])
+    show_csv(IDLE_COLUMNS, [{**row, "models": _told_models(row["models"])} for row in rows])
 
 
 def _told_models(models: dict[str, float]) -> str:

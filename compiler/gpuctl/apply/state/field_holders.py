@@ -1,0 +1,76 @@
+"""Who set which fields of a live object, and when: what ``managedFields`` record, by our paths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from gpuctl.apply.state.compare import Tree, identity_path, list_identity
+from gpuctl.backend.api_resources import Object
+
+
+class FieldHolder(NamedTuple):
+    """A field manager: its name, how it wrote (``Apply``, ``Update``), and when it last wrote any of its fields.
+
+    ``time`` is RFC 3339, "" where it is not recorded.
+    """
+
+    manager: str
+    operation: str
+    time: str
+
+
+class Holdings(NamedTuple):
+    """What one manager holds of an object: the paths of its fields."""
+
+    holder: FieldHolder
+    paths: frozenset[str]
+
+
+def holdings_of(live: Object) -> list[Holdings]:
+    """What each manager holds, without what was written to ``status``; those who wrote last come last."""
+    found = []
+    for entry in live["metadata"].get("managedFields") or []:
+        if entry.get("subresource") == "status":
+            continue
+        manager, operation, time = (str(entry.get(key) or "") for key in ("manager", "operation", "time"))
+        paths = frozenset(_leaves(entry.get("fieldsV1") or {}, live, "", ""))
+        found.append(Holdings(FieldHolder(manager, operation, time), paths))
+    return sorted(found, key=lambda item: item.holder.time)
+
+
+def holders_of(path: str, holdings: Iterable[Holdings]) -> tuple[FieldHolder, ...]:
+    """The managers of a field, of something in it, or of what it is in as a whole."""
+    return tuple(item.holder for item in holdings if any(_meet(path, held) for held in item.paths))
+
+
+def _meet(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return long == short or long.startswith((f"{short}.", f"{short}["))
+
+
+def _leaves(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
+    for key, below in tree.items():
+        if key.startswith("f:"):
+            name = key[2:]
+            value = live.get(name) if isinstance(live, dict) else None
+            yield from _below(below, value, identity_path(path, name), name)
+        elif key.startswith("k:") and isinstance(live, list):
+            identity = json.loads(key[2:])
+            for index, item in enumerate(live):
+                if isinstance(item, dict) and all(_has(item, name, value) for name, value in identity.items()):
+                    yield from _below(below, item, f"{path}[{list_identity(field, item, index)}]", "")
+        elif key.startswith("v:"):
+            yield f"{path}[{json.loads(key[2:])}]"
+
+
+def _below(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
+    if any(key != "." for key in tree):
+        yield from _leaves(tree, live, path, field)
+    else:
+        yield path
+
+
+def _has(item: Object, name: str, value: Any) -> bool:
+    return bool(item.get(name, "TCP" if name == "protocol" else None) == value)

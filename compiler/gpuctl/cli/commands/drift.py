@@ -1,0 +1,124 @@
+"""``gpuctl drift``: what differs between documents and a cluster, since when and by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_options
+from gpuctl.cli.options.document_options import compile_options, input_options
+
+if TYPE_CHECKING:
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.change_options import DocumentOptions
+    from gpuctl.usecases.drifting import DriftReport
+
+_GIT = "git:"
+
+
+@click.command(
+    "drift",
+    short_help="Show what differs from documents, since when, and who did it.",
+    epilog="Examples:\n\n  $ gpuctl drift jobs\n\n  $ gpuctl drift git:HEAD --fail -o markdown",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option("--fail", is_flag=True, help="Exit with 1 where something differs, above where it cannot be told.")
+@click.option(
+    "--webhook",
+    metavar="URL",
+    envvar="GPUCTL_DRIFT_WEBHOOK",
+    help="POST a drift there, as JSON. Default: $GPUCTL_DRIFT_WEBHOOK.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Format; markdown fits the summary of a CI job.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    fail: bool,
+    webhook: str | None,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Show how a cluster differs from documents: for a job of CI that runs by itself.
+
+    FILE may be git:REF, followed by files or directories as they are at that revision; without any, the current
+    directory. Shown are fields that differ, fields that others have added, objects that are gone, and members of the
+    sets that the documents are which no document has any more, each with the field manager that wrote it and when it
+    last wrote. What controllers of Kubernetes and Kueue set is listed as expected. Only reads, and changes nothing.
+    """
+    from gpuctl.answers.drift_answers import drift_answer, drift_code
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.change_options import DocumentOptions
+
+    output = "json" if as_json else output
+    report = _compared(
+        DocumentOptions([*filenames, *paths], platform, namespace, strict),
+        ChangeManner(kubeconfig, context, as_json=output == "json"),
+    )
+    _show(report, output)
+    if webhook and (report.drift.objects or report.drift.problems):
+        from gpuctl.cli.options.connecting import cluster_errors
+        from gpuctl.usecases.webhook import post
+
+        with cluster_errors():
+            post(webhook, drift_answer(report.drift, report.server, report.cluster, report.revision))
+    return drift_code(report.drift, fail=fail)
+
+
+def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
+    """The comparison; what keeps it from being made ends the command, with more than 1."""
+    from gpuctl.cli.options.changing import changing
+    from gpuctl.cli.options.connecting import cluster_errors
+    from gpuctl.cli.options.each_cluster import chosen_clusters
+    from gpuctl.cli.options.revision_errors import revision_errors
+    from gpuctl.usecases.drifting import documents_at, drift_of
+
+    inputs = [str(source) for source in documents.sources]
+    revision = ""
+    if inputs and inputs[0].startswith(_GIT):
+        with revision_errors(), cluster_errors(as_json=manner.as_json, refusal=2, of_plan=False):
+            documents, revision = documents_at(inputs[0].removeprefix(_GIT), inputs[1:] or ["."], documents)
+    elif not inputs:
+        raise click.UsageError("Name a file, a directory, or git:REF: `gpuctl drift jobs`")
+    documents, names = chosen_clusters(documents, manner, refusal=2)
+    if len(names) > 1:
+        raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
+    with changing(manner, refusal=2, of_plan=False, cluster=documents.cluster) as (session, conversation):
+        return drift_of(session, documents, conversation, revision=revision)
+
+
+def _show(report: DriftReport, output: str) -> None:
+    from gpuctl.answers.drift_answers import drift_answer
+    from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
+    from gpuctl.cli.output.printing import show_value
+    from gpuctl.language.masking import redact
+
+    drift = report.drift
+    if output == "json":
+        show_value(drift_answer(drift, report.server, report.cluster, report.revision), "json")
+    elif output == "markdown":
+        for line in drift_markdown(drift, report.server, report.cluster, report.revision):
+            click.echo(line)
+    else:
+        for line in drift_text(drift):
+            click.echo(line)
+        click.echo(summary(drift), err=True)
+    for note in dict.fromkeys(drift.notes):
+        click.echo(f"note: {redact(note)}", err=True)
+    for problem in dict.fromkeys(drift.problems):
+        click.echo(f"error: {redact(problem)}", err=True)

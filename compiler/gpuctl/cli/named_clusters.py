@@ -1,0 +1,74 @@
+"""Which clusters the command that runs was given by name, and on which of them it is at work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+_CLUSTER = f"{__name__}--cluster"
+_CURRENT = f"{__name__} current"
+
+
+def note_clusters(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> None:
+    """What ``--cluster`` was given, for whoever connects."""
+    if value:
+        context.find_root().meta[_CLUSTER] = tuple(dict.fromkeys(value))
+
+
+def stated_clusters() -> tuple[str, ...]:
+    """The names that ``--cluster`` was given, each once."""
+    found: tuple[str, ...] = click.get_current_context().find_root().meta.get(_CLUSTER, ())
+    return found
+
+
+def platform_files() -> list[str]:
+    """The platform's files: that of ``--platform``, else those at or above the files that the command names, or the
+    current directory."""
+    from gpuctl.frontend.source import find_platform
+
+    given = click.get_current_context().params
+    if given.get("platform"):
+        return [str(given["platform"])]
+    paths = [*(given.get("filenames") or ()), *(given.get("paths") or given.get("arguments") or ())]
+    starts = [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in paths if os.path.exists(path)]
+    found = {os.path.relpath(file) for file in map(find_platform, starts or ["."]) if file is not None}
+    return sorted(found)
+
+
+def works_on(name: str) -> None:
+    """Note on which of several clusters the command is at work."""
+    click.get_current_context().find_root().meta[_CURRENT] = name
+
+
+def advised(text: str) -> str:
+    """A text whose advice to recover is for the cluster that the command is at work on."""
+    if "`gpuctl recover" not in text or not (
+        stated_clusters() or _CURRENT in click.get_current_context().find_root().meta
+    ):
+        return text
+    return text.replace("`gpuctl recover", f"`{recover_command()}")
+
+
+def recover_command(name: str | None = None) -> str:
+    """The command that finishes on the same cluster what the one that runs has begun.
+
+    :param name: the cluster; default: the one that it is at work on.
+    """
+    import shlex
+
+    from gpuctl.frontend.source import find_platform
+
+    given = click.get_current_context().params
+    current = click.get_current_context().find_root().meta.get(_CURRENT)
+    name = name or current or next(iter(stated_clusters()), None)
+    words = ["gpuctl", "recover"]
+    words += [f"--{option}={given[option]}" for option in ("kubeconfig", "context") if given.get(option)]
+    if name is not None:
+        words.append(f"--cluster={name}")
+    files = platform_files() if given.get("platform") or name is not None else []
+    here = find_platform(".")
+    if files and (here is None or os.path.realpath(files[0]) != os.path.realpath(here)):
+        words.append(f"--platform={files[0]}")
+    return " ".join(map(shlex.quote, words))

@@ -1,0 +1,170 @@
+"""Commands that work on several clusters at once: all are planned and shown, one question is asked, each is changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.named_clusters import stated_clusters, works_on
+from gpuctl.cli.options.changing import ChangeManner, conversation_of, is_terminal
+from gpuctl.cli.options.connecting import NotAnswered, Progress, RefusedByPlan, cluster_errors, connected_to
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.cluster_plan import ClusterPlan
+    from gpuctl.apply.state.records import Records
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import DocumentOptions
+    from gpuctl.usecases.conversation import Conversation
+    from gpuctl.usecases.several_clusters import Prepared
+
+
+def chosen_clusters(
+    documents: DocumentOptions, manner: ChangeManner, *, refusal: int = 1
+) -> tuple[DocumentOptions, tuple[str, ...]]:
+    """The clusters that documents are for: those of ``--cluster``, else those that they name themselves.
+
+    :returns: the documents, of one cluster or (standard input read) of several, and the names.
+    """
+    with cluster_errors(as_json=manner.as_json, refusal=refusal):
+        return _chosen(documents)
+
+
+def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...]]:
+    names = stated_clusters()
+    if not names:
+        from gpuctl.usecases.placing import placed_on, with_texts
+
+        if "-" in documents.sources:
+            documents = replace(documents, sources=with_texts(documents.sources))
+        names = tuple(placed_on(documents))
+    elif len(names) > 1 and "-" in documents.sources:
+        from gpuctl.usecases.placing import with_texts
+
+        documents = replace(documents, sources=with_texts(documents.sources))
+    return (replace(documents, cluster=names[0]) if len(names) == 1 else documents), names
+
+
+class EachCluster:
+    """Plans for several clusters, with the sessions that they rest on."""
+
+    def __init__(self, names: Sequence[str], manner: ChangeManner, progress: Progress, *, changes: bool) -> None:
+        self.names = names
+        self.manner = manner
+        self.plans: list[ClusterPlan] = []
+        self.prepared: dict[str, Prepared] = {}
+        self._progress = progress
+        self._changes = changes
+        self._sessions: list[Session] = []
+
+    @property
+    def keys(self) -> dict[str, Records]:
+        """The names of records on each cluster."""
+        return {name: prepared.keys for name, prepared in self.prepared.items()}
+
+    def plan(
+        self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, Conversation], Prepared]
+    ) -> None:
+        """Plan for all clusters."""
+        from gpuctl.usecases.several_clusters import plan_each
+
+        told: set[str] = set()
+        talk = _saying_once(conversation_of(self.manner, self._progress), told)
+        self.plans, self.prepared = plan_each(
+            self.names, self._opened, lambda name, session: prepare(session, replace(documents, cluster=name), talk)
+        )
+        self._progress.clear()
+
+    def carry_out(self) -> int:
+        """Ask once, change one cluster after another, and print what became of it; the exit code."""
+        from gpuctl.answers.cluster_answers import clusters_preview_code, clusters_result_code
+        from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cluster_results, tell_obstacles
+        from gpuctl.usecases.several_clusters import carry_out_each
+
+        if any(item.obstacles for item in self.plans):
+            if self.manner.as_json:
+                show_cluster_plans(self.plans, "server", as_json=True)
+            else:
+                for item in self.plans:
+                    tell_obstacles(item)
+            click.echo("nothing was changed, on no cluster", err=True)
+            return clusters_preview_code(self.plans)
+        self._ask()
+
+        def begun(item: ClusterPlan) -> None:
+            self._progress.clear()
+            works_on(item.name)
+            if not self.manner.as_json:
+                click.echo(heading(item))
+
+        try:
+            carry_out_each(self.plans, self.prepared, begun)
+        finally:
+            # Also when somebody interrupts it: what was done where.
+            self._progress.clear()
+            show_cluster_results(self.plans, as_json=self.manner.as_json)
+        return clusters_result_code(self.plans)
+
+    def _ask(self) -> None:
+        """One question for all clusters.
+
+        :raises ClusterFailure: it was not confirmed, or nobody can be asked.
+        """
+        from gpuctl.answers.cluster_answers import clusters_value
+        from gpuctl.cli.output.printing import show_value
+
+        plans = {item.name: item.plan for item in self.plans if item.plan is not None}
+        can_ask = is_terminal()
+        asked = [(name, each) for name, plan in plans.items() for each in plan.questions]
+        if self.manner.yes or not (asked or can_ask):
+            return
+        if can_ask:
+            asked = [(name, each) for name, plan in plans.items() for each in (*plan.questions, *plan.courtesies)]
+            if not asked:
+                return
+        for name, question in asked:
+            click.echo(f"cluster {name}: {question}", err=True)
+        if can_ask and click.confirm("Go on?", default=False, err=True):
+            return
+        said = "not confirmed" if can_ask else "nobody can be asked here: confirm with --yes"
+        if self.manner.as_json:
+            show_value(clusters_value(self.plans, error=said), "json")
+        raise (RefusedByPlan if can_ask else NotAnswered)(f"{said}\n  = nothing was changed, on no cluster")
+
+    def _opened(self, name: str) -> Session:
+        session = connected_to(name, self.manner.kubeconfig, self.manner.context, changes=self._changes)
+        self._sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        """Leave all clusters."""
+        self._progress.clear()
+        for session in self._sessions:
+            session.close()
+
+
+@contextlib.contextmanager
+def each_cluster(
+    names: Sequence[str], manner: ChangeManner, *, refusal: int = 1, changes: bool = True
+) -> Iterator[EachCluster]:
+    """Work on several clusters; failures become messages and exit codes."""
+    with cluster_errors(as_json=manner.as_json, refusal=refusal):
+        found = EachCluster(names, manner, Progress(), changes=changes)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+def _saying_once(conversation: Conversation, told: set[str]) -> Conversation:
+    """A conversation in which what is to be said of documents is said once."""
+
+    def diagnosed(diagnostics: Sequence[object], sources: object) -> None:
+        new = [item for item in diagnostics if str(item) not in told]
+        told.update(map(str, new))
+        conversation.diagnosed(new, sources)  # type: ignore[arg-type]
+
+    return replace(conversation, diagnosed=diagnosed)

@@ -1,0 +1,95 @@
+"""Plans for several clusters, printed: one heading a cluster, or one JSON value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.answers.cluster_answers import clusters_value
+from gpuctl.cli.named_clusters import advised, recover_command
+from gpuctl.cli.output import plan_lines as printer
+from gpuctl.cli.output.plan_results import show_difference, show_plan, show_result
+from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.terminal import is_coloured
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.cluster_plan import ClusterPlan
+    from gpuctl.apply.state.records import Records
+
+
+def heading(item: ClusterPlan, *, markdown: bool = False) -> str:
+    """``cluster prod (https://...):``, before what is about it."""
+    where = f" ({item.server})" if item.server else ""
+    if markdown:
+        return f"## Cluster {item.name}{where}\n"
+    text = f"cluster {item.name}{where}:"
+    return click.style(text, bold=True) if is_coloured() else text
+
+
+def show_cluster_plans(plans: Sequence[ClusterPlan], dry_run: str, *, as_json: bool) -> None:
+    """Print what would be done on each cluster, and what stands against it."""
+    if as_json:
+        show_value(clusters_value(plans), "json")
+    for item in plans:
+        if not as_json:
+            click.echo(heading(item))
+            sys.stdout.flush()
+        if item.plan is not None and item.error is None and not as_json:
+            show_plan(item.plan, dry_run, as_json=False)
+        else:
+            tell_obstacles(item)
+
+
+def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Records], output: str) -> None:
+    """Print what would change on each cluster: ``text``, ``json`` or ``markdown``."""
+    if output == "json":
+        show_value(clusters_value(plans), "json")
+    for item in plans:
+        if output != "json":
+            click.echo(heading(item, markdown=output == "markdown"))
+            sys.stdout.flush()
+        if item.plan is not None and item.error is None and output != "json":
+            show_difference(item.plan, keys[item.name], output)
+        else:
+            tell_obstacles(item)
+
+
+def tell_obstacles(item: ClusterPlan) -> None:
+    """Say on standard error what stands against changing a cluster."""
+    for obstacle in item.obstacles:
+        click.echo(f"error: cluster {item.name}: {advised(obstacle)}", err=True)
+    if item.error is not None and item.error.hint:
+        click.echo(f"  = {item.error.hint}", err=True)
+
+
+def show_cluster_results(plans: Sequence[ClusterPlan], *, as_json: bool) -> None:
+    """Print what became of plans whose steps were printed as they were finished: one line a cluster at the end."""
+    if as_json:
+        show_value(clusters_value(plans), "json")
+    for item in plans:
+        if item.state != "not-run" and item.plan is not None and item.error is None:
+            _show_one(item)
+        elif item.error is not None:
+            tell_obstacles(item)
+            if item.plan is not None and item.plan.unfinished:
+                click.echo(f"What was begun is remembered: `{recover_command(item.name)}` finishes it.", err=True)
+    for item in plans:
+        click.echo(f"cluster {item.name}: {_outcome(item)}", err=True)
+
+
+def _show_one(item: ClusterPlan) -> None:
+    assert item.plan is not None, "it was carried out"
+    show_result(item.plan, as_json=False, cluster=item.name)
+
+
+def _outcome(item: ClusterPlan) -> str:
+    if item.state == "not-run":
+        return "not run, nothing was changed there"
+    done = printer.summary_line(item.plan, done=True) if item.plan is not None and item.error is None else ""
+    if item.state == "done":
+        return done
+    advice = f"; `{recover_command(item.name)}` shows what was begun" if item.error is not None else ""
+    return f"failed{f': {done}' if done else ''}{advice}"

@@ -1,0 +1,105 @@
+"""How a cluster differs from documents, for people: lines, or Markdown for a summary of CI or a comment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gpuctl.apply.plan.drifted import Drift, DriftedField, DriftedObject
+from gpuctl.apply.state.compare import named
+from gpuctl.language.masking import masked_pair, redact
+
+_WORDS = {"differs": "differs", "gone": "gone", "unnamed": "unnamed"}
+_WIDTH = 9
+_LONGEST = 120
+
+
+def summary(drift: Drift) -> str:
+    """``2 differ, 1 is gone, 5 are the same``."""
+    counts = {what: sum(one.what == what for one in drift.objects) for what in _WORDS}
+    said = [f"{counts['differs']} differ"] if counts["differs"] else []
+    said += [f"{counts['gone']} gone"] if counts["gone"] else []
+    said += [f"{counts['unnamed']} in no document"] if counts["unnamed"] else []
+    return ", ".join([*said, f"{drift.same} the same"]) if said else f"no drift: {drift.same} the same"
+
+
+def drift_text(drift: Drift) -> Iterator[str]:
+    """Lines for a terminal."""
+    for one in drift.objects:
+        yield _title(one)
+        yield from (f"    {line}" for line in map(_field, one.fields))
+    for one in (*drift.objects, *drift.expected):
+        for field in one.expected:
+            yield f"{'expected':<{_WIDTH}} {_name(one)}  {_field(field)}"
+
+
+def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str) -> Iterator[str]:
+    """A heading, a sentence and a table of what differs."""
+    place = f"{cluster} ({server})" if cluster else server
+    at = f" at `{revision[:10]}`" if revision else ""
+    yield f"## {'Drift' if drift.objects else 'No drift'} on {place}"
+    yield ""
+    yield f"The documents{at} and the cluster: {summary(drift)}."
+    if drift.objects:
+        yield ""
+        yield "| object | what | in the cluster | in the document | who, and when |"
+        yield "|---|---|---|---|---|"
+    for one in drift.objects:
+        if not one.fields:
+            yield f"| {_cell(_name(one))} | {_WORDS[one.what]} | | | {_cell(one.reason)} |"
+        for field in one.fields:
+            live, wanted = _values(field)
+            cells = (_cell(_name(one)), _code(named(field.path)), _code(live), _code(wanted), _cell(_who(field)))
+            yield f"| {' | '.join(cells)} |"
+    for problem in drift.problems:
+        yield ""
+        yield f"Could not be told: {_cell(redact(problem))}"
+
+
+def _title(one: DriftedObject) -> str:
+    said = f"since {one.since}" if one.since else "" if one.fields else one.reason
+    return f"{_WORDS[one.what]:<{_WIDTH}} {_name(one)}" + (f"  ({said})" if said else "")
+
+
+def _name(one: DriftedObject) -> str:
+    where = f" -n {one.key.namespace}" if one.key.namespace else ""
+    return f"{one.key.resource.title}/{one.key.name}{where}"
+
+
+def _field(field: DriftedField) -> str:
+    live, wanted = _values(field)
+    change = (
+        f"added {live}"
+        if field.is_added
+        else f"{live} instead of {wanted}"
+        if live and wanted
+        else (f"{live} is not in the document" if live else f"{wanted} is not there")
+    )
+    who = _who(field)
+    return f"{named(field.path)}: {change}" + (f" ({who})" if who else "")
+
+
+def _values(field: DriftedField) -> tuple[str, str]:
+    live, wanted = masked_pair(field.live, field.wanted, field.path)
+    return _flow(live), _flow(wanted)
+
+
+def _flow(value: Any) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _who(field: DriftedField) -> str:
+    return ", ".join(f"{holder.manager}{f' at {holder.time}' if holder.time else ''}" for holder in field.holders)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    # A back-tick would end the code.
+    return f"`{_cell(text).replace('`', chr(39))}`" if text else ""

@@ -1,0 +1,64 @@
+"""``drift``: how a cluster differs from documents, as they are on disk or at a revision of git."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.plan.drifted import Drift, find_drift
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.compiling import compile_for, request_of, tell_left_out, worth_telling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import DocumentOptions
+    from gpuctl.usecases.conversation import Conversation
+
+GIT = "git:"
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """How a cluster has drifted. ``revision`` is the commit of the documents, "" of those on disk."""
+
+    drift: Drift
+    server: str
+    cluster: str | None
+    revision: str = ""
+
+
+def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptions) -> tuple[DocumentOptions, str]:
+    """The documents as they are at a revision, and its commit.
+
+    :raises RevisionError: no such revision, no repository, or an input that does not exist there.
+    :raises InvalidDocuments: files cannot be read.
+    """
+    from gpuctl.frontend.diagnostics import Severity, count
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
+    from gpuctl.gitops.build_error import RevisionError
+    from gpuctl.language.wording import visible
+    from gpuctl.usecases.revisions import revision
+
+    found = revision(reference, inputs, None if documents.platform is None else str(documents.platform))
+    if count(found.problems, Severity.ERROR):
+        raise InvalidDocuments(found.problems, {})
+    if found.missing:
+        raise RevisionError(f"`{visible(found.missing[0])}` does not exist at {visible(reference)}")
+    return replace(documents, sources=found.sources, platform=found.platform), found.commit
+
+
+def drift_of(
+    session: Session, documents: DocumentOptions, conversation: Conversation, *, revision: str = ""
+) -> DriftReport:
+    """Compare documents with a cluster. Only reads, and asks for no dry-runs.
+
+    :raises InvalidDocuments: there are errors in the documents.
+    """
+    compilation = compile_for(session, documents)
+    conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, conversation)
+    conversation.wait("comparing with the cluster ...")
+    request = request_of(compilation, PlanOptions(), offline=True)
+    return DriftReport(find_drift(session, request), session.server, documents.cluster, revision)

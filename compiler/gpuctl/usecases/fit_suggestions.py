@@ -1,0 +1,130 @@
+"""The smallest changes of documents with which their jobs fit: each is compiled, and judged beside all the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.backend.canonical import canonical
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.machines import machines
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
+from gpuctl.compilation import Compilation
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.source import Source
+from gpuctl.language.job import Workload
+
+Compile = Callable[[list[Source], Source, str], "Compilation | None"]
+"""Sources, a platform and a namespace -> what they compile to; None where they are not valid."""
+_STARTS = frozenset({"fits", "preempts"})
+_LACKING = frozenset({"never", "fits-when-empty"})
+
+
+def suggest(
+    compilation: Compilation, snapshot: Snapshot, answers: Sequence[Fit], compiled: Compile
+) -> dict[JobName, list[Suggestion]]:
+    """For each job that does not fit, the smallest change of each kind with which it does."""
+    lacking = {(item.demand.namespace, item.demand.name) for item in answers if item.verdict in _LACKING}
+    found: dict[JobName, list[Suggestion]] = {}
+    for document in compilation.documents:
+        if isinstance(document.model, Workload) and (document.namespace, document.model.job.name) in lacking:
+            trial = _Trial(compilation, snapshot, document, answers, compiled)
+            found[trial.name] = [item for kind in trial.candidates() if (item := trial.first(kind)) is not None]
+    return found
+
+
+class _Trial:
+    """One document, changed and judged again."""
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        snapshot: Snapshot,
+        document: Document,
+        answers: Sequence[Fit],
+        compiled: Compile,
+    ) -> None:
+        assert isinstance(document.model, Workload)
+        self.name = document.namespace, document.model.job.name
+        self._compilation = compilation
+        self._snapshot = snapshot
+        self._document = document
+        self._compile = compiled
+        self._data = canonical(document)
+        self._before = {(item.demand.namespace, item.demand.name): item.verdict for item in answers}
+        self._others = [item.object for item in compilation.lowered if item.document is not document]
+        shared = [item for item in compilation.documents if not isinstance(item.model, Workload)]
+        self._beside = [_source(place, canonical(item)) for place, item in enumerate(shared) if item.kind != "platform"]
+        said = compilation.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        self._platform = Source("platform.json", json.dumps({"version": "v0.1", **said, "kind": "platform"}))
+
+    def candidates(self) -> list[Candidates]:
+        """What might be asked for instead."""
+        resources = self._document.model.resources  # type: ignore[union-attr]
+        nodes: dict[str, Mapping[str, str]] = {
+            obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
+            for obj in self._compilation.objects
+            if obj["kind"] == "Node"
+        }
+        asked = Asked(
+            resources.pool,
+            resources.gpu,
+            self._document.gpu_type,
+            getattr(resources, "nodes", None),
+            resources.gpu_share is not None,
+        )
+        return list(candidates(asked, machines(self._snapshot, self._compilation.settings, nodes)))
+
+    def first(self, kind: Candidates) -> Suggestion | None:
+        """The smallest change of a kind with which the job fits."""
+        place = _first(len(kind.fields), lambda index: self._fits(kind.fields[index]), graded=kind.is_graded)
+        return None if place is None else Suggestion(kind.kind, [*self._changes(kind.fields[place])])
+
+    def _fits(self, fields: Fields) -> bool:
+        resources = {**(self._data.get("resources") or {}), **fields}
+        changed = {**self._data, "resources": {key: value for key, value in resources.items() if value is not None}}
+        objects = self._compiled(changed)
+        if objects is None:
+            return False
+        verdicts = {
+            (item.demand.namespace, item.demand.name): item.verdict
+            for item in fit(self._snapshot, [*self._others, *objects])
+        }
+        worse = (name for name, was in self._before.items() if was in _STARTS and verdicts.get(name) not in _STARTS)
+        return verdicts.get(self.name) == "fits" and not any(worse)
+
+    def _compiled(self, changed: Object) -> list[Object] | None:
+        """The objects of the changed document; None when it is not valid."""
+        mine = Source("changed.json", json.dumps(changed))
+        found = self._compile([*self._beside, mine], self._platform, self.name[0])
+        if found is None:
+            return None
+        return [item.object for item in found.lowered if item.document.file == mine.name]
+
+    def _changes(self, fields: Fields) -> list[FieldChange]:
+        resources = self._data.get("resources") or {}
+        return [
+            FieldChange(f"resources.{key}", resources.get(key), value, self._document.span(("resources", key)))
+            for key, value in fields.items()
+            if resources.get(key) != value
+        ]
+
+
+def _first(number: int, fits: Callable[[int], bool], *, graded: bool) -> int | None:
+    """The first place that fits; where all after one that fits do, it is looked for by halves."""
+    if not graded:
+        return next((place for place in range(number) if fits(place)), None)
+    least, most, found = 0, number - 1, None
+    while least <= most:
+        middle = (least + most) // 2
+        if fits(middle):
+            found, most = middle, middle - 1
+        else:
+            least = middle + 1
+    return found
+
+
+def _source(place: int, data: Object) -> Source:
+    return Source(f"beside-{place}.json", json.dumps(data))

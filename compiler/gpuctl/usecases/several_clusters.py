@@ -1,0 +1,119 @@
+"""Documents on several clusters: planned on all before anything is changed on any, then changed one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuctl.apply.plan.cluster_plan import ClusterPlan
+from gpuctl.kube.api_errors import ClusterError
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
+    from gpuctl.apply.state.records import Records
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.usecases.conversation import Conversation
+
+
+class Prepared(NamedTuple):
+    """What is to be done on one cluster, and how it is carried out once it has been confirmed."""
+
+    plan: Plan
+    keys: Records
+    carry_out: Callable[[], Plan]
+
+
+def prepare_apply(
+    session: Session,
+    documents: DocumentOptions,
+    planning: PlanOptions,
+    run: RunOptions,
+    conversation: Conversation,
+    *,
+    offline: bool = False,
+) -> Prepared:
+    """An apply of documents: only what this plan takes away may be taken away later."""
+    from gpuctl.usecases.applying import apply_request, preview_request, request_for
+
+    wanted = request_for(session, documents, planning, conversation, offline=offline)
+    with session.within(run.timeout):
+        plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
+    talk = replace(conversation, confirm=_no_more_than(plan))
+    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan))
+
+
+def prepare_delete(
+    session: Session, documents: DocumentOptions, run: RunOptions, conversation: Conversation, *, keep_labels: bool
+) -> Prepared:
+    """A deletion of what documents stand for."""
+    from gpuctl.apply.operations import preview_deletion
+    from gpuctl.apply.plan.deletion import plan_delete
+    from gpuctl.apply.state.records import records
+    from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
+    from gpuctl.usecases.deleting import delete_compiled
+
+    compilation = compile_for(session, documents)
+    conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, conversation)
+    keys = records(compilation.settings)
+    with session.within(run.timeout):
+        plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+        preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
+
+    def carry_out() -> Plan:
+        talk = replace(conversation, confirm=_no_more_than(plan))
+        return delete_compiled(session, compilation, run, talk, keep_labels=keep_labels)
+
+    return Prepared(plan, keys, carry_out)
+
+
+def _no_more_than(seen: Plan) -> Callable[[Plan], bool]:
+    """What was confirmed of one plan holds for another that asks no more."""
+    return lambda again: len(again.questions) <= len(seen.questions)
+
+
+def plan_each(
+    names: Iterable[str], opened: Callable[[str], Session], prepare: Callable[[str, Session], Prepared]
+) -> tuple[list[ClusterPlan], dict[str, Prepared]]:
+    """The plans for all clusters: what stands in the way on one does not hide what does on another. Nothing is written.
+
+    :param opened: a session with the cluster of a name; its errors, and those of the plan, are kept with the cluster.
+    """
+    plans: list[ClusterPlan] = []
+    prepared: dict[str, Prepared] = {}
+    for name in names:
+        item = ClusterPlan(name)
+        plans.append(item)
+        try:
+            session = opened(name)
+            item.server = session.server
+            prepared[name] = prepare(name, session)
+            item.plan = prepared[name].plan
+        except ClusterError as error:
+            item.error, item.plan = error, getattr(error, "plan", None)
+    return plans, prepared
+
+
+def carry_out_each(
+    plans: Sequence[ClusterPlan], prepared: Mapping[str, Prepared], begun: Callable[[ClusterPlan], None]
+) -> None:
+    """Carry the plans out, one after another; the first that does not come to its end is the last that is begun.
+
+    :param begun: hears of each before its first request.
+    """
+    for item in plans:
+        item.state = "not-run"
+    for item in plans:
+        # Until it has come to its end.
+        item.state = "failed"
+        begun(item)
+        try:
+            item.plan = prepared[item.name].carry_out()
+            item.state = "done" if all(step.result == "done" for step in item.plan.steps) else "failed"
+        except ClusterError as error:
+            item.error, item.state = error, "failed"
+            item.plan = getattr(error, "plan", None) or item.plan
+        if item.state == "failed" or (item.plan is not None and item.plan.interrupted):
+            return

@@ -1,0 +1,111 @@
+"""What deploy/drift puts into a cluster: accepted as it is, and the command of its CronJob works under its rights, of which
+none is to spare and none writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from control_plane import ControlPlane
+from control_plane.audit_log import Asked
+from fault_tools.proxy import write_kubeconfig
+from fault_tools.world import Api
+from support.cluster_tools import Place, add_drill_nodes, inference, notebook, places, training
+from support.deployments import DEPLOY, accept, kustomized
+from support.granted_rights import grants_of, unused
+from support.real_parts import control_plane_binaries
+
+NAMESPACE, ACCOUNT = "gpuctl-system", "gpuctl-drift"
+UNASKED = {
+    # Of what is gone it is asked whether somebody else has it now; here the autoscaler alone is gone.
+    *(
+        f"{ACCOUNT}: get {kind}"
+        for kind in ("services", "configmaps", "resourcequotas", "limitranges", "deployments.apps")
+    ),
+    *(f"{ACCOUNT}: get {kind}" for kind in ("statefulsets.apps", "jobs.batch", "jobsets.jobset.x-k8s.io")),
+}
+"""Rights that are granted and not used here."""
+
+
+@pytest.fixture(scope="module")
+def audited() -> Iterator[ControlPlane]:
+    """A control plane that writes down what it is asked."""
+    with ControlPlane(control_plane_binaries(), audit=True) as running:
+        running.install_jobset()
+        add_drill_nodes(running)
+        running.add_node("deployed-0")
+        running.kubectl("apply", "-k", str(DEPLOY / "rbac"))
+        running.kubectl("apply", "-k", str(DEPLOY / "drift" / "base"))
+        yield running
+
+
+@pytest.fixture
+def here(
+    audited: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    """A namespace of it."""
+    yield from places(audited, Api(audited), tmp_path, capsys, monkeypatch, "drift-deployed")
+
+
+def cron_job(plane: ControlPlane, flavour: str) -> dict[str, Any]:
+    """The pod of the CronJob."""
+    (found,) = [obj for obj in kustomized(plane, flavour) if obj["kind"] == "CronJob"]
+    return dict(found["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+
+
+@pytest.mark.parametrize("flavour", ["drift/base", "drift/git"])
+def test_the_api_server_accepts_it(audited: ControlPlane, flavour: str) -> None:
+    accept(audited, kustomized(audited, flavour))
+    pod = cron_job(audited, flavour)
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    assert {"configMap", "emptyDir"} & set(pod["volumes"][0]) == {"emptyDir" if "git" in flavour else "configMap"}
+
+
+def test_its_rights(audited: ControlPlane, here: Place, tmp_path: Path) -> None:
+    """Documents of every kind as a ConfigMap mounts them, under the account's token: told, and nothing refused."""
+    quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "team"}, "users": {here.namespace: {"cpu": "64"}}}
+    pool = {"kind": "pool", "version": "v0.1", "pool": {"name": "drifted"}, "nodes": {"deployed-0": {"gpu-type": ""}}}
+    documents = [training(), notebook(), inference(autoscaling={"enabled": True, "maxReplicas": 3}), quota]
+    for document in documents[:3]:
+        document["job"]["namespace"] = here.namespace
+    # As the kubelet mounts a ConfigMap: links into a hidden directory.
+    mounted = tmp_path / "documents"
+    data = mounted / "..2026_01_01"
+    data.mkdir(parents=True)
+    (mounted / "..data").symlink_to(data.name)
+    files = {f"{number}.yaml": json.dumps(document) for number, document in enumerate([*documents, pool])}
+    (config,) = [obj for obj in kustomized(audited, "drift/base") if obj["kind"] == "ConfigMap"]
+    for name, text in {**files, **config["data"]}.items():
+        (data / name).write_text(text)
+        (mounted / name).symlink_to(Path("..data") / name)
+
+    here.gpuctl("apply", str(mounted), "--set", "all")
+    audited.kubectl("delete", "hpa", "serve", "-n", here.namespace)
+
+    (container,) = cron_job(audited, "drift/base")["containers"]
+    assert container["command"] == ["gpuctl", "drift"]
+    arguments = [text.replace("/documents", str(mounted)) for text in container["args"]]
+    token = audited.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h").strip()
+    authority = str(audited.directory / "certificates" / "apiserver.crt")
+    cluster = {"server": f"https://127.0.0.1:{audited.port}", "certificate-authority": authority}
+    kubeconfig = str(write_kubeconfig(tmp_path / "kubeconfig", cluster, token))
+    uid = audited.get("namespace", "kube-system")["metadata"]["uid"]
+    for options in ((), ("--cluster", "here")):
+        told = here.anywhere("drift", *arguments, "-o", "json", "--kubeconfig", kubeconfig, *options, code=1)
+        assert told.value["problems"] == [], told.err
+        assert [f"{one['what']} {one['kind']}" for one in told.value["objects"]] == ["gone HorizontalPodAutoscaler"]
+        named = {"kind": "platform", "version": "v0.1", "clusters": {"here": {"uid": uid}}}
+        (data / "platform.yaml").write_text(yaml.safe_dump(named))
+    asked: list[Asked] = list(audited.audit.asked(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"))  # type: ignore[union-attr]
+    assert not [f"{item.verb} {item.resource}" for item in asked if item.status == 403]
+    grants = grants_of(audited, NAMESPACE, ACCOUNT)
+    assert {str(item) for item in unused(grants, asked)} == UNASKED
+    assert {item.verb for item in grants} == {"get", "list"}
+    assert not any("*" in (item.group, item.resource) or item.resource == "secrets" for item in grants)

@@ -1,0 +1,244 @@
+"""What `gpuctl drift` tells: what differs from documents, since when and who did it; and that it only looks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, matching, on, refuse
+from support.cluster_tools import Place, inference, notebook, training
+
+AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
+TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def told(place: Place, *documents: dict[str, Any], code: int = 0, flags: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The report, as JSON."""
+    answer = place.gpuctl("drift", "-f", place.file(*documents), "-o", "json", *flags, code=code).value
+    return dict(answer)
+
+
+def objects(report: dict[str, Any], part: str = "objects") -> dict[str, dict[str, Any]]:
+    """``kind/name`` -> object."""
+    return {f"{one['kind']}/{one['name']}": one for one in report[part]}
+
+
+def fields(one: dict[str, Any], part: str = "fields") -> dict[str, dict[str, Any]]:
+    """Path -> field."""
+    return {field["path"]: field for field in one[part]}
+
+
+def quota(place: Place) -> dict[str, Any]:
+    """A quota of the namespace, with room for everything."""
+    return {
+        "kind": "quota",
+        "version": "v0.1",
+        "quota": {"name": "team"},
+        "users": {place.namespace: {"gpu": 64, "cpu": "512", "memory": "4Ti"}},
+    }
+
+
+def test_what_was_applied_has_not_drifted(place: Place) -> None:
+    documents = (training(), AUTOSCALED, notebook(), quota(place))
+    place.apply(*documents, flags=("--set", "all"))
+    place.running("train", "serve", "note")
+    place.gpuctl("pause", "note")
+    report = told(place, *documents, flags=("--fail",))
+    assert report["objects"] == []
+    assert report["problems"] == []
+    assert report["drifted"] is False
+    assert report["summary"]["same"] >= 7
+    assert place.gpuctl("drift", place.file(*documents), "--fail").err.startswith("no drift: ")
+
+
+def test_what_somebody_changed_added_and_deleted(place: Place) -> None:
+    documents = (training(), AUTOSCALED, notebook())
+    place.apply(*documents, training("extra"), flags=("--set", "all"))
+    place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/other:9")
+    place.kubectl("set", "env", "statefulset/note", "EXTRA=1")
+    place.kubectl("annotate", "job/train", "example.com/owner=me")
+    place.kubectl("delete", "hpa", "serve")
+    report = told(place, *documents, code=1, flags=("--fail",))
+    found = objects(report)
+    assert {name: one["what"] for name, one in found.items()} == {
+        "Deployment/serve": "differs",
+        "StatefulSet/note": "differs",
+        "Job/train": "differs",
+        "HorizontalPodAutoscaler/serve": "gone",
+        "Job/extra": "unnamed",
+    }
+    image = fields(found["Deployment/serve"])["spec.template.spec.containers[main].image"]
+    assert image["live"] == "registry.example.com/other:9"
+    assert image["wanted"] != image["live"]
+    assert image["added"] is False
+    assert [by["manager"] for by in image["by"]] == ["kubectl-set"]
+    assert TIME.fullmatch(image["by"][0]["time"])
+    assert found["Deployment/serve"]["since"] == image["by"][0]["time"]
+    env = fields(found["StatefulSet/note"])["spec.template.spec.containers[main].env[EXTRA]"]
+    assert (env["live"], env["wanted"], env["added"]) == ({"name": "EXTRA", "value": "1"}, None, True)
+    owner = fields(found["Job/train"])["metadata.annotations[example.com/owner]"]
+    assert [by["manager"] for by in owner["by"]] == ["kubectl-annotate"]
+    # Without --fail it is told, and no failure.
+    said = place.gpuctl("drift", place.file(*documents))
+    assert "differs   deployment.apps/serve" in said.out
+    assert "(kubectl-set at 20" in said.out
+    assert "gone      horizontalpodautoscaler.autoscaling/serve" in said.out
+    assert "3 differ, 1 gone, 1 in no document" in said.err
+    shown = place.gpuctl("drift", place.file(*documents), "-o", "markdown").out
+    assert shown.startswith("## Drift on https://")
+    assert "| object | what | in the cluster | in the document | who, and when |" in shown
+    assert re.search(r"\| deployment\.apps/serve -n \S+ \| `containers\[main\]\.image` \|", shown)
+
+
+def test_what_controllers_do_is_expected(place: Place) -> None:
+    """Replicas that an autoscaler of somebody else has set, a rollout's revision, a Job's own labels."""
+    document = inference()
+    place.apply(document, training())
+    place.kubectl("autoscale", "deployment/serve", "--min=2", "--max=4", "--cpu-percent=80")
+    place.patch("Deployment", "serve", {"spec": {"replicas": 3}}, manager="kube-controller-manager")
+    report = told(place, document, training(), flags=("--fail",))
+    assert report["objects"] == []
+    expected = fields(objects(report, "expected")["Deployment/serve"], "expectedFields")
+    assert expected["spec.replicas"]["live"] == 3
+    assert expected["spec.replicas"]["by"][-1]["manager"] == "kube-controller-manager"
+
+
+def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
+    """The API server calls it ours: a sidecar and a label that the documents do not have, in an object of ours."""
+    document = inference()
+    place.apply(document)
+    made = place.get("Deployment", "serve")
+    place.api.call("DELETE", place.path("Deployment", "serve"))
+    place.until(lambda: not place.exists("Deployment", "serve"), "the deployment to be gone")
+    for key in ("uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"):
+        made["metadata"].pop(key, None)
+    made.pop("status", None)
+    made["metadata"]["labels"]["injected.example.com/by"] = "mesh"
+    made["spec"]["template"]["spec"]["containers"].append({"name": "mesh", "image": "mesh:1"})
+    place.create(made, manager="gpuctl")
+    found = fields(objects(told(place, document, code=1, flags=("--fail",)))["Deployment/serve"])
+    assert found.keys() == {
+        "metadata.labels[injected.example.com/by]",
+        "spec.template.spec.containers[mesh]",
+    }
+    (by,) = found["spec.template.spec.containers[mesh]"]["by"]
+    assert by["manager"] == "an admission webhook"
+    assert TIME.fullmatch(by["time"])
+
+
+def test_documents_of_a_revision(place: Place) -> None:
+    directory = place.directory / "repository"
+    directory.mkdir()
+
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        subprocess.run(["git", *identity, *arguments], cwd=directory, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    (directory / "job.yaml").write_text(json.dumps(training()))
+    git("add", ".")
+    git("commit", "--quiet", "-m", "one")
+    place.apply(training())
+    (directory / "job.yaml").write_text(json.dumps(training(environment={"image": "registry.example.com/new:1"})))
+    report = place.gpuctl("drift", "git:HEAD", str(directory), "--fail", "-o", "json").value
+    assert report["objects"] == []
+    assert re.fullmatch("[0-9a-f]{40}", report["revision"])
+    place.gpuctl("drift", str(directory), "--fail", code=1)
+    assert "there is no revision `nope` here" in place.gpuctl("drift", "git:nope", str(directory), code=2).err
+    assert "does not exist at HEAD" in place.gpuctl("drift", "git:HEAD", str(directory / "nope.yaml"), code=2).err
+
+
+def test_it_only_looks(place: Place, proxy: Proxy) -> None:
+    documents = (training(), AUTOSCALED, quota(place))
+    place.apply(*documents, flags=("--set", "all"))
+    place.kubectl("set", "env", "deployment/serve", "EXTRA=1")
+    proxy.reset()
+    told(place, *documents)
+    assert {record.request.method for record in proxy.records} == {"GET"}
+    assert not any("secrets" in record.request.path for record in proxy.records)
+
+
+def test_an_object_of_somebody_else_under_our_name(place: Place) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-serve"}}
+    place.create({**service, "spec": {"ports": [{"port": 1}]}})
+    found = objects(told(place, inference(), code=1, flags=("--fail",)))
+    assert found["Service/svc-serve"]["reason"] == "is there, and is not gpuctl's"
+    assert found["Service/svc-serve"]["what"] == "differs"
+    assert found["Deployment/serve"]["what"] == "gone"
+
+
+def test_what_cannot_be_told(place: Place, proxy: Proxy) -> None:
+    """A job of another kind under the name, and a cluster that does not say what it has."""
+    place.apply(training("serve"))
+    report = told(place, inference(), code=2, flags=("--fail",))
+    assert ["a job of another kind cannot have its name" in problem for problem in report["problems"]] == [True]
+    assert "could not be told" in place.gpuctl("drift", place.file(inference()), "-o", "markdown").out.lower()
+    told(place, inference())
+    proxy.reset(on(matching("GET", "/deployments"), refuse(403, "Forbidden", "no")))
+    assert "no" in place.gpuctl("drift", place.file(inference()), code=3).err
+
+
+def test_bad_documents_are_no_drift(place: Place) -> None:
+    path = place.directory / "bad.yaml"
+    path.write_text("kind: training\nversion: v0.1\njob: {name: a}\n")
+    place.gpuctl("drift", str(path), "--fail", code=2)
+
+
+@pytest.fixture
+def heard() -> Iterator[tuple[str, list[Any]]]:
+    """A webhook: its address, and what it was told."""
+    values: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            values.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nobody reads it."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", values
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_webhook_is_told(place: Place, heard: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    address, values = heard
+    place.apply(training())
+    told(place, training(), flags=("--webhook", address))
+    assert values == []
+    report = told(place, training(), training("more"), flags=("--webhook", address))
+    assert values == [report]
+    monkeypatch.setenv("GPUCTL_DRIFT_WEBHOOK", address)
+    told(place, training("more"))
+    assert len(values) == 2
+    said = place.gpuctl("drift", place.file(training("more")), "--webhook", "http://127.0.0.1:1/secret", code=3)
+    assert "the webhook at http://127.0.0.1:1 does not answer" in said.err
+    assert "secret" not in said.err
+
+
+def test_a_pool_whose_node_was_labelled_otherwise(place: Place, plane: ControlPlane) -> None:
+    plane.add_node("drifted-0", gpus=1)
+    pool = {
+        "kind": "pool",
+        "version": "v0.1",
+        "pool": {"name": "drifted"},
+        "nodes": {"drifted-0": {"gpu-type": "A100-80G"}},
+    }
+    place.apply(pool)
+    assert told(place, pool, flags=("--fail",))["objects"] == []
+    plane.kubectl("label", "node", "drifted-0", "runwhere.ai/gpu-type-")
+    assert objects(told(place, pool)).keys() == {"Node/drifted-0"}
+    place.gpuctl("delete", "pool", "drifted", "--yes")
+    plane.kubectl("delete", "node", "drifted-0")

@@ -1,0 +1,203 @@
+"""``gpuctl fit --suggest``: changes of a document, each of which fits when it is made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import UsageError
+from click.testing import CliRunner, Result
+
+from gpuctl.capacity.snapshot import Snapshot, render
+from gpuctl.capacity.suggestions import Asked, candidates
+from gpuctl.cli.main import cli
+from gpuctl.usecases.fit_suggestions import _first
+
+Object = dict[str, Any]
+
+GPU = "nvidia.com/gpu"
+CLASSES = [{"name": f"gpuctl-{name}", "value": value} for name, value in (("low", 1), ("medium", 2), ("high", 3))]
+
+
+def node(name: str, pool: str, gpus: int = 8, gpu_type: str = "") -> Object:
+    """A node of a pool."""
+    labels = {"kubernetes.io/hostname": name, "runwhere.ai/pool": pool}
+    labels |= {"runwhere.ai/gpu-type": gpu_type} if gpu_type else {}
+    return {
+        "name": name,
+        "labels": labels,
+        "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)},
+    }
+
+
+def holds(on: str, gpus: int) -> Object:
+    """A pod of others, as important as ours."""
+    own = {"namespace": "others", "name": f"on-{on}", "node": on, "priority": 2, "startTime": "2026-01-01T00:00:00Z"}
+    return {**own, "labels": {}, "requests": {GPU: str(gpus)}}
+
+
+def training(name: str = "train", **resources: Any) -> str:
+    """A document whose ``resources`` are from line 6 on, in the order of the arguments."""
+    lines = [f"  {key.replace('_', '-')}: {value}" for key, value in ({"pool": "a", **resources, "cpu": 1}).items()]
+    return (
+        f"kind: training\nversion: v0.1\njob: {{name: {name}, namespace: team}}\n"
+        'environment: {image: "busybox:1", command: ["true"]}\nresources:\n' + "\n".join(lines) + "\n"
+    )
+
+
+def fit(directory: Path, have: Snapshot, *arguments: str, **documents: str) -> Result:
+    """``gpuctl fit`` of documents by a snapshot."""
+    (directory / "cluster.json").write_text(render(have))
+    given = []
+    for name, text in documents.items():
+        (directory / f"{name}.yaml").write_text(text)
+        given += ["-f", str(directory / f"{name}.yaml")]
+    everything = ["fit", *given, "--snapshot", str(directory / "cluster.json"), *arguments]
+    return CliRunner().invoke(cli, everything, standalone_mode=False)
+
+
+def cluster(nodes: list[Object], *pods: Object, **more: Any) -> Snapshot:
+    """A snapshot with the classes of priorities."""
+    return Snapshot("2026-01-01T00:00:00Z", nodes, list(pods), priority_classes=CLASSES, **more)
+
+
+def suggested(directory: Path, have: Snapshot, name: str = "train", **documents: str) -> dict[str, dict[str, Any]]:
+    """Kind of change -> field -> value, of a job; each made in the text, and judged again: it fits."""
+    value = json.loads(fit(directory, have, "--suggest", "-o", "json", **documents).stdout)
+    (job,) = [item for item in value["jobs"] if item["name"] == name]
+    found = {}
+    for suggestion in job["suggestions"]:
+        fields = {change["path"].removeprefix("resources."): change["to"] for change in suggestion["changes"]}
+        found[suggestion["kind"]] = fields
+        (stem,) = {Path(change["file"]).stem for change in suggestion["changes"]}
+        changed = fit(
+            directory, have, "-o", "json", **{**documents, stem: _with(documents[stem], suggestion["changes"])}
+        )
+        verdicts = {item["name"]: item["verdict"] for item in json.loads(changed.stdout)["jobs"]}
+        assert verdicts[name] == "fits", suggestion
+    return found
+
+
+def _with(text: str, changes: list[Object]) -> str:
+    """The text with lines as a suggestion says: those that are there replaced where it says, the others added."""
+    lines = text.splitlines()
+    for change in changes:
+        key = change["path"].removeprefix("resources.")
+        if change["from"] is not None:
+            assert lines[change["line"] - 1].strip().replace("gpuType", "gpu-type") == f"{key}: {change['from']}"
+            lines[change["line"] - 1] = f"  {key}: {change['to']}" if change["to"] is not None else ""
+    added = [
+        f"  {change['path'].removeprefix('resources.')}: {change['to']}" for change in changes if change["from"] is None
+    ]
+    return "\n".join([*lines, *added]) + "\n"
+
+
+HALVES = cluster([node("a1", "a"), node("a2", "a"), node("b1", "b")], holds("a1", 4), holds("a2", 4))
+
+
+def test_fewer_gpus_another_pool_and_more_nodes(tmp_path: Path) -> None:
+    assert suggested(tmp_path, HALVES, job=training(gpu=8)) == {
+        "fewer GPUs": {"gpu": 4},
+        "another pool": {"pool": "b"},
+        "more nodes of fewer GPUs": {"nodes": 2, "gpu": 4},
+    }
+
+
+def test_what_is_shown_is_the_line_to_change(tmp_path: Path) -> None:
+    shown = fit(tmp_path, HALVES, "--suggest", job=training(gpu=8))
+    path = tmp_path / "job.yaml"
+    nodes = f"resources.nodes: 2 (not written yet; {path}:5), resources.gpu: 4 (was 8; {path}:7)"
+    assert shown.stdout.splitlines()[-3:] == [
+        f"  fits with fewer GPUs: resources.gpu: 4 (was 8; {path}:7)",
+        f"  fits with another pool: resources.pool: b (was a; {path}:6)",
+        f"  fits with more nodes of fewer GPUs: {nodes}",
+    ]
+    assert shown.return_value == 1
+    assert "fits with" not in fit(tmp_path, HALVES, job=training(gpu=8)).stdout
+
+
+def test_another_type_of_the_pool_and_of_another(tmp_path: Path) -> None:
+    nodes = [node("a1", "a", gpu_type="A100"), node("a2", "a", gpu_type="H100"), node("b1", "b", gpu_type="L40")]
+    have = cluster(nodes, holds("a1", 8))
+    assert suggested(tmp_path, have, job=training(gpu=8, gpu_type="A100")) == {
+        "another GPU type": {"gpu-type": "H100"},
+        "another pool": {"pool": "b", "gpu-type": "L40"},
+    }
+    spelt = training(gpu=8, gpu_type="A100").replace("gpu-type", "gpuType")
+    assert suggested(tmp_path, have, job=spelt)["another GPU type"] == {"gpu-type": "H100"}
+
+
+def test_a_pool_without_types_needs_none(tmp_path: Path) -> None:
+    have = cluster([node("a1", "a", gpu_type="A100"), node("b1", "b")], holds("a1", 8))
+    assert suggested(tmp_path, have, job=training(gpu=8, gpu_type="A100")) == {
+        "another pool": {"pool": "b", "gpu-type": None}
+    }
+    shown = fit(tmp_path, have, "--suggest", job=training(gpu=8, gpu_type="A100")).stdout
+    assert "no resources.gpu-type (was A100;" in shown
+
+
+def test_fewer_nodes(tmp_path: Path) -> None:
+    have = cluster([node(f"a{number}", "a") for number in range(4)], holds("a0", 8))
+    found = suggested(tmp_path, have, job=training(gpu=8, nodes=4))
+    assert found == {"fewer GPUs": {"gpu": 4}, "fewer nodes": {"nodes": 3}}
+
+
+def test_a_quota_that_is_short(tmp_path: Path) -> None:
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": "team", "name": "q"},
+        "spec": {"hard": {f"requests.{GPU}": "6"}},
+        "status": {"hard": {f"requests.{GPU}": "6"}, "used": {f"requests.{GPU}": "1"}},
+    }
+    have = cluster([node("a1", "a")], quotas=[quota])
+    assert suggested(tmp_path, have, job=training(gpu=8)) == {"fewer GPUs": {"gpu": 5}}
+
+
+def test_nobody_else_is_worse_off(tmp_path: Path) -> None:
+    """Pool b has room for one of two: the other's is not suggested."""
+    have = cluster([node("a1", "a"), node("b1", "b")], {**holds("a1", 8), "priority": 3})
+    both = {
+        "job": training(gpu=8).replace("namespace: team", "namespace: team, priority: high"),
+        "other": training("other", pool="b", gpu=8),
+    }
+    assert suggested(tmp_path, have, **both) == {}
+    assert (
+        "no smaller request, other GPU type or other pool was found" in fit(tmp_path, have, "--suggest", **both).stdout
+    )
+
+
+def test_documents_of_the_platform_and_of_pools_count(tmp_path: Path) -> None:
+    """A pool of documents has no nodes yet that the change could go to; the platform's label is that of its nodes."""
+    pool = "kind: pool\nversion: v0.1\nmetadata: {name: c}\nnodes: {b1: {gpu-type: L40}}\n"
+    have = cluster([node("a1", "a"), node("b1", "b")], holds("a1", 8))
+    found = suggested(tmp_path, have, job=training(gpu=8), pool=pool)
+    assert found == {"another pool": {"pool": "c"}}
+
+
+def test_what_fits_has_none_and_without_documents_there_is_nothing_to_change(tmp_path: Path) -> None:
+    value = json.loads(fit(tmp_path, HALVES, "--suggest", "-o", "json", job=training(gpu=4)).stdout)
+    assert [item["suggestions"] for item in value["jobs"]] == [[]]
+    assert isinstance(fit(tmp_path, HALVES, "--suggest").exception, UsageError)
+
+
+def test_candidates_change_one_thing_as_little_as_possible() -> None:
+    found = {
+        item.kind: list(item.fields) for item in candidates(Asked("a", 3, None, 2), {"a": {"": [8]}, "b": {"": [2]}})
+    }
+    assert found == {
+        "fewer GPUs": [{"gpu": 2}, {"gpu": 1}],
+        "another GPU type": [],
+        "another pool": [],
+        "more nodes of fewer GPUs": [{"nodes": 3, "gpu": 2}, {"nodes": 6, "gpu": 1}],
+        "fewer nodes": [{"nodes": 1}],
+    }
+    shared = {item.kind for item in candidates(Asked("a", 4, None, None, is_shared=True), {"a": {}})}
+    assert shared == {"another GPU type", "another pool"}
+
+
+@pytest.mark.parametrize("first", range(9))
+@pytest.mark.parametrize("graded", [False, True])
+def test_the_first_that_fits(first: int, graded: bool) -> None:
+    assert _first(8, lambda place: place >= first, graded=graded) == (first if first < 8 else None)
