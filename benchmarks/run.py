@@ -25,6 +25,7 @@ import cluster
 import documents
 import fleet
 import gpuctl
+import room
 import service
 import usage
 import usage_year
@@ -236,6 +237,7 @@ def main() -> int:
         validation(directory)
         memory(directory)
         peers(directory, seconds)
+        room.measure(report)
         usage.measure(report)
         usage_year.measure(report)
         if binaries is not None:

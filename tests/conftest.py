@@ -24,6 +24,7 @@ LONGEST = (
     "service/test_any_request.py",
     "faults/test_kill.py",
     "faults/test_foreign.py",
+    "faults/test_going_back.py",
     "usage/test_collectors_that_end.py",
 )
 """Files that take minutes, the longest first: begun last, one worker would go on with them alone."""

@@ -156,6 +156,7 @@ def apply(
     cluster: Connection | None = None,
     confirm: Confirm = False,
     wait: bool = False,
+    rollback: bool = False,
     timeout: float = 300.0,
     force: bool = False,
     checkpoint: bool = True,
@@ -177,6 +178,7 @@ def apply(
     :param confirm: whether running work may end: True, or a function that is given the plan and returns it. Otherwise a
         plan with ``questions`` is refused.
     :param wait: wait until all of it runs, or has finished.
+    :param rollback: with ``wait``: bring back as it was what does not run in time.
     :param timeout: in seconds, of deletions and late quotas, and of ``wait``.
     :param force: end pods of what is replaced without their grace period.
     :param checkpoint: let what runs save its progress before it ends; where that fails, nothing is ended.
@@ -202,7 +204,7 @@ def apply(
             options = PlanOptions(set_name=set, prune=prune)
             request, seen = request_for(session, documents, options, conversation), None
         conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
-        run = RunOptions(timeout, force, wait, checkpoint=checkpoint)
+        run = RunOptions(timeout, force, wait, checkpoint=checkpoint, rollback=rollback)
         return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 

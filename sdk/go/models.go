@@ -253,6 +253,10 @@ type FitJob struct {
 	HeldBy         []map[string]any `json:"heldBy"`
 	Reason         string           `json:"reason"`
 	SmallestChange *string          `json:"smallestChange"`
+	// Whether verdict, pods and victims are these whatever the scheduler chooses.
+	Certain bool `json:"certain"`
+	// Without certainty: the share of the orders and choices tried that give the verdict.
+	Likelihood float64 `json:"likelihood"`
 }
 
 // FitVictim: A pod that would be evicted.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,12 +12,13 @@ from anyio import CapacityLimiter
 
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
-from gpuctl.frontend.source import PLATFORM_FILE, Source
+from gpuctl.frontend.source import Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.audit import AuditMemory
@@ -80,8 +80,7 @@ class Service:
     @cached_property
     def platform_source(self) -> Source:
         """The platform as a document: what is compiled has the one that the service was started with, and no other."""
-        model = self.platform.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
+        return platform_source(self.platform)
 
     def moment(self) -> tuple[float, ...]:
         """What every answer out of memory rests on: as long as it is the same, so are they.

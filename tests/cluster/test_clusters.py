@@ -221,6 +221,8 @@ def test_several_clusters_are_planned_together_and_changed_one_after_another(pai
     assert "job.batch/b" in second
     assert "job.batch/c" not in second
     assert "note: not for the cluster prod, by `placement`: training/b (staging)" in shown.err
+    judged = place.gpuctl("fit", "-f", file, "--cluster", "staging", "-o", "json", code=None).value
+    assert {job["name"] for job in judged["jobs"]} == {"a", "b"}
     told = place.gpuctl("apply", "-f", file, *BOTH, "--dry-run=server", "-o", "json").value
     assert [(item["cluster"], item["state"]) for item in told["clusters"]] == [
         ("prod", "planned"),

@@ -54,7 +54,7 @@ WORLDS = sorted({*range(at_least(230)), *SHORT, *TELLING})
 """More of them for a long run, as everything random: ``GPUCTL_PROPERTIES=5`` gives the scheduler a thousand."""
 ODDITIES = sorted(200_000 + seed for seed in {*range(at_least(120)), 176, 194})
 """Seeds that are no worlds': nodes of two worlds must not be called the same."""
-AT_LEAST = 50
+AT_LEAST, FEW = 50, 20
 DOCUMENT = """\
 kind: training
 version: v0.1
@@ -120,15 +120,17 @@ def test_worlds_are_about_every_rule(trials: list[Trial]) -> None:
     rare = {feature: number for feature, number in features.items() if number * 10 < len(trials)}
     assert not rare, f"of {len(trials)} worlds: {dict(features)}"
     verdicts = Counter(answer.verdict for trial in trials for answer in trial.answers().values())
-    assert all(verdicts[verdict] >= AT_LEAST for verdict in VERDICTS), dict(verdicts)
+    # What is unknown is so for a reason that no choice of the scheduler's has.
+    assert all(verdicts[verdict] >= (FEW if verdict == "unknown" else AT_LEAST) for verdict in VERDICTS), dict(verdicts)
 
 
 def test_victims_are_told_for_certain(trials: list[Trial]) -> None:
     """A fit that calls everything uncertain would agree with any scheduler."""
-    answers = [answer for trial in trials for answer in trial.answers().values() if answer.verdict == "preempts"]
-    assert sum(answer.certain for answer in answers) * 10 >= 9 * len(answers)
-    undecided = [answer for trial in trials for answer in trial.answers().values() if "depends" in answer.reason]
-    assert len(undecided) * 20 <= len(trials)
+    every = [answer for trial in trials for answer in trial.answers().values()]
+    preempting = [answer for answer in every if answer.verdict == "preempts"]
+    assert sum(answer.certain for answer in preempting) * 10 >= 8 * len(preempting)
+    sampled = [answer for answer in every if " orders tried" in answer.reason]
+    assert len(sampled) * 6 <= len(every)
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -71,3 +71,15 @@ def test_nearly_all_answers_are_right(trials: list[Trial]) -> None:
     assert len(wrong) * 100 <= 3 * len(told), f"{len(wrong)} of {len(told)}\n{_shown(wrong)}"
     verdicts = Counter(answer.verdict for _, answer in told)
     assert min(verdicts[verdict] for verdict in ("fits", "preempts", "fits-when-empty")) >= 10, dict(verdicts)
+
+
+def test_victims_are_those_that_are_evicted(trials: list[Trial]) -> None:
+    """Where no other pods of the same rank may be taken instead."""
+    told = [item for item in _told(trials) if item[1].victims and "of the same rank" not in item[1].reason]
+    wrong = [
+        (trial, answer)
+        for trial, answer in told
+        if not {victim.pod.name for victim in answer.victims} <= trial.now.evicted
+    ]
+    assert told
+    assert len(wrong) * 20 <= len(told), _shown(wrong)

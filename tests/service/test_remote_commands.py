@@ -422,6 +422,7 @@ def test_sets_are_refused(remote: Remote) -> None:
         assert "apply without --set, and delete what is not to stay with `gpuctl delete -f FILE`" in said.err
     assert "ask whoever holds it to let go of it" in remote.typed("apply", "-f", path, "--adopt", code=1).err
     assert "leave it out" in remote.typed("apply", "-f", path, "--platform", "p.yaml", code=1).err
+    assert "`gpuctl rollback JOB`" in remote.typed("apply", "-f", path, "--wait", "--rollback", code=1).err
     assert "--dry-run=server" in remote.typed("apply", "-f", path, "--dry-run=client", code=2).err
     assert not remote.place.exists("Job", "x")
 

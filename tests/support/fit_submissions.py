@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 
-from support.fit_parts import FIXED, GPU, HOST_NAME, WORLD, Object, World, priority_of, resources_of
+from support.fit_parts import FIXED, GPU, HOST_NAME, REQUIRED, WORLD, Object, World, priority_of, resources_of
 
 POOL = "example.com/pool"
-KINDS = ("shared", "separate", "several", "preempting")
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+KINDS = ("shared", "separate", "several", "preempting", "wishful")
+SIDE_BY_SIDE = "side-by-side"
+"""The feature of worlds whose jobs' pods are made five jobs at a time, as controllers do."""
 
 
 def submission(seed: int) -> World:
-    """The world of a seed: all jobs in one pool, each in one of its own, in several; or above what others run."""
+    """The world of a seed: all jobs in one pool, each in one of its own, in several, above what others run;
+    or of pods that mind each other."""
     return _Maker(seed).make()
 
 
@@ -21,12 +25,16 @@ class _Maker:
         self.world = World(seed)
         self.kind = KINDS[seed % len(KINDS)]
         self.world.features.add(self.kind)
+        if seed // len(KINDS) % 2:
+            self.world.features.add(SIDE_BY_SIDE)
         self.seconds = iter(self.random.sample(range(80_000), 2000))
 
     def make(self) -> World:
         draw = self.random
         jobs = draw.choice((20, 30, 40, 60)) if self.kind != "separate" else draw.choice((60, 120))
-        pools = {"shared": 1, "separate": jobs, "several": draw.choice((3, 6)), "preempting": 2}[self.kind]
+        pools = {"shared": 1, "separate": jobs, "several": draw.choice((3, 6)), "preempting": 2, "wishful": 2}[
+            self.kind
+        ]
         for pool in range(pools):
             self._pool(pool, draw.choice((1, 2)) if self.kind == "separate" else draw.choice((3, 5, 8)))
         for number in range(jobs):
@@ -48,6 +56,7 @@ class _Maker:
                 GPU: str(size if draw.random() < 0.8 else 4),
             }
             labels = {WORLD: str(self.world.seed), HOST_NAME: name, POOL: f"pool-{pool}"}
+            labels[f"example.com/zone-{self.world.seed}"] = "ab"[number % 2]
             node: Object = {
                 "apiVersion": "v1",
                 "kind": "Node",
@@ -95,11 +104,36 @@ class _Maker:
             spec["priorityClassName"] = "world-high"
         if draw.random() < 0.15:
             prefer = {"preference": {"matchExpressions": [{"key": HOST_NAME, "operator": "Exists"}]}, "weight": 5}
-            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefer]}}
-        template = {"metadata": {"labels": {"app": f"job-{number}"}}, "spec": spec}
+            spec["affinity"] = {"nodeAffinity": {PREFERRED: [prefer]}}
+        if self.kind == "wishful":
+            self._wish(spec, number)
+        template = {"metadata": {"labels": {"app": f"job-{number}", "team": f"team-{number % 3}"}}, "spec": spec}
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": f"job-{number}", "namespace": self.world.namespace},
             "spec": {"parallelism": pods, "completions": pods, "template": template},
         }
+
+    def _wish(self, spec: Object, number: int) -> None:
+        """What pods want of others, or prefer: of their own job's, of those of a team, or of what is there."""
+        draw = self.random
+        label = draw.choice(({"app": f"job-{number}"}, {"team": f"team-{draw.randrange(3)}"}, {"app": "owner-1"}))
+        topology = draw.choice((HOST_NAME, HOST_NAME, f"example.com/zone-{self.world.seed}"))
+        term = {"topologyKey": topology, "labelSelector": {"matchLabels": label}}
+        affinity = spec.setdefault("affinity", {})
+        kind = draw.randrange(6)
+        if kind == 0:
+            own = {**term, "topologyKey": HOST_NAME, "labelSelector": {"matchLabels": {"app": f"job-{number}"}}}
+            affinity["podAntiAffinity"] = {REQUIRED: [own]}
+        elif kind in (1, 2):
+            side = ("podAffinity", "podAntiAffinity")[kind - 1]
+            affinity[side] = {PREFERRED: [{"weight": draw.choice((5, 50, 100)), "podAffinityTerm": term}]}
+        elif kind in (3, 4):
+            rule: Object = {
+                "maxSkew": draw.choice((1, 2)),
+                "topologyKey": topology,
+                "labelSelector": {"matchLabels": label},
+            }
+            rule["whenUnsatisfiable"] = ("ScheduleAnyway", "DoNotSchedule")[kind - 3]
+            spec["topologySpreadConstraints"] = [rule]

@@ -17,6 +17,7 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
+from support.fit_submissions import SIDE_BY_SIDE
 from support.fit_worlds import shared_objects
 
 Object = dict[str, Any]
@@ -154,13 +155,20 @@ class Trials:
 
     def _submit(self, item: World) -> None:
         """The pods that a job controller would make; those that a quota refuses are left out."""
-        for job in item.jobs:
-            template, name = job["spec"]["template"], job["metadata"]["name"]
-            for number in range(job["spec"]["parallelism"]):
-                metadata = {**template["metadata"], "name": f"{name}-{number}"}
-                pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-                status, answer = self.api.request("POST", _PLURALS["Pod"].format(item.namespace), pod)
-                assert status == 201 or "quota" in answer["message"], answer["message"]
+        if SIDE_BY_SIDE not in item.features:
+            for job in item.jobs:
+                self._submit_job(item, job)
+            return
+        with ThreadPoolExecutor(5) as pool:
+            list(pool.map(lambda job: self._submit_job(item, job), item.jobs))
+
+    def _submit_job(self, item: World, job: Object) -> None:
+        template, name = job["spec"]["template"], job["metadata"]["name"]
+        for number in range(job["spec"]["parallelism"]):
+            metadata = {**template["metadata"], "name": f"{name}-{number}"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+            status, answer = self.api.request("POST", _PLURALS["Pod"].format(item.namespace), pod)
+            assert status == 201 or "quota" in answer["message"], answer["message"]
 
     def _empty(self, item: World) -> None:
         """Delete the fillers that no DaemonSet would make again."""

@@ -68,6 +68,8 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
         "verdict": answer.verdict,
         "victims": victims,
         "victimsCertain": answer.certain,
+        "certain": answer.certain,
+        "likelihood": answer.likelihood,
         "pods": demand.pods,
         "startingPods": answer.starts,
         "need": {**named(found.need), "perPod": named(found.per_pod)},

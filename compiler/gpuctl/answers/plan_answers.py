@@ -15,7 +15,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.language.masking import redact
 
-FAILED = frozenset({"failed", "restored"})
+FAILED = frozenset({"failed", "restored", "rolled-back"})
 """Results of steps that did not bring about what was wanted."""
 SIGNALLED = 128
 

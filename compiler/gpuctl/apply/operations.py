@@ -281,6 +281,9 @@ def _plan(
         plan = make_plan(session, request)
         if plan.writes:
             plan.confirm[:0] = request.confirm
+        for step in plan.steps:
+            if step.action in ("create", "replace") and step.key in request.instead:
+                step.desired, step.tried = request.instead[step.key], False
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)

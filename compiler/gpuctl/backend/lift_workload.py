@@ -274,6 +274,8 @@ class LiftedWorkload:
         seconds = self.obj["spec"].get("progressDeadlineSeconds", seconds + 600) - 600
         if seconds != 600 and seconds > 0:
             service["startup_timeout"] = format_duration(seconds)
+        if (strategy := self._annotation("strategy")) in ("replace", "rolling"):
+            service["strategy"] = strategy
         if (timeout := self._annotation("timeout")) is not None:
             service["timeout"] = timeout
         if (limit := self._annotation("request-limit")) is not None:

@@ -75,6 +75,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
         annotations[context.label(CHECKPOINT)] = text
     service = getattr(model, "service", None)
+    if service is not None and service.strategy is not None:
+        annotations[context.label("strategy")] = service.strategy
     if service is not None and service.timeout is not None:
         annotations[context.label("timeout")] = service.timeout
     if service is not None and service.request_limit is not None:

@@ -11,15 +11,18 @@ from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, initial, settle
+from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
+from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
 _FOLLOWED = 4096
 """Nodes times pods of a component whose choices are followed: of more there are always too many."""
+FEW = 4
+"""As many jobs are looked at more closely, on however many nodes."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Scene:
     admissions: list[Admission]
     around: list[Seat] = field(default_factory=list)
     whole: list[Seat] = field(default_factory=list)
+    open_nodes: dict[object, list[int]] = field(default_factory=dict)
+    emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
+    balances: dict[object, Balance] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[list[tuple[PodGroup, int]]]:
@@ -42,6 +48,25 @@ class Scene:
             [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
             for admission in self.admissions
         ]
+
+    def balance(self, demand: Demand, seats: Sequence[Seat]) -> Balance:
+        """What a job needs and finds on these nodes, in the order of the cluster's."""
+        if not demand.groups:
+            return balance(demand, seats)
+        incoming = demand.groups[0][0].incoming
+        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        if key not in self.open_nodes:
+            own = self.cluster.seats
+            numbers = {seat.node.name: index for index, seat in enumerate(own)}
+            self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
+        return balance(demand, seats, self.open_nodes[key])
+
+    def balance_before(self, demand: Demand) -> Balance:
+        """The same on the nodes as they are before any job comes."""
+        key = demand.priority, tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+        if key not in self.balances:
+            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats))
+        return self.balances[key]
 
     def start(self, priority: int) -> State:
         """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
@@ -67,7 +92,7 @@ def judge(scene: Scene) -> list[Fit | None]:
     result: list[Fit | None] = []
     worlds = [initial(scene.cluster.seats, scene.cluster.names_hosts)]
     nominated = list(scene.cluster.nominated)
-    follows = proofs.size <= _FOLLOWED
+    follows = proofs.size <= _FOLLOWED or len(scene.demands) <= FEW
     pending: list[int] = []
     for priority, same in groupby(range(len(scene.demands)), lambda index: scene.demands[index].priority):
         positions = list(same)
@@ -88,7 +113,9 @@ def judge(scene: Scene) -> list[Fit | None]:
                 found, follows = None, False
                 for earlier in pending:
                     before = result[earlier]
-                    result[earlier] = None if before and before.verdict == "fits-when-empty" else before
+                    if before is not None:
+                        open_now = before.verdict == "fits-when-empty"
+                        result[earlier] = None if open_now else replace(before, certain=False)
             if found is None or found.starts < sum(number for _, number in admission.groups):
                 pending.append(position)
             result.append(found)
@@ -101,7 +128,12 @@ class _Proofs:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._groups = scene.shown
-        self._rooms: dict[int, Rooms] = {}
+        self._rooms: dict[object, Rooms] = {}
+        self._starts: dict[int, State] = {}
+        # Where pods mind others, labels tell pods apart.
+        self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
+            pod.anti_affinity for _, pod in scene.cluster.nominated
+        )
         self._fits: dict[int, bool] = {}
         pods = sum(number for groups in self._groups for _, number in groups)
         self.size = pods * len(scene.cluster.seats)
@@ -134,12 +166,17 @@ class _Proofs:
         if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
             # What is evicted for these leaves later, and then they are tried again, and may evict this one.
             return False
-        rivals = [item for number in others for item in self._groups[number]]
+        rivals = [(group, self._most(group, count)) for number in others for group, count in self._groups[number]]
         rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]
         return all(
             self._rooms_of(group).suffice(number, [*rivals, *(item for item in groups if item[0] is not group)])
             for group, number in groups
         )
+
+    def _most(self, group: PodGroup, number: int) -> int:
+        """How many pods of a group may be placed at most."""
+        rooms = self._rooms_of(group)
+        return min(number, rooms.total) if self.peaceful and rooms.known else number
 
     def lacks_room(self, position: int) -> bool:
         """Whether none of a job's pods has room, not even alone, and nobody makes any."""
@@ -151,22 +188,25 @@ class _Proofs:
 
     def _rooms_of(self, group: PodGroup) -> Rooms:
         priority = group.incoming.pod.priority
-        if id(group) not in self._rooms:
-            self._rooms[id(group)] = Rooms(self._scene.start(priority), group)
-        return self._rooms[id(group)]
+        own = group.incoming.pod
+        key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
+        if key not in self._rooms:
+            if priority not in self._starts:
+                self._starts[priority] = self._scene.start(priority)
+            self._rooms[key] = Rooms(self._starts[priority], group)
+        return self._rooms[key]
 
 
 def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
     """The answer for a job when nothing is known of where those before it went."""
     demand, admission = scene.demands[position], scene.admissions[position]
     plain = plain_verdict(demand)
-    seats = list(scene.start(demand.priority).seats)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], False, balance(demand, seats), None)
+        return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
     if proofs.fits(position):
-        return Fit(demand, "fits", "", demand.pods, [], True, balance(demand, seats), None)
+        return Fit(demand, "fits", "", demand.pods, [], True, scene.balance_before(demand), None)
     if proofs.lacks_room(position):
-        found = balance(demand, seats)
+        found = scene.balance_before(demand)
         verdict, reason = not_now(scene, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)
     return None
@@ -206,7 +246,7 @@ def _follow(
     groups = [(shown(group, cluster.shown), number) for group, number in admission.groups]
     outcomes = [settle(state, groups, cluster.budgets, final=final) for state in worlds]
     ends = [end for outcome in outcomes for end in outcome.states]
-    found = balance(demand, list(worlds[0].seats))
+    found = scene.balance(demand, list(worlds[0].seats))
     judged = _answer(scene, demand, admission, worlds, outcomes, found)
     after = _afterwards(outcomes)
     if demand.doubts and after:
@@ -280,6 +320,15 @@ def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, 
 
 def _when_empty(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     """Whether a job fits when only those pods run that every node has (DaemonSets, static pods)."""
+    key = tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+    if any(group.incoming.terms for group, _ in demand.groups):
+        return _emptied(scene, demand)
+    if key not in scene.emptied:
+        scene.emptied[key] = _emptied(scene, demand)
+    return scene.emptied[key]
+
+
+def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.cluster.seats]
     outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}

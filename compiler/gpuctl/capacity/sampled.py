@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.every_choice import Scene, answer_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.every_choice import FEW, Scene, answer_of, change_of, not_now, plain_verdict, with_victims
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import balance
-from gpuctl.capacity.simulation import Arena, Entry, Run
+from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
 RUNS = 64
@@ -48,18 +48,20 @@ class Sample:
             for position, demand in enumerate(scene.demands):
                 evicted = tuple(run.evicted.get(position, ()))
                 answer = answer_of(bound[position], (pod for pod, _ in evicted), demand)
-                self._outcomes[position].append(_Outcome(answer, bound[position], evicted, run.certain))
+                self._outcomes[position].append(
+                    _Outcome(answer, bound[position], evicted, position not in run.uncertain)
+                )
 
     def answer(self, position: int) -> Fit:
         """The answer for a job: what most runs give."""
         scene = self._scene
         demand, outcomes = scene.demands[position], self._outcomes[position]
-        seats = self._found.get(position) or list(scene.start(demand.priority).seats)
-        found = balance(demand, seats)
         plain = plain_verdict(demand)
         if plain is not None:
-            return Fit(demand, *plain, 0, [], False, found, None)
+            return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
         (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
+        seats = self._found.get(position)
+        found = scene.balance_before(demand) if seats is None or chosen == "fits" else scene.balance(demand, seats)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
         taken = Counter(frozenset(id(pod) for pod, _ in outcome.victims) for outcome in alike).most_common(1)[0][0]
@@ -83,7 +85,10 @@ class Sample:
             else (f"so in all {number} orders tried")
         )
         reason = "; ".join(part for part in (reason, tried) if part)
-        return Fit(demand, verdict, reason, starts, victims, False, found, None, share)
+        change = None
+        if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
+            change = change_of(scene, demand, scene.admissions[position], seats, found)
+        return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
 
 
 def _seed(scene: Scene) -> str:
@@ -92,11 +97,11 @@ def _seed(scene: Scene) -> str:
     return repr((names, nodes))
 
 
-def _order(scene: Scene, entries: Sequence[Entry], window: int, draws: Draws) -> list[Entry]:
+def _order(scene: Scene, entries: Sequence[QueuedPod], window: int, draws: Draws) -> list[QueuedPod]:
     """The queue: by priority, then by time; pods that wait were there before."""
     taken = [not demand.doubts or bool(draws.below(2)) for demand in scene.demands]
 
-    def keyed() -> Iterator[tuple[tuple[int, float], int, Entry]]:
+    def keyed() -> Iterator[tuple[tuple[int, float], int, QueuedPod]]:
         for number, entry in enumerate(entries):
             if entry.job is None:
                 yield (-entry.shape.priority, -1.0), number, entry

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 
 from gpuctl.capacity.scheduling import Pair, in_term, is_counted, is_spread
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat, Spread
+from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
 from gpuctl.capacity.selectors import tolerates
 
 MOST = 100
@@ -87,53 +88,68 @@ def normalised(scores: Sequence[int], *, reverse: bool) -> list[int]:
     return [MOST - share for share in shares] if reverse else list(shares)
 
 
-def spread_scores(incoming: Incoming, nodes: Sequence[Seat], everywhere: Sequence[Seat]) -> list[int]:
-    """How evenly pods would be spread, by node.
+class Spreading:
+    """The pods that the soft rules of a pod count, node by node, while pods come and go.
 
     Source: ``podtopologyspread/scoring.go``, PreScore, Score and NormalizeScore.
     """
-    rules = incoming.soft_spread
-    ignored = [
-        not incoming.spreads_by_default and any(rule.topology not in seat.node.labels for rule in rules)
-        for seat in nodes
-    ]
-    counts = [_domains(incoming, rule, nodes, ignored, everywhere) for rule in rules]
-    present = len(nodes) - sum(ignored)
-    weights = [
-        math.log((present if rule.topology == HOST_NAME else len(found)) + 2)
-        for rule, found in zip(rules, counts, strict=True)
-    ]
-    raw = []
-    for seat in nodes:
-        score = 0.0
-        for rule, found, weight in zip(rules, counts, weights, strict=True):
-            if rule.topology not in seat.node.labels:
+
+    def __init__(self, incoming: Incoming, seats: Sequence[Seat]) -> None:
+        self._incoming = incoming
+        self._rules = incoming.soft_spread
+        topologies = [rule.topology for rule in self._rules]
+        self._ignored = [
+            not incoming.spreads_by_default and any(name not in seat.node.labels for name in topologies)
+            for seat in seats
+        ]
+        self._domains = [[seat.node.labels.get(name) for seat in seats] for name in topologies]
+        self._counted = [
+            [not out and is_counted(rule, incoming, seat.node) for seat, out in zip(seats, self._ignored, strict=True)]
+            for rule in self._rules
+        ]
+        self._here = [Counter[int]() for _ in self._rules]
+        self._there = [Counter[str]() for _ in self._rules]
+        for index, seat in enumerate(seats):
+            self.count(index, seat.pods, 1)
+
+    def copy(self) -> Spreading:
+        """The same, to go on counting by itself."""
+        result = copy(self)
+        result._here = [Counter(counts) for counts in self._here]
+        result._there = [Counter(counts) for counts in self._there]
+        return result
+
+    def count(self, index: int, pods: Iterable[PlacedPod], sign: int) -> None:
+        """Pods that come to a node (1), or leave it (-1)."""
+        for number, rule in enumerate(self._rules):
+            matching = sum(is_spread(rule, self._incoming, pod) for pod in pods)
+            if not matching:
                 continue
+            self._here[number][index] += sign * matching
+            if self._counted[number][index]:
+                self._there[number][self._domains[number][index] or ""] += sign * matching
+
+    def scores(self, places: Sequence[int]) -> list[int]:
+        """How evenly pods would be spread, by node."""
+        ignored = [self._ignored[index] for index in places]
+        present = len(places) - sum(ignored)
+        total = [0.0] * len(places)
+        for rule, domains, here, there in zip(self._rules, self._domains, self._here, self._there, strict=True):
+            own = [domains[index] for index in places]
             if rule.topology == HOST_NAME:
-                number = sum(is_spread(rule, incoming, pod) for pod in seat.pods)
+                size, counts = present, [here[index] if here else 0 for index in places]
             else:
-                number = found.get(seat.node.labels[rule.topology], 0)
-            score += number * weight + (rule.most - 1)
+                # Nodes without the label, which the scheduler's own rules do not ignore, are a domain, too.
+                size = len({domain for domain, out in zip(own, ignored, strict=True) if not out})
+                counts = [there[domain or ""] for domain in own]
+            weight, skew = math.log(size + 2), rule.most - 1
+            total = [
+                score if domain is None else score + (count * weight + skew)
+                for score, domain, count in zip(total, own, counts, strict=True)
+            ]
         # Go rounds half away from zero.
-        raw.append(math.floor(score + 0.5))
-    return spread_normalised(raw, ignored)
-
-
-def _domains(
-    incoming: Incoming, rule: Spread, nodes: Sequence[Seat], ignored: Sequence[bool], everywhere: Sequence[Seat]
-) -> dict[str, int]:
-    """The pods of each domain that a node which is ranked is in."""
-    if rule.topology == HOST_NAME:
-        return {}
-    found = {seat.node.labels.get(rule.topology, ""): 0 for seat, out in zip(nodes, ignored, strict=True) if not out}
-    for seat in everywhere:
-        labels = seat.node.labels
-        if not incoming.spreads_by_default and any(other.topology not in labels for other in incoming.soft_spread):
-            continue
-        domain = labels.get(rule.topology, "")
-        if domain in found and is_counted(rule, incoming, seat.node):
-            found[domain] += sum(is_spread(rule, incoming, pod) for pod in seat.pods)
-    return found
+        raw = [0 if out else math.floor(score + 0.5) for score, out in zip(total, ignored, strict=True)]
+        return spread_normalised(raw, ignored)
 
 
 def spread_normalised(raw: Sequence[int], ignored: Sequence[bool]) -> list[int]:

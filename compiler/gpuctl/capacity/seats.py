@@ -156,9 +156,30 @@ class Seat:
             return self.node.allocatable.get("pods", 0) - len(self.pods)
         return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
 
+    @cached_property
+    def _held(self) -> dict[str, list[tuple[tuple[str, str, int], int]]]:
+        return {}
+
+    def held(self, name: str) -> list[tuple[tuple[str, str, int], int]]:
+        """Who has how much of a resource, pod by pod: namespace, workload, priority; of ``pods`` one each."""
+        if name not in self._held:
+            self._held[name] = [
+                ((pod.namespace, pod.owner, pod.priority), amount)
+                for pod in self.pods
+                if (amount := 1 if name == "pods" else pod.requests.get(name, 0))
+            ]
+        return self._held[name]
+
     def with_pod(self, pod: PlacedPod) -> Seat:
         """The same with one pod more."""
-        return Seat(self.node, (*self.pods, pod))
+        more = Seat(self.node, (*self.pods, pod))
+        if "used" in self.__dict__:
+            # Its sum is known from this one's: of many pods, most of what it costs.
+            used = dict(self.used)
+            for name, amount in pod.requests.items():
+                used[name] = used.get(name, 0) + amount
+            more.__dict__["used"] = used
+        return more
 
     def without(self, pods: Iterable[PlacedPod]) -> Seat:
         """The same without some of its pods."""

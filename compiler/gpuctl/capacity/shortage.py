@@ -66,8 +66,11 @@ def open_seats(incoming: Incoming, seats: Sequence[Seat]) -> list[Seat]:
     return [seat for seat in seats if all(rule.holds(incoming, seat, counted) for rule in rules)]
 
 
-def balance(demand: Demand, seats: Sequence[Seat]) -> Balance:
-    """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node."""
+def balance(demand: Demand, seats: Sequence[Seat], open_to: Sequence[int] | None = None) -> Balance:
+    """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
+
+    :param open_to: the numbers of the nodes that are open to its pods, where they are known.
+    """
     need: Units = {}
     for group, number in demand.groups:
         for name, amount in group.incoming.pod.requests.items():
@@ -76,11 +79,12 @@ def balance(demand: Demand, seats: Sequence[Seat]) -> Balance:
         return Balance({}, need, {}, None, PODS, [])
     incoming = demand.groups[0][0].incoming
     own = incoming.pod.requests
-    nodes = open_seats(incoming, seats)
+    nodes = open_seats(incoming, seats) if open_to is None else [seats[index] for index in open_to]
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
-    rooms = {name: sum(max(0, seat.free(name)) // own.get(name, 1) for seat in nodes) for name in names}
+    left = {name: [max(0, seat.free(name)) for seat in nodes] for name in names}
+    rooms = {name: sum(amount // own.get(name, 1) for amount in left[name]) for name in names}
     scarce = min(names, key=rooms.__getitem__)
-    free = {name: sum(max(0, seat.free(name)) for seat in nodes) for name in names}
+    free = {name: sum(left[name]) for name in names}
     best = max(nodes, key=lambda seat: seat.free(scarce), default=None)
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
     return Balance(own, need, free, largest, scarce, holders(scarce, nodes))
@@ -90,12 +94,9 @@ def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
     """Who has how much of a resource on some nodes, the largest holder first."""
     found: dict[tuple[str, str, int], tuple[int, int]] = {}
     for seat in seats:
-        for pod in seat.pods:
-            amount = 1 if resource == PODS else pod.requests.get(resource, 0)
-            if amount:
-                key = pod.namespace, pod.owner, pod.priority
-                pods, total = found.get(key, (0, 0))
-                found[key] = pods + 1, total + amount
+        for key, amount in seat.held(resource):
+            pods, total = found.get(key, (0, 0))
+            found[key] = pods + 1, total + amount
     holders = [Holder(*key, *numbers) for key, numbers in found.items()]
     return sorted(holders, key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
 

@@ -8,101 +8,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from gpuctl.capacity.arena import Arena, QueuedPod, free_of, scored_of
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.preemption import Budget, Eviction, candidates_looked_for, eviction
+from gpuctl.capacity.pod_shapes import Shape
+from gpuctl.capacity.preemption import Eviction, candidates_looked_for, eviction
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import (
     WEIGHTS,
+    Spreading,
     balanced_allocation,
     least_allocated,
     liking,
-    looked_for,
     neighbours_normalised,
     normalised,
-    spread_scores,
 )
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
-from gpuctl.capacity.shapes import Shape, shape_key
+from gpuctl.capacity.seats import PlacedPod, Seat
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""
 
 
-@dataclass(eq=False)
-class Entry:
-    """A pod in the scheduler's queue; ``job`` is the number of its job, None for a pod that waits already."""
+class _Move(NamedTuple):
+    """A node before and after pods came or went."""
 
-    pod: PlacedPod
-    shape: Shape
-    job: int | None
-
-
-class Arena:
-    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has."""
-
-    def __init__(self, seats: Sequence[Seat], budgets: Sequence[Budget], nodes: int) -> None:
-        self.seats = list(seats)
-        self.budgets = budgets
-        self.looked_for = looked_for(nodes)
-        self.promised: dict[int, list[PlacedPod]] = {}
-        self.entries: list[Entry] = []
-        self.capacity = [
-            (seat.node.allocatable.get("cpu", 0), seat.node.allocatable.get("memory", 0)) for seat in self.seats
-        ]
-        self.free = [_free(seat) for seat in self.seats]
-        self.scored = [_scored(seat) for seat in self.seats]
-        self.rows: dict[int, list[int]] = {}
-        self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
-        self.zones = _by_zones(self.seats)
-
-    def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
-        """Add the pods of jobs, and those that wait already."""
-        kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
-        shapes: dict[object, Shape] = {}
-        others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
-        minding = [pod for pod in (*others, *(pod for seat in self.seats for pod in seat.pods)) if any(pod.terms)]
-
-        def shape_of(incoming: Incoming) -> Shape:
-            # Where pods have wishes about others, labels tell pods apart.
-            key = (shape_key(incoming), id(incoming) if minding else None)
-            if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, others)
-            return shapes[key]
-
-        for number, groups in enumerate(jobs):
-            for group, count in groups:
-                shape = shape_of(group.incoming)
-                self.entries += [Entry(replace(group.incoming.pod), shape, number) for _ in range(count)]
-        # They have been tried before: if they could evict anybody, they would have been promised a node.
-        for incoming in waiting:
-            self.entries.append(Entry(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-
-
-def _free(seat: Seat) -> Units:
-    """What is left of each resource; "pods" is one, too."""
-    return {name: seat.free(name) for name in {*seat.node.allocatable, "pods"}}
-
-
-def _scored(seat: Seat) -> tuple[int, int]:
-    return sum(pod.scored[0] for pod in seat.pods), sum(pod.scored[1] for pod in seat.pods)
-
-
-def _by_zones(seats: Sequence[Seat]) -> list[int]:
-    """Nodes in the order in which they are looked at. Source: ``backend/cache/node_tree.go``, list."""
-    zones: dict[tuple[str, str], list[int]] = {}
-    for index, seat in enumerate(seats):
-        labels = seat.node.labels
-        zone = labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
-        zones.setdefault(zone, []).append(index)
-    longest = max(map(len, zones.values()), default=0)
-    return [own[place] for place in range(longest) for own in zones.values() if place < len(own)]
+    place: int
+    before: Seat
+    now: Seat
+    came: Sequence[PlacedPod]
+    went: Sequence[PlacedPod]
 
 
 class Run:
-    """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes.
+    """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes; of those
+    of ``uncertain`` jobs others on the same node may be taken.
 
     ``found`` are the nodes as the first pod of each job found them, if it is asked for.
     """
@@ -113,25 +53,27 @@ class Run:
         self.seats = list(arena.seats)
         self._free = list(arena.free)
         self._scored = list(arena.scored)
-        self.bound: dict[Entry, int] = {}
+        self.bound: dict[QueuedPod, int] = {}
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
-        self.certain = True
+        self.uncertain: set[int | None] = set()
         self.found: dict[int, list[Seat]] | None = {} if keeps else None
         self._rows: dict[int, tuple[list[int], int]] = {}
         self._log: list[int] = []
-        self._moves: list[tuple[Seat, Seat]] = []
+        self._moves: list[_Move] = []
+        self._spreadings: dict[int, tuple[Spreading, int]] = {}
         self._counts: dict[int, tuple[Census, Counter[Pair], int]] = {}
-        self._promised: dict[int, list[tuple[PlacedPod, Entry | None]]] = {
+        self._promised: dict[int, list[tuple[PlacedPod, QueuedPod | None]]] = {
             index: [(pod, None) for pod in pods] for index, pods in arena.promised.items()
         }
-        self._nominated: dict[Entry, int] = {}
+        self._nominated: dict[QueuedPod, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
+        self._evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
         self._gone = 0
         self._failed: dict[int, int] = {}
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
 
-    def go(self, entries: Sequence[Entry]) -> None:
+    def go(self, entries: Sequence[QueuedPod]) -> None:
         """Try the pods in this order, and those that found no room again, until nothing comes of it."""
         pending = list(entries)
         for _ in range(_ROUNDS):
@@ -149,7 +91,7 @@ class Run:
             if not pending or before == (len(self._log), self._gone):
                 return
 
-    def _try(self, entry: Entry) -> bool:
+    def _try(self, entry: QueuedPod) -> bool:
         """Whether a pod is bound. Source: ``schedule_one.go``, schedulingAlgorithm."""
         shape = entry.shape
         if self._failed.get(id(shape)) == self._stage(shape) and entry not in self._nominated:
@@ -176,14 +118,14 @@ class Run:
         """What has to change for a pod that found no room: for simple ones only others that leave."""
         return self._gone if shape.simple else len(self._log)
 
-    def _is_waiting(self, entry: Entry) -> bool:
+    def _is_waiting(self, entry: QueuedPod) -> bool:
         """Source: ``defaultpreemption/default_preemption.go``, PodEligibleToPreemptOthers."""
         return bool(entry in self._nominated and self._leaving.get(self._nominated[entry]))
 
-    def _bind(self, entry: Entry, index: int) -> None:
+    def _bind(self, entry: QueuedPod, index: int) -> None:
         self._forget(entry)
         self.bound[entry] = index
-        self._change(index, self.seats[index].with_pod(entry.pod))
+        self._change(index, self.seats[index].with_pod(entry.pod), came=(entry.pod,))
         free, wanted = dict(self._free[index]), entry.pod.requests
         for name, amount in wanted.items():
             free[name] = free.get(name, 0) - amount
@@ -192,22 +134,24 @@ class Run:
         cpu, memory = self._scored[index]
         self._scored[index] = cpu + entry.pod.scored[0], memory + entry.pod.scored[1]
 
-    def _change(self, index: int, seat: Seat) -> None:
-        self._moves.append((self.seats[index], seat))
+    def _change(self, index: int, seat: Seat, came: Sequence[PlacedPod] = (), went: Sequence[PlacedPod] = ()) -> None:
+        if came or went:
+            self._moves.append(_Move(index, self.seats[index], seat, came, went))
         self.seats[index] = seat
         self._log.append(index)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: QueuedPod) -> None:
         index = self._nominated.pop(entry, None)
         if index is not None:
             self._promised[index] = [item for item in self._promised[index] if item[1] is not entry]
             self._change(index, self.seats[index])
 
-    def _evict(self, entry: Entry, index: int, found: Eviction) -> None:
+    def _evict(self, entry: QueuedPod, index: int, found: Eviction) -> None:
         there = self._leaving.setdefault(index, [])
         new = [pod for pod in found.victims if not any(pod is other for other in there)]
         there += new
-        self.certain = self.certain and found.certain
+        if not found.certain:
+            self.uncertain.add(entry.job)
         self.evicted.setdefault(entry.job, []).extend((pod, index) for pod in new)
         self._nominated[entry] = index
         self._promised.setdefault(index, []).append((entry.pod, entry))
@@ -222,12 +166,12 @@ class Run:
             for entry in [entry for entry, place in self.bound.items() if place == index and id(entry.pod) in gone]:
                 del self.bound[entry]
             seat = self.seats[index].without(pods)
-            self._change(index, seat)
-            self._free[index], self._scored[index] = _free(seat), _scored(seat)
+            self._change(index, seat, went=pods)
+            self._free[index], self._scored[index] = free_of(seat), scored_of(seat)
         self._leaving = {}
         self._gone += 1
 
-    def _fits(self, shape: Shape, index: int, entry: Entry | None) -> bool:
+    def _fits(self, shape: Shape, index: int, entry: QueuedPod | None) -> bool:
         """Source: ``framework/runtime/framework.go``, RunFilterPluginsWithNominatedPods."""
         seat, census = self.seats[index], self._census(shape)
         if obstacle(shape.incoming, seat, census) is not None:
@@ -238,7 +182,7 @@ class Run:
         full = Seat(seat.node, seat.pods + more)
         return obstacle(shape.incoming, full, self._recounted(shape, census, seat, full)) is None
 
-    def _kept_for(self, shape: Shape, index: int, entry: Entry | None) -> tuple[PlacedPod, ...]:
+    def _kept_for(self, shape: Shape, index: int, entry: QueuedPod | None) -> tuple[PlacedPod, ...]:
         return tuple(
             pod
             for pod, other in self._promised.get(index, ())
@@ -253,9 +197,7 @@ class Run:
     def _counted(self, shape: Shape) -> tuple[Census, Counter[Pair]]:
         """What is counted of other pods, and how they are liked, as of now."""
         census, liked, since = self._counts.get(id(shape), (shape.counted, shape.liked, 0))
-        for before, now in self._moves[since:]:
-            if before is now:
-                continue
+        for _, before, now, *_ in self._moves[since:]:
             if not shape.alone:
                 census = recounted(census, shape.incoming, before, now)
             if shape.likes:
@@ -265,11 +207,22 @@ class Run:
         self._counts[id(shape)] = census, liked, len(self._moves)
         return census, liked
 
+    def _spreading(self, shape: Shape, first: Spreading) -> Spreading:
+        """What its soft rules count as of now."""
+        if id(shape) not in self._spreadings:
+            self._spreadings[id(shape)] = first.copy(), 0
+        counted, since = self._spreadings[id(shape)]
+        for move in self._moves[since:]:
+            counted.count(move.place, move.came, 1)
+            counted.count(move.place, move.went, -1)
+        self._spreadings[id(shape)] = counted, len(self._moves)
+        return counted
+
     @staticmethod
     def _recounted(shape: Shape, census: Census, before: Seat, now: Seat) -> Census:
         return census if shape.alone else recounted(census, shape.incoming, before, now)
 
-    def _row(self, shape: Shape, entry: Entry) -> list[int]:
+    def _row(self, shape: Shape, entry: QueuedPod) -> list[int]:
         """The score of each node for a pod by its amounts; -1 where there is no room."""
         if not shape.simple:
             row = [-1] * len(self.seats)
@@ -297,7 +250,7 @@ class Run:
         self._rows[id(shape)] = row, len(self._log)
         return row
 
-    def _simple_score(self, shape: Shape, index: int, entry: Entry) -> int:
+    def _simple_score(self, shape: Shape, index: int, entry: QueuedPod) -> int:
         free = self._free[index]
         if free["pods"] < 1:
             return -1
@@ -318,7 +271,7 @@ class Run:
             score += balanced_allocation(before, (before[0] + shape.cpu, before[1] + shape.memory), capacity)
         return score
 
-    def _best(self, shape: Shape, entry: Entry) -> int | None:
+    def _best(self, shape: Shape, entry: QueuedPod) -> int | None:
         """The node that is taken. Source: ``schedule_one.go``, schedulePod."""
         row = self._row(shape, entry)
         best = max(row, default=-1)
@@ -354,22 +307,26 @@ class Run:
             preferred = normalised([shape.preferred[index] for index in places], reverse=False)
             parts.append([WEIGHTS["NodeAffinity"] * score for score in preferred])
         nodes = [self.seats[index] for index in places]
-        if incoming.soft_spread:
-            spread = spread_scores(incoming, nodes, self.seats)
+        if shape.spreading is not None:
+            spread = self._spreading(shape, shape.spreading).scores(places)
             parts.append([WEIGHTS["PodTopologySpread"] * score for score in spread])
         if shape.likes:
             liked = neighbours_normalised(self._counted(shape)[1], nodes)
             parts.append([WEIGHTS["InterPodAffinity"] * score for score in liked])
         return [sum(scores) for scores in zip(*parts, strict=True)]
 
-    def _victims(self, shape: Shape, entry: Entry) -> tuple[int, Eviction] | None:
+    def _victims(self, shape: Shape, entry: QueuedPod) -> tuple[int, Eviction] | None:
         """Where evicting costs least. Source: ``preemption/preemption.go``, DryRunPreemption, SelectCandidate."""
         census = self._census(shape)
-        places = []
-        for index in shape.nodes:
-            rule = obstacle(shape.incoming, self.seats[index], census)
-            if rule is None or rule.resolvable:
-                places.append(index)
+        places = (
+            shape.nodes
+            if shape.simple
+            else [
+                index
+                for index in shape.nodes
+                if (rule := obstacle(shape.incoming, self.seats[index], census)) is None or rule.resolvable
+            ]
+        )
         if not places:
             return None
         start, most = self._draws.below(len(places)), candidates_looked_for(len(places))
@@ -385,10 +342,21 @@ class Run:
         least = min(item.cost for _, item in found)
         return self._draws.one_of([item for item in found if item[1].cost == least])
 
-    def _eviction(self, shape: Shape, index: int, entry: Entry, census: Census) -> Eviction | None:
-        seat, more = self.seats[index], self._kept_for(shape, index, entry)
-        if not any(pod.priority < shape.priority for pod in seat.pods):
+    def _eviction(self, shape: Shape, index: int, entry: QueuedPod, census: Census) -> Eviction | None:
+        seat = self.seats[index]
+        more = self._kept_for(shape, index, entry) if self._promised.get(index) else ()
+        key = id(seat), id(shape)
+        first = seat is self._arena.seats[index]
+        known = self._arena.evictions if first else self._evictions
+        if not more and key in known:
+            return known[key][1]
+        if not self._arena.may_help(shape, index, seat):
+            known[key] = seat, None
             return None
+        if shape.simple and not more:
+            found = eviction(shape.incoming, seat, shape.has_amounts, self._arena.budgets)
+            known[key] = seat, found
+            return found
 
         def fits(changed: Seat) -> bool:
             full = Seat(changed.node, changed.pods + more) if more else changed
@@ -397,9 +365,4 @@ class Run:
                 for one in ((full, changed) if more else (changed,))
             )
 
-        if more or not shape.alone:
-            return eviction(shape.incoming, seat, fits, self._arena.budgets)
-        key = id(seat), id(shape)
-        if key not in self._arena.evictions:
-            self._arena.evictions[key] = seat, eviction(shape.incoming, seat, fits, self._arena.budgets)
-        return self._arena.evictions[key][1]
+        return eviction(shape.incoming, seat, fits, self._arena.budgets)

@@ -65,6 +65,7 @@ class ToldFit(NamedTuple):
     certain: bool
     balance: ToldBalance
     change: str | None
+    likelihood: float
 
 
 def told_fit(answer: Fit) -> ToldFit:
@@ -79,4 +80,5 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.certain,
         ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,
+        answer.likelihood,
     )

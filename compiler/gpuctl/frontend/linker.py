@@ -70,7 +70,9 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 
 def _how_to_part(model: Workload, other: Model) -> str:
     """The hint for two jobs of one name."""
-    placed = [one.placement.clusters if one.placement is not None else [] for one in (model, other)]  # type: ignore[union-attr]
+    # What the linker was given of a model may be less than all.
+    found = [getattr(one, "placement", None) for one in (model, other)]
+    placed = [one.clusters if one is not None else [] for one in found]
     if all(placed) and not set(placed[0]) & set(placed[1]):
         return f"they belong on different clusters: compile for one at a time, with --cluster {placed[0][0]}"
     return "rename one: commands find a job by its name"

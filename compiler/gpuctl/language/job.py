@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpuctl.language.belonging import Placement
 from gpuctl.language.checkpoint import Checkpoint
 from gpuctl.language.environment import Environment
 from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, LabelKey, LabelValue, Text
-from gpuctl.language.placement import Placement
 from gpuctl.language.resources import Resources
 from gpuctl.language.storage import Storage
 

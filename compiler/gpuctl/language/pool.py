@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.belonging import Placement
 from gpuctl.language.fields import Block, Count, DnsLabel, Invented, LabelValue, ObjectName, PositiveCount, Text
 from gpuctl.language.job import Version
-from gpuctl.language.placement import Placement
 from gpuctl.language.problems import problem
 
 

@@ -18,6 +18,7 @@ from gpuctl.language.problems import problem
 
 ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
 Protocol = Literal["TCP", "UDP"]
+ChangeStrategy = Literal["replace", "rolling"]
 
 
 class ExtraPort(Block):
@@ -67,6 +68,13 @@ class ServiceBlock(Block):
         description="How long the program may take to answer `health_check` for the first time; loading a model takes "
         "minutes.",
         examples=["20m"],
+    )
+    strategy: ChangeStrategy | None = Field(
+        None,
+        description="How `gpuctl apply` changes the service when its pods change. `replace` deletes it and creates it "
+        "again: all pods stop first, so that their GPUs are free for the new ones. `rolling` changes it pod by pod, so "
+        "that the others go on serving. Default: the platform's, `replace`.",
+        examples=["rolling"],
     )
     timeout: PositiveDuration | None = Field(
         None,

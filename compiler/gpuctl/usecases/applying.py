@@ -88,18 +88,37 @@ def apply_request(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     :raises NotRunning: with ``wait``: it was applied, and does not run.
+    :raises InvalidOptions: the options contradict each other.
     """
+    if run.rollback and not run.wait:
+        from gpuctl.usecases.change_options import InvalidOptions
+
+        raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
     how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
     plan = apply(session, request, how, dialogue, wanted.set_options, seen)
     if plan.writes:
         _record(session, plan, wanted)
     if run.wait and all(step.result == "done" for step in plan.steps):
-        from gpuctl.apply.run.wait_running import wait_until_running
-
-        explain = explaining(session, request.keys, request.settings)
-        wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)
+        _await(session, plan, wanted, run, conversation)
     return plan
+
+
+def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, conversation: Conversation) -> None:
+    """Wait until a plan's workloads run; with ``rollback`` bring those back as they were that do not."""
+    from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
+
+    keys, settings = wanted.request.keys, wanted.request.settings
+    explain = explaining(session, keys, settings)
+    try:
+        wait_until_running(session, plan, keys, run.timeout, conversation.wait, explain, each=run.rollback)
+    except NotRunning as error:
+        if not run.rollback:
+            raise
+        from gpuctl.usecases.bringing_back import bring_back
+
+        who = wanted.origin.who if wanted.origin is not None else None
+        raise bring_back(session, wanted.request, error, run, conversation, who) from None
 
 
 def _record(session: Session, plan: Plan, wanted: DocumentRequest) -> None:

@@ -73,13 +73,14 @@ class RunOptions:
     """How a plan is carried out.
 
     ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
-    once more, until everything runs. ``force`` ends pods without their grace period. Without ``until_gone`` what is
-    deleted and has no successor is not waited for. Without ``checkpoint`` what runs does not save its progress before
-    it ends.
+    once more, until everything runs; with ``rollback`` what does not is brought back as it was. ``force`` ends pods
+    without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for. Without
+    ``checkpoint`` what runs does not save its progress before it ends.
     """
 
     timeout: float = 300.0
     force: bool = False
     wait: bool = False
     until_gone: bool = True
+    rollback: bool = False
     checkpoint: bool = True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
     from gpuctl.usecases.conversation import Conversation
 
 _NAMED = 8
@@ -61,7 +62,7 @@ def _see_that_none_is_placed(result: Compilation) -> None:
     if named:
         raise InvalidOptions(
             f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
-            "this is: apply them with a kubeconfig and --cluster, or take `placement` out"
+            "this is: take `placement` out, or say which it is"
         )
 
 
@@ -93,6 +94,16 @@ def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | 
     there = all(isinstance(source, Source) or source == "-" or os.path.exists(source) for source in sources)
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
     return there and not result.documents and errors <= {"GPU009", "GPU013"}
+
+
+def platform_source(settings: Settings) -> Source:
+    """A platform that was read before, as a document: what is compiled has this one, and no other."""
+    import json
+
+    from gpuctl.frontend.source import PLATFORM_FILE, Source
+
+    model = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
 
 def read_platform(platform: str | os.PathLike[str] | None, directory: Path | None = None) -> Loaded:

@@ -67,6 +67,7 @@ def fit(
     strict: bool = False,
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    cluster_name: str | None = None,
     suggest: bool = False,
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
 ) -> FitResult:
@@ -80,6 +81,7 @@ def fit(
     :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
     :param snapshot: stands in for a cluster: what ``gpuctl snapshot`` wrote, as a file or a stream.
     :param namespace: of jobs that name none; default: the cluster's context's, with a snapshot ``default``.
+    :param cluster_name: what the platform calls the cluster: documents that belong on others are left out.
     :param suggest: look for the smallest changes of documents with which jobs that do not fit would.
     :param diagnosed: hears, before the cluster is asked, what is to be said of the documents, with their sources.
     :raises InvalidDocuments: there are errors in the documents.
@@ -91,7 +93,13 @@ def fit(
 
     def compiled(default: str) -> FitDocuments:
         found = compile_for_fit(
-            sources, platform=platform, namespace=namespace or default, strict=strict, directory=directory, stdin=stdin
+            sources,
+            platform=platform,
+            namespace=namespace or default,
+            strict=strict,
+            directory=directory,
+            stdin=stdin,
+            cluster_name=cluster_name,
         )
         diagnosed(found.diagnostics, found.compilation.sources)
         return found
@@ -164,6 +172,7 @@ def compile_for_fit(
     strict: bool = False,
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    cluster_name: str | None = None,
 ) -> FitDocuments:
     """The first half of :func:`fit`, which asks no cluster.
 
@@ -177,6 +186,7 @@ def compile_for_fit(
         nodes=True,
         namespaces=True,
         tolerated=_SETTLED,
+        cluster=cluster_name,
         directory=directory,
         stdin=stdin,
     )

@@ -78,6 +78,7 @@ def apply_by_service(
     :raises NotPossible: an option is for a cluster alone.
     :raises InvalidDocuments: there are errors in the documents.
     """
+    refuse_options({"--rollback": run.rollback})
     found = gather(documents, planning)
     arguments = {"documents": found.sent, "planning": planning}
     if preview:

@@ -21,6 +21,7 @@ _INSTEAD = {
     "--set": "a set remembers the files that it came from, and pruning deletes what others have applied to it: apply "
     f"without --set, and delete what is not to stay with `gpuctl delete -f FILE` or by name; {_WITH_KUBECONFIG}",
     "--adopt": f"what others hold is not taken over for you: ask whoever holds it to let go of it, {_WITH_KUBECONFIG}",
+    "--rollback": f"apply with --wait, and go back with `gpuctl rollback JOB` if it does not run; {_WITH_KUBECONFIG}",
 }
 """What the service does not do -> what to do instead."""
 

@@ -283,6 +283,10 @@ class FitJob(Answer):
     """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
     reason: str
     smallest_change: str | None
+    certain: bool
+    """Whether verdict, pods and victims are these whatever the scheduler chooses."""
+    likelihood: float
+    """Without certainty: the share of the orders and choices tried that give the verdict."""
 
 
 class FitVictim(Answer):

@@ -143,6 +143,13 @@ class FitJob(Answer):
     )
     reason: str = Field(examples=["both pods find room"])
     smallest_change: str | None = Field(examples=[None])
+    certain: bool = Field(
+        description="Whether verdict, pods and victims are these whatever the scheduler chooses.", examples=[True]
+    )
+    likelihood: float = Field(
+        description="Without certainty: the share of the orders and choices tried that give the verdict.",
+        examples=[1.0],
+    )
 
 
 class FitAnswer(Answer):

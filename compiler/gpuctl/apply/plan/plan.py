@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuctl.apply.plan.losses import LostField
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
-Result = Literal["planned", "done", "failed", "restored", "not-run"]
+Result = Literal["planned", "done", "failed", "restored", "rolled-back", "not-run"]
 Method = Literal["post", "apply", "patch", "put", "delete", "labels", "none"]
 
 ACTIONS: tuple[Action, ...] = ("create", "replace", "update", "unchanged", "prune", "delete", "skip")

@@ -22,7 +22,7 @@ from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
 from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, marked, stamp
-from gpuctl.apply.state.workload import running
+from gpuctl.apply.state.workload import own_strategy, running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.distribution import hostfile_name
@@ -186,7 +186,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         relower=request.relower,
         adopt=request.adopt,
         part_of=None if shared else request.part_of,
-        rolling=_is_rolling(request, draft.live.objects.get(key)),
+        rolling=_is_rolling(request, desired, draft.live.objects.get(key)),
         autoscaled=draft.autoscaled,
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
@@ -204,11 +204,13 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         draft.steps[key] = decision
 
 
-def _is_rolling(request: Request, live: Object | None) -> bool:
-    """``--strategy``, else the live object's annotation, else the platform."""
+def _is_rolling(request: Request, desired: Object, live: Object | None) -> bool:
+    """``--strategy``, else the document, else the live object's own annotation, else the platform."""
     if request.rolling is not None:
         return request.rolling
-    own = annotations_of(live).get(request.keys.strategy) if live is not None else None
+    own = annotations_of(desired).get(request.keys.strategy)
+    if own is None and live is not None:
+        own = own_strategy(live, request.keys)
     return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
 
@@ -24,7 +25,8 @@ class Request:
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
     created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
     those of others that would be evicted are told without their names. ``queue`` creates workloads also where a quota
-    has no room for their pods. ``confirm`` has to be confirmed before anything is written.
+    has no room for their pods. ``confirm`` has to be confirmed before anything is written. ``instead`` are objects that
+    are created as they are, in place of what the documents are lowered to.
     """
 
     lowered: list[Lowered]
@@ -45,6 +47,7 @@ class Request:
     sees: Callable[[str], bool] = _everywhere
     queue: bool = False
     confirm: tuple[str, ...] = ()
+    instead: Mapping[Key, Object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

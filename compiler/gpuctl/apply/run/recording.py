@@ -46,11 +46,12 @@ _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 class ApplyOrigin:
     """Where an apply comes from. ``who`` is whoever asked for it (None: whom the API server takes us for); ``commit``
     looks up the commit of the sources, once something has to be written; ``to`` is the revision gone back to, by the
-    job's namespace and name."""
+    job's namespace and name; ``is_back``: to the one that has the same document."""
 
     who: str | None = None
     commit: Callable[[], Commit | None] = lambda: None
     to: dict[tuple[str, str], int] | None = None
+    is_back: bool = False
 
 
 class _Applied(NamedTuple):
@@ -76,7 +77,7 @@ def record(session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> 
         for namespace in sorted({item.namespace for item in applied}):
             mine = [item for item in applied if item.namespace == namespace]
             try:
-                _Keeper(quick, namespace, keys, who, commit, origin.to or {}).keep(mine)
+                _Keeper(quick, namespace, keys, origin, who, commit).keep(mine)
             except ClusterError as error:
                 names = ", ".join(item.job for item in mine[:3]) + (" and others" if len(mine) > 3 else "")
                 plan.notes.append(f"the history of {names} in {namespace} could not be written: {error.message}")
@@ -132,16 +133,16 @@ class _Keeper:
         session: Session,
         namespace: str,
         keys: Records,
+        origin: ApplyOrigin,
         who: str | None,
         commit: Commit | None,
-        to: dict[tuple[str, str], int],
     ) -> None:
         self._session = session
         self._namespace = namespace
         self._keys = keys
         self._who = who
         self._commit = commit
-        self._to = to
+        self._origin = origin
 
     def keep(self, applied: Sequence[_Applied]) -> None:
         """Write documents down, each after those that are there, and take away what is too old.
@@ -169,8 +170,11 @@ class _Keeper:
             # From before there was a history, or brought here by other means: to be gone back to all the same.
             number = self._write(item.job, PastDocument(number, *before, cause="found")) + 1
         document, masked = hide(item.document)
-        to = self._to.get((item.namespace, item.job))
-        cause: Cause = "applied" if to is None else "rolled back"
+        to = (self._origin.to or {}).get((item.namespace, item.job))
+        if self._origin.is_back:
+            wanted = digest_of(document)
+            to = max((old for old in known if noted_digest(known[old], self._keys) == wanted), default=None)
+        cause: Cause = "rolled back" if to is not None or self._origin.is_back else "applied"
         past = PastDocument(number, document, masked, who=self._who, commit=self._commit, cause=cause, to=to)
         last = self._write(item.job, past)
         written = set(range(max(known, default=0) + 1, last + 1))

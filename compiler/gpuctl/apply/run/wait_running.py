@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import OURS
@@ -20,11 +21,17 @@ _LEAVING = frozenset({"prune", "delete", "skip"})
 
 
 class NotRunning(ClusterError):
-    """A workload failed, or did not start in time; it was applied all the same."""
+    """A workload failed, or did not start in time; it was applied all the same.
 
-    def __init__(self, message: str, plan: Plan, hint: str | None = None) -> None:
+    ``late`` says of each workload that does not run why, where all were waited for.
+    """
+
+    def __init__(
+        self, message: str, plan: Plan, hint: str | None = None, late: Mapping[Key, str] | None = None
+    ) -> None:
         super().__init__(message, hint)
         self.plan = plan
+        self.late = late or {}
 
 
 def wait_until_running(
@@ -35,17 +42,27 @@ def wait_until_running(
     tell: Callable[[str], None],
     explain: Callable[[Key], str] = lambda key: "",
     left: float | None = None,
+    *,
+    each: bool = False,
 ) -> None:
     """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
 
     ``explain`` says why one failed, or does not start; "" when it does not know. ``left`` is how much of the timeout is
-    left, where it was waited for before.
+    left, where it was waited for before. With ``each`` one that failed is no reason not to wait for the others.
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
     left = timeout if left is None else left
     with session.within(max(left, _TICK)):
-        _wait(session, plan, keys, (time.monotonic() + left, timeout), tell, explain)
+        _wait(session, plan, keys, _Limit(time.monotonic() + left, timeout, each), tell, explain)
+
+
+class _Limit(NamedTuple):
+    """When waiting ends, by the monotonic clock, after how many seconds that is, and whether for all of them."""
+
+    deadline: float
+    timeout: float
+    each: bool
 
 
 def awaited(plan: Plan) -> list[Key]:
@@ -57,12 +74,12 @@ def _wait(
     session: Session,
     plan: Plan,
     keys: Records,
-    limit: tuple[float, float],
+    limit: _Limit,
     tell: Callable[[str], None],
     explain: Callable[[Key], str],
 ) -> None:
     waiting = dict.fromkeys(awaited(plan))
-    deadline, timeout = limit
+    late: dict[Key, str] = {}
     lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
     unread = len(lists)
     seen: dict[Key, Object] = {}
@@ -83,12 +100,23 @@ def _wait(
                 # What the list does not have, for its labels, tells nothing by itself.
                 heard = [key for key in waiting if key not in seen]
             for key in heard:
-                if _has_come(session, key, seen.get(key), keys, plan, explain):
+                try:
+                    has_come = _has_come(session, key, seen.get(key), keys, plan, explain)
+                except NotRunning as error:
+                    if not limit.each:
+                        raise
+                    late[key], has_come = error.message, True
+                if has_come:
                     del waiting[key]
+            if waiting and time.monotonic() > limit.deadline:
+                if not limit.each:
+                    raise _late(list(waiting), plan, limit.timeout, explain)
+                late.update({key: _late([key], plan, limit.timeout, explain).message for key in waiting})
+                waiting.clear()
             if not waiting:
+                if late:
+                    raise NotRunning("\n".join(late.values()), plan, late=late)
                 return
-            if time.monotonic() > deadline:
-                raise _late(list(waiting), plan, timeout, explain)
             if not unread:
                 tell(f"waiting until running: {_named(list(waiting))}")
     finally:

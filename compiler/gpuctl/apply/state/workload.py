@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
@@ -185,6 +186,18 @@ def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
     return result
 
 
+def own_strategy(live: Object, keys: Records) -> str | None:
+    """How a live object says that it is to be changed, by an annotation of somebody's own: not by its document's."""
+    value = annotations_of(live).get(keys.strategy)
+    if value is None:
+        return None
+    try:
+        block = json.loads(annotations_of(live).get(keys.document, "")).get("service")
+    except (ValueError, AttributeError, RecursionError):
+        block = None
+    return None if isinstance(block, dict) and block.get("strategy") == value else value
+
+
 def carried_over(
     desired: Object, live: Object, keys: Records, *, autoscaled: bool = False, again: bool = True
 ) -> Object:
@@ -200,8 +213,9 @@ def carried_over(
     old_annotations = live["metadata"].get("annotations") or {}
     if PART_OF in (live["metadata"].get("labels") or {}) and PART_OF not in (metadata.get("labels") or {}):
         metadata.setdefault("labels", {})[PART_OF] = live["metadata"]["labels"][PART_OF]
-    if keys.strategy in old_annotations:
-        metadata.setdefault("annotations", {})[keys.strategy] = old_annotations[keys.strategy]
+    strategy = own_strategy(live, keys)
+    if strategy is not None and keys.strategy not in annotations_of(result):
+        metadata.setdefault("annotations", {})[keys.strategy] = strategy
     paused = old_annotations.get(keys.paused)
     kind = desired["kind"]
     if paused is not None and live["kind"] == kind:

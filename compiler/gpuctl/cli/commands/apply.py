@@ -29,6 +29,7 @@ from gpuctl.cli.options.planning_options import planning_options
 @checkpoint_option
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")
+@click.option("--rollback", is_flag=True, help="With --wait: bring back as it was what does not run in time.")
 @changing_options
 def command(
     filenames: tuple[str, ...],
@@ -42,6 +43,7 @@ def command(
     without_checkpoint: bool,
     force: bool,
     wait: bool,
+    rollback: bool,
     yes: bool,
     timeout: float,
     output: str,
@@ -53,14 +55,17 @@ def command(
     What did not change is left alone. What changed is deleted and created again; everything is checked before anything
     is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
     """
-    from gpuctl.cli.options.changing import ChangeManner, apply_or_show
+    from gpuctl.cli.options.bringing_about import apply_or_show
+    from gpuctl.cli.options.changing import ChangeManner
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
+    if rollback and not wait:
+        raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return apply_or_show(
         DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning),
-        RunOptions(timeout, force, wait, checkpoint=not without_checkpoint),
+        RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
         dry_run,
     )

@@ -44,7 +44,8 @@ def command(
 
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
-    from gpuctl.cli.options.changing import ChangeManner, apply_or_show
+    from gpuctl.cli.options.bringing_about import apply_or_show
+    from gpuctl.cli.options.changing import ChangeManner
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")

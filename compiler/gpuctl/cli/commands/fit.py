@@ -110,6 +110,7 @@ def _fit(
     """The answer; what is wrong with the documents ends the command (1)."""
     from gpuctl.answers.document_answers import diagnostics_answer
     from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.choosing_cluster import stated_cluster
     from gpuctl.cli.options.connecting import asked_service, connected
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -136,6 +137,7 @@ def _fit(
             documents.sources,
             cluster=session.connection if session is not None else None,
             snapshot=named_snapshot(snapshot_file),
+            cluster_name=stated_cluster() if session is not None else None,
             platform=documents.platform,
             namespace=documents.namespace,
             strict=documents.strict,

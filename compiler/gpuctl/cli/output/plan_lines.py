@@ -34,7 +34,9 @@ _COLOURS = {
     "delete": "red",
     "failed": "red",
     "restored": "yellow",
+    "rolled-back": "yellow",
 }
+_UNDONE = ("failed", "restored", "rolled-back", "not-run")
 _WIDTH = 9
 
 
@@ -54,7 +56,7 @@ def recovery_line(step: Step, *, coloured: bool = False) -> str:
 
 def result_line(step: Step, *, coloured: bool = False) -> str:
     """What was done."""
-    if step.result in ("failed", "restored", "not-run"):
+    if step.result in _UNDONE:
         word = step.result.replace("-", " ")
         # The line names the object already.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
@@ -86,7 +88,7 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
     for action, past in _DONE.items():
         for step in shown:
             if step.action == action:
-                failed = step.result in ("failed", "restored", "not-run")
+                failed = step.result in _UNDONE
                 future = past if action in ("unchanged", "skip") else f"to {action}"
                 word = step.result.replace("-", " ") if failed else past if done else future
                 counts[word] = counts.get(word, 0) + 1

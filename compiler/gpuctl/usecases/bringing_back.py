@@ -1,0 +1,172 @@
+"""``apply --wait --rollback``: what was changed and does not run is brought back as it was, by another apply.
+
+What comes back is the former object where it was replaced: with what others had put into it, and a training that had
+ended suspended. Everything beside it is made from its document. What was new stays, to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.operations import Dialogue, apply
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.run.recording import ApplyOrigin, record
+from gpuctl.apply.run.wait_running import NotRunning
+from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.compiling import compile_for, platform_source, request_of
+from gpuctl.usecases.conversation import Conversation
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.request import Request
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import RunOptions
+
+_DONE = frozenset({"done"})
+
+
+def bring_back(
+    session: Session,
+    request: Request,
+    error: NotRunning,
+    run: RunOptions,
+    conversation: Conversation,
+    who: str | None = None,
+) -> NotRunning:
+    """Bring back what an apply has changed and does not run; the steps of its plan tell what became of them.
+
+    :param who: whoever asked for it, as the history has it.
+    :returns: the error to raise: why it does not run, and what was done about it.
+    """
+    plan, said = error.plan, list(error.late.values())
+    changed: list[Step] = []
+    hints: list[str] = []
+    for step in plan.steps:
+        if step.key not in error.late:
+            continue
+        name = f"{step.key.name} -n {step.key.namespace}"
+        if step.action == "create":
+            said.append(f"{step.key} is new, and stays as it is")
+            hints.append(f"`gpuctl why {name}` tells more; `gpuctl delete job {name}` deletes it")
+        elif step.action not in ("replace", "update") or step.live is None:
+            said.append(f"{step.key} was not changed by this, and stays as it is")
+            hints.append(f"`gpuctl why {name}` tells more")
+        elif not _is_ours_still(session, step, request.keys):
+            said.append(f"{step.key} was changed or deleted by somebody else meanwhile, and stays as it is")
+        else:
+            changed.append(step)
+    if changed:
+        conversation.say(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
+        said += _bring_back(session, request, (plan, changed, who), error.late, run, conversation)
+    return NotRunning("\n".join(said), plan, "; ".join(dict.fromkeys(hints)) or None, error.late)
+
+
+def _is_ours_still(session: Session, step: Step, keys: Records) -> bool:
+    """Whether a workload is what the plan has made of it."""
+    live = session.get(step.key)
+    made = annotations_of(step.desired).get(keys.hash) if step.desired is not None else None
+    return live is not None and made is not None and annotations_of(live).get(keys.hash) == made
+
+
+def _bring_back(
+    session: Session,
+    request: Request,
+    forth: tuple[Plan, Sequence[Step], str | None],
+    late: Mapping[Key, str],
+    run: RunOptions,
+    conversation: Conversation,
+) -> list[str]:
+    """Apply the former documents; what is to be said of it.
+
+    :param forth: the plan that was carried out, its steps that are taken back, and for whom.
+    """
+    plan, changed, who = forth
+    names = ", ".join(str(step.key) for step in changed)
+    try:
+        former = _former_request(session, request, plan, changed)
+        # What does not run has nothing to save.
+        how = conversation.how(request.keys, replace(run, checkpoint=False))
+        how.done = lambda step: None
+        # That it may end what does not run was said with the option.
+        back = apply(session, former, how, Dialogue(lambda asked: True, conversation.say))
+    except (ClusterError, InvalidDocuments) as failure:
+        why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
+        for step in changed:
+            step.result, step.error = "failed", f"{step.key} could not be brought back: {why}"
+            conversation.done(step)
+        more = getattr(getattr(failure, "plan", None), "unfinished", False)
+        plan.unfinished = plan.unfinished or bool(more)
+        return [f"{names} could not be brought back: {why}"]
+    record(session, back, request.keys, ApplyOrigin(who, is_back=True))
+    plan.notes += [note for note in back.notes if note not in plan.notes]
+    plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
+    return _told(plan, back, changed, late, conversation)
+
+
+def _former_request(session: Session, request: Request, plan: Plan, changed: Sequence[Step]) -> Request:
+    """A request for the documents that the changed jobs had before.
+
+    :raises InvalidDocuments: one is not valid any more.
+    """
+    from gpuctl.backend.emitter import emit_object
+    from gpuctl.backend.lift import lift
+
+    mains = [step.live for step in changed if step.live is not None]
+    documents = lift(_of_jobs(plan, mains), request.settings)
+    sources = [Source(f"{item['job']['name']} as it was", emit_object(item)) for item in documents]
+    strategy = {True: "rolling", False: "replace", None: None}[request.rolling]
+    options = PlanOptions(strategy=strategy, adopt=request.adopt, no_probe=request.no_probe, queue=request.queue)  # type: ignore[arg-type]
+    home = mains[0]["metadata"]["namespace"]
+    compilation = compile_for(session, DocumentOptions(sources, platform_source(request.settings), home))
+    instead = {
+        key_of(step.live): step.restorable
+        for step in changed
+        if step.live is not None and step.restorable is not None and is_ours(step.live)
+    }
+    return replace(request_of(compilation, options), instead=instead)
+
+
+def _of_jobs(plan: Plan, mains: Sequence[Object]) -> list[Object]:
+    """Workloads as they were, and what stood beside them."""
+    jobs = {(obj["metadata"]["namespace"], labels_of(obj).get("app")) for obj in mains}
+    kinds = {key_of(obj) for obj in mains}
+    beside = [
+        step.live
+        for step in plan.steps
+        if step.live is not None and key_of(step.live) not in kinds and not step.shared and step.key.namespace
+    ]
+    return [
+        *mains,
+        *(obj for obj in beside if (obj["metadata"]["namespace"], labels_of(obj).get("app")) in jobs),
+    ]
+
+
+def _told(
+    plan: Plan, back: Plan, changed: Sequence[Step], late: Mapping[Key, str], conversation: Conversation
+) -> list[str]:
+    """Note in the steps of a plan what became of them, and say it."""
+    undone = {step.key: step for step in back.steps}
+    mains = {step.key for step in changed}
+    said = []
+    for step in plan.steps:
+        other = undone.get(step.key)
+        if other is None or (step.key not in mains and other.action == "unchanged"):
+            continue
+        if other.result in _DONE:
+            step.result = "rolled-back"
+            why = late.get(step.key, "its job does not run").removeprefix(f"{step.key} ")
+            step.error = f"{step.key} was brought back as it was: {why}"
+            if step.key in mains:
+                said.append(f"{step.key} was brought back as it was")
+        else:
+            step.result = "failed"
+            step.error = f"{step.key} could not be brought back: {other.error or 'it was not begun'}"
+            said.append(step.error)
+        conversation.done(step)
+    return said

@@ -1,0 +1,156 @@
+"""Jobs that cannot meet are judged apart, and those that can are not."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity.components import Component, Nodes, components
+from gpuctl.capacity.demand import understand
+from gpuctl.capacity.fit import fit
+from gpuctl.capacity.snapshot import Snapshot
+from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
+
+Object = dict[str, Any]
+
+
+def pooled(name: str, pool: str, gpus: int = 8, **labels: str) -> Object:
+    return node(name, gpus, labels={"pool": pool, **labels})
+
+
+def in_pool(pool: str) -> Object:
+    return {"nodeSelector": {"pool": pool}}
+
+
+def together(snapshot: Snapshot, *jobs: Object) -> list[list[str]]:
+    """The names of the jobs of each component."""
+    found, demands = understand(snapshot, jobs)
+    groups = [[group for group, _ in demand.groups] for demand in demands]
+    parts = components(found, groups, Nodes(found.seats))
+    return sorted(sorted(demands[number].name for number in part.demands) for part in parts)
+
+
+TWO = [pooled("a", "p", zone="x"), pooled("b", "q", zone="x")]
+
+
+def test_pools_of_their_own_are_judged_apart() -> None:
+    jobs = [job(f"j{number}", pods=3, gpus=4, **in_pool(f"p{number}")) for number in range(120)]
+    nodes = [pooled(f"n{number}-{side}", f"p{number}") for number in range(120) for side in "ab"]
+    answers = fit(cluster(nodes), jobs)
+    assert {(item.verdict, item.certain, item.likelihood) for item in answers} == {("fits", True, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more"),
+    [
+        (job("one", **in_pool("p")), job("two", **in_pool("q")), {}),
+        (job("one", gpus=9), job("two", **in_pool("q")), {}),
+    ],
+    ids=["pools", "too large for any"],
+)
+def test_apart(first: Object, second: Object, more: Object) -> None:
+    assert together(cluster(TWO, **more), first, second) == [["one"], ["two"]]
+
+
+BUDGET = {"namespace": "team", "name": "x", "selector": {"matchLabels": {"app": "x"}}, "disruptionsAllowed": 1}
+FAR = {"labelSelector": {"matchLabels": {"app": "two"}}, "topologyKey": "zone"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pods", "more"),
+    [
+        (job("one"), job("two", **in_pool("q")), [], {}),
+        (job("one", affinity=apart("two"), **in_pool("p")), job("two", **in_pool("q")), [], {}),
+        (
+            job("one", **in_pool("p")),
+            job("two", affinity={"podAffinity": {REQUIRED: [{**FAR, "labelSelector": {}}]}}, **in_pool("q")),
+            [],
+            {},
+        ),
+        # Whoever evicts x opens the zone to the other job.
+        (job("one", **in_pool("p")), job("two", **in_pool("q")), [running("x", "a", 8, antiAffinity=[FAR])], {}),
+        (
+            job("one", gpus=8, **in_pool("p")),
+            job("two", gpus=8, **in_pool("q")),
+            [running("x", "a", 8), running("x", "b", 8) | {"name": "y"}],
+            {"budgets": [BUDGET]},
+        ),
+        (
+            job("one", gpus=8, **in_pool("p")),
+            job("two", gpus=8, **in_pool("q")),
+            [running("x", "a", 8), running("y", "b", 8), waiting("w", 8, 200)],
+            {},
+        ),
+    ],
+    ids=["a node", "anti-affinity", "affinity", "who keeps it off", "a budget", "a pod that waits"],
+)
+def test_together(first: Object, second: Object, pods: list[Object], more: Object) -> None:
+    assert together(cluster(TWO, pods, **more), first, second) == [["one", "two"]]
+
+
+def test_what_mends_nothing_joins_nothing() -> None:
+    """A pod that waits where nobody makes room, a budget of pods that nobody may evict, the scheduler's own spread."""
+    others = [running("x", "a", 8, 500), running("y", "b", 8, 500), waiting("w", 8, 200)]
+    one, two = job("one", **in_pool("p")), job("two", **in_pool("q"))
+    assert together(cluster(TWO, others, budgets=[{**BUDGET, "selector": {"matchLabels": {}}}]), one, two) == [
+        ["one"],
+        ["two"],
+    ]
+    service = service_of(1)
+    service["spec"]["template"]["spec"].update(in_pool("q"))
+    assert together(cluster(TWO), one, service) == [["chat"], ["one"]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_apart_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds for every choice is the same whether other jobs are looked at or not."""
+    draw = random.Random(seed)
+    pools = "pqr"
+    nodes = [pooled(f"{pool}{number}", pool, draw.choice((4, 8))) for pool in pools for number in range(2)]
+    pods = [
+        running(
+            f"x{number}",
+            draw.choice(nodes)["name"],
+            draw.choice((1, 2)),
+            draw.choice((0, 10, 200)),
+            startTime=f"2026-01-0{number + 1}T00:00:00Z",
+        )
+        for number in range(6)
+    ]
+    jobs = [
+        job(
+            f"j{number}",
+            draw.choice((1, 2)),
+            draw.choice((1, 2, 4)),
+            f"c{number}",
+            **in_pool(draw.choice(pools)),
+        )
+        for number in range(5)
+    ]
+    # Of one priority the order would be open, where all are together.
+    classes = [{"name": f"c{number}", "value": draw.randrange(10) + 20 * number} for number in range(5)]
+    snapshot = cluster(nodes, pods, priority_classes=classes)
+    alone = {item.demand.name: item for item in fit(snapshot, jobs)}
+    every = list(range(len(nodes)))
+    monkeypatch.setattr(fit_module, "components", lambda *_: [Component(list(range(len(jobs))), every, [])])
+    both = [(alone[item.demand.name], item) for item in fit(snapshot, jobs) if item.certain]
+    assert both
+    for apart_, whole in both:
+        assert apart_.certain
+        told = (whole.verdict, whole.starts, {victim.pod.name for victim in whole.victims})
+        assert told == (apart_.verdict, apart_.starts, {victim.pod.name for victim in apart_.victims})
+
+
+def test_answers_do_not_change_by_themselves() -> None:
+    jobs = [job(f"j{number}", gpus=3) for number in range(8)]
+    snapshot = cluster([node("a"), node("b")])
+    first = fit(snapshot, jobs)
+    assert [(item.verdict, item.likelihood, item.reason) for item in first] == [
+        (item.verdict, item.likelihood, item.reason) for item in fit(snapshot, jobs)
+    ]
+    assert any(0.5 <= item.likelihood < 1 for item in first)
+    assert not any(item.certain for item in first)
+    assert any(f"in {round(item.likelihood * 64)} of 64 orders tried" in item.reason for item in first)
