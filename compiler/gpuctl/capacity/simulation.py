@@ -339,8 +339,9 @@ class Run:
                     break
         if not found:
             return None
-        least = min(item.cost for _, item in found)
-        return self._draws.one_of([item for item in found if item[1].cost == least])
+        costs = [item.cost for _, item in found]
+        least = min(costs)
+        return self._draws.one_of([item for item, cost in zip(found, costs, strict=True) if cost == least])
 
     def _eviction(self, shape: Shape, index: int, entry: QueuedPod, census: Census) -> Eviction | None:
         seat = self.seats[index]
