@@ -48,13 +48,14 @@ def test_quota_and_gpus(place: Place, pool: str, proxy: Proxy) -> None:
     place.apply(gpus("holder", 3, pool))
     place.running("holder")
     place.apply(gpus("large", 2, pool), gpus("both", 2, pool, nodes=2))
+    # A quota counts the pods that its controller has seen when it comes, and looks again after minutes only.
+    cause(place, "large", "gpu-shortage")
+    cause(place, "both", "gpu-shortage")
     place.limit(gpu="9")
     place.until(
         lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "9", "its use"
     )
     place.apply(gpus("more", 2), inference("served", resources={"gpu": 1}), flags=("--queue",))
-    cause(place, "large", "gpu-shortage")
-    cause(place, "both", "gpu-shortage")
     cause(place, "more", "quota-exceeded")
     cause(place, "served", "quota-exceeded")
     named = ("large", "both", "more", "served")
