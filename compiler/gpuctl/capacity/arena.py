@@ -22,14 +22,18 @@ class QueuedPod:
 
 
 class Arena:
-    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has."""
+    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has.
+
+    ``coming`` are the pods of jobs, by the numbers of the job and of the group, ``waiting`` those that wait already.
+    """
 
     def __init__(self, seats: Sequence[Seat], budgets: Sequence[Budget], nodes: int) -> None:
         self.seats = list(seats)
         self.budgets = budgets
         self.looked_for = looked_for(nodes)
         self.promised: dict[int, list[PlacedPod]] = {}
-        self.entries: list[QueuedPod] = []
+        self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
+        self.waiting: list[QueuedPod] = []
         self.capacity = [
             (seat.node.allocatable.get("cpu", 0), seat.node.allocatable.get("memory", 0)) for seat in self.seats
         ]
@@ -67,12 +71,13 @@ class Arena:
             return shapes[key]
 
         for number, groups in enumerate(jobs):
-            for group, count in groups:
+            for kind, (group, count) in enumerate(groups):
                 shape = shape_of(group.incoming)
-                self.entries += [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
+                pods = [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
+                self.coming[number, kind] = pods
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
-            self.entries.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
+            self.waiting.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
 
 
 def bottom_of(seat: Seat, priority: int) -> Units | None:
