@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.pod_shapes import Shape, shape_key
+from gpuctl.capacity.pod_shapes import Landscape, Shape, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
 from gpuctl.capacity.scoring import looked_for
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
@@ -19,6 +20,13 @@ class QueuedPod:
     pod: PlacedPod
     shape: Shape
     job: int | None
+
+
+class Candidate(NamedTuple):
+    """What making room on a node costs."""
+
+    eviction: Eviction
+    cost: tuple[int, int, int, int, tuple[int, ...]]
 
 
 class Arena:
@@ -40,21 +48,11 @@ class Arena:
         self.free = [free_of(seat) for seat in self.seats]
         self.scored = [scored_of(seat) for seat in self.seats]
         self.rows: dict[int, list[int]] = {}
-        self._bottoms: dict[int, dict[int, Units | None]] = {}
-        # By the ids of nodes, which are kept so that these stay theirs.
-        self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
+        # Per shape and node, and per node and amounts: what was worked out in any run.
+        self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
+        self.scores: dict[object, int] = {}
         self.zones = _by_zones(self.seats)
-
-    def may_help(self, shape: Shape, index: int, seat: Seat) -> bool:
-        """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
-        if seat is not self.seats[index]:
-            left = bottom_of(seat, shape.priority)
-        else:
-            known = self._bottoms.setdefault(shape.priority, {})
-            if index not in known:
-                known[index] = bottom_of(seat, shape.priority)
-            left = known[index]
-        return left is not None and all(amount <= left.get(name, 0) for name, amount in shape.wanted)
+        self.landscape = Landscape(self.seats)
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
@@ -67,7 +65,7 @@ class Arena:
             # Where pods have wishes about others, labels tell pods apart.
             key = (shape_key(incoming), id(incoming) if others or wishing else None)
             if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, wishing, others)
+                shapes[key] = Shape(incoming, self.seats, self.landscape, wishing, others)
             return shapes[key]
 
         for number, groups in enumerate(jobs):
@@ -78,12 +76,6 @@ class Arena:
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
             self.waiting.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-
-
-def bottom_of(seat: Seat, priority: int) -> Units | None:
-    """What a node has without the pods below a priority; None when there are none."""
-    lower = [pod for pod in seat.pods if pod.priority < priority]
-    return free_of(seat.without(lower)) if lower else None
 
 
 def free_of(seat: Seat) -> Units:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.components import Component, Nodes, components
+from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import Scene, judge, shown
+from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.sampled import Sample
 from gpuctl.capacity.snapshot import Snapshot
@@ -28,7 +29,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
     quotas = QuotaAdmission(cluster.quotas, demands)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in demands]
-    nodes = Nodes(cluster.seats)
+    nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
     for part in components(cluster, asking, nodes):
         scene = _scene(cluster, demands, quotas, part, nodes)
@@ -37,7 +38,9 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     return [result[position] for position in range(len(demands))]
 
 
-def _scene(cluster: Cluster, demands: Sequence[Demand], quotas: QuotaAdmission, part: Component, nodes: Nodes) -> Scene:
+def _scene(
+    cluster: Cluster, demands: Sequence[Demand], quotas: QuotaAdmission, part: Component, nodes: Landscape
+) -> Scene:
     seats = [cluster.seats[index] for index in part.seats]
     places = {index: place for place, index in enumerate(part.seats)}
     nominated = [(places[index], pod) for index, pod in cluster.nominated if index in places]
