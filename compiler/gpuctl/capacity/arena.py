@@ -51,8 +51,16 @@ class Arena:
         # Per shape and node, and per node and amounts: what was worked out in any run.
         self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
         self.scores: dict[object, int] = {}
+        self._hopeless: dict[int, frozenset[int]] = {}
         self.zones = _by_zones(self.seats)
         self.landscape = Landscape(self.seats)
+
+    def hopeless(self, shape: Shape) -> frozenset[int]:
+        """The nodes where evicting does not help as long as nobody else has left them, whoever comes to them."""
+        if id(shape) not in self._hopeless:
+            nodes = (index for index in shape.nodes if not shape.may_evict(self.seats[index], anybody=False))
+            self._hopeless[id(shape)] = frozenset(nodes)
+        return self._hopeless[id(shape)]
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""

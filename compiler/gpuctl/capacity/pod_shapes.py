@@ -92,6 +92,7 @@ class Shape:
         self.is_ranked = self.minds or len(set(self.taints.values())) > 1 or len(set(self.preferred.values())) > 1
         # What is scarce first: most nodes without room are told by it.
         self.wanted = sorted(pod.requests.items(), key=lambda item: "/" not in item[0])
+        self.scarce = self.wanted[0] if self.wanted else ("pods", 1)
         self.cpu, self.memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
         self.asked = self.cpu, self.memory, pod.scored
 
@@ -107,11 +108,16 @@ class Shape:
                 return False
         return True
 
-    def may_evict(self, seat: Seat) -> bool:
-        """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
+    def may_evict(self, seat: Seat, *, anybody: bool = True) -> bool:
+        """Whether a pod has room when all that it may evict has left, as far as amounts tell.
+
+        :param anybody: only where there is anybody to evict.
+        """
         lower = seat.below(self.priority)
         if lower is None:
-            return False
+            if anybody:
+                return False
+            lower = {}
         has, used = seat.node.allocatable, seat.used
         return all(amount <= has.get(name, 0) - used.get(name, 0) + lower.get(name, 0) for name, amount in self.wanted)
 

@@ -70,6 +70,8 @@ class Run:
         self._leaving: dict[int, list[PlacedPod]] = {}
         self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
         self._gone = 0
+        # Nodes that have lost pods.
+        self._left: set[int] = set()
         self._failed: dict[int, int] = {}
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
@@ -169,6 +171,7 @@ class Run:
             seat = self.seats[index].without(pods)
             self._change(index, seat, went=pods)
             self._free[index], self._scored[index] = free_of(seat), scored_of(seat)
+        self._left.update(self._leaving)
         self._leaving = {}
         self._gone += 1
 
@@ -244,10 +247,13 @@ class Run:
         else:
             row, since = known
         if since < len(self._log):
-            suits = shape.taints
+            suits, frees = shape.taints, self._free
+            scarce, amount = shape.scarce
             for index in set(self._log[since:]):
                 if index in suits:
-                    row[index] = self._simple_score(shape, index, entry)
+                    # Most nodes without room are told by what is scarce.
+                    short = frees[index].get(scarce, 0) < amount
+                    row[index] = -1 if short else self._simple_score(shape, index, entry)
         self._rows[id(shape)] = row, len(self._log)
         return row
 
@@ -343,7 +349,10 @@ class Run:
         spares = False
         seats, firsts, promised = self.seats, self._arena.seats, self._promised
         at_first, later = self._arena.candidates.setdefault(id(shape), {}), self.candidates.setdefault(id(shape), {})
+        hopeless = self._arena.hopeless(shape) if shape.simple else frozenset()
         for index in (*places[start:], *places[:start]):
+            if index in hopeless and index not in self._left:
+                continue
             seat = seats[index]
             known = (at_first if seat is firsts[index] else later).get(index)
             if known is not None and known[0] is seat and not promised.get(index):
