@@ -80,10 +80,10 @@ def test_a_training_that_had_ended_does_not_run_again(place: Place) -> None:
 
 
 def test_a_training_that_fails_is_rolled_back(place: Place) -> None:
-    """Failed is not late: it is told at once, and the others are waited for."""
+    """Failed is not late: it is told at once, and the others are waited for. Its pods are rejected, and never run."""
     place.apply(training(), inference())
     place.running("train", "serve")
-    failing = training(job=outcome("fail"))
+    failing = training(job=outcome("gpu-unavailable"))
     bad = place.apply(failing, inference(environment=image("v2")), flags=("--yes", "--wait", "--rollback"), code=1)
     assert f"job.batch/train in {place.namespace} failed: " in bad.err
     assert "gpuctl.test/outcome" not in place.get("Job", "train")["spec"]["template"]["metadata"].get("annotations", {})

@@ -90,9 +90,11 @@ def test_fields_of_the_json(place: Place) -> None:
         ],
         "verdict": "fits",
         "victims": [],
+        "waits": [],
         "lost": [],
         "dependents": [],
         "unseen": [],
+        "checkpoint": None,
         "result": "planned",
         "error": None,
     }

@@ -18,9 +18,9 @@ from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unl
 
 WORKERS = 4
 FAILS = training("v2")
-FAILS["job"] = {**FAILS["job"], "annotations": {"gpuctl.test/outcome": "fail"}}
+FAILS["job"] = {**FAILS["job"], "annotations": {"gpuctl.test/outcome": "gpu-unavailable"}}
 BAD = text(FAILS, inference(), notebook())
-"""What is applied: the training fails at once, so that nothing is waited for long."""
+"""What is applied: the pods of the training are rejected, so that it fails at once and is never seen running."""
 
 
 class Outcome(NamedTuple):
