@@ -81,5 +81,5 @@ def test_victims_are_those_that_are_evicted(trials: list[Trial]) -> None:
         for trial, answer in told
         if not {victim.pod.name for victim in answer.victims} <= trial.now.evicted
     ]
-    assert told
+    assert len(told) >= 40
     assert len(wrong) * 20 <= len(told), _shown(wrong)

@@ -8,14 +8,15 @@ from support.fit_parts import FIXED, GPU, HOST_NAME, REQUIRED, WORLD, Object, Wo
 
 POOL = "example.com/pool"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-KINDS = ("shared", "separate", "several", "preempting", "wishful")
+KINDS = ("shared", "separate", "several", "preempting", "wishful", "apart")
+_EACH = ("separate", "apart")
 SIDE_BY_SIDE = "side-by-side"
 """The feature of worlds whose jobs' pods are made five jobs at a time, as controllers do."""
 
 
 def submission(seed: int) -> World:
     """The world of a seed: all jobs in one pool, each in one of its own, in several, above what others run;
-    or of pods that mind each other."""
+    of pods that mind each other; or each above what others run in a pool of its own."""
     return _Maker(seed).make()
 
 
@@ -31,16 +32,12 @@ class _Maker:
 
     def make(self) -> World:
         draw = self.random
-        jobs = draw.choice((20, 30, 40, 60)) if self.kind != "separate" else draw.choice((60, 120))
-        pools = {"shared": 1, "separate": jobs, "several": draw.choice((3, 6)), "preempting": 2, "wishful": 2}[
-            self.kind
-        ]
+        jobs = draw.choice((60, 120)) if self.kind in _EACH else draw.choice((20, 30, 40, 60))
+        pools = {"shared": 1, "several": draw.choice((3, 6)), "preempting": 2, "wishful": 2}.get(self.kind, jobs)
         for pool in range(pools):
-            self._pool(pool, draw.choice((1, 2)) if self.kind == "separate" else draw.choice((3, 5, 8)))
+            self._pool(pool, draw.choice((1, 2)) if self.kind in _EACH else draw.choice((3, 5, 8)))
         for number in range(jobs):
-            self.world.jobs.append(
-                self._job(number, number % pools if self.kind == "separate" else draw.randrange(pools))
-            )
+            self.world.jobs.append(self._job(number, number % pools if self.kind in _EACH else draw.randrange(pools)))
         self.world.jobs.sort(key=lambda job: -priority_of(job["spec"]["template"]["spec"]))
         return self.world
 
@@ -72,7 +69,7 @@ class _Maker:
     def _residents(self, node: Object, index: int) -> None:
         draw = self.random
         free = int(node["status"]["allocatable"][GPU])
-        full = self.kind == "preempting"
+        full = self.kind in ("preempting", "apart")
         for number in range(4):
             size = draw.choice((1, 2, 4))
             if size > free or (not full and draw.random() < 0.6):

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity import fit as fit_module
-from gpuctl.capacity.components import Component, Nodes, components
+from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import understand
 from gpuctl.capacity.fit import fit
+from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.snapshot import Snapshot
 from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
 
@@ -29,7 +30,7 @@ def together(snapshot: Snapshot, *jobs: Object) -> list[list[str]]:
     """The names of the jobs of each component."""
     found, demands = understand(snapshot, jobs)
     groups = [[group for group, _ in demand.groups] for demand in demands]
-    parts = components(found, groups, Nodes(found.seats))
+    parts = components(found, groups, Landscape(found.seats))
     return sorted(sorted(demands[number].name for number in part.demands) for part in parts)
 
 

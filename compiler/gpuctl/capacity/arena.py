@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.pod_shapes import Shape, shape_key
+from gpuctl.capacity.pod_shapes import Landscape, Shape, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
 from gpuctl.capacity.scoring import looked_for
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
@@ -21,36 +22,45 @@ class QueuedPod:
     job: int | None
 
 
+class Candidate(NamedTuple):
+    """What making room on a node costs."""
+
+    eviction: Eviction
+    cost: tuple[int, int, int, int, tuple[int, ...]]
+
+
 class Arena:
-    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has."""
+    """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has.
+
+    ``coming`` are the pods of jobs, by the numbers of the job and of the group, ``waiting`` those that wait already.
+    """
 
     def __init__(self, seats: Sequence[Seat], budgets: Sequence[Budget], nodes: int) -> None:
         self.seats = list(seats)
         self.budgets = budgets
         self.looked_for = looked_for(nodes)
         self.promised: dict[int, list[PlacedPod]] = {}
-        self.entries: list[QueuedPod] = []
+        self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
+        self.waiting: list[QueuedPod] = []
         self.capacity = [
             (seat.node.allocatable.get("cpu", 0), seat.node.allocatable.get("memory", 0)) for seat in self.seats
         ]
         self.free = [free_of(seat) for seat in self.seats]
         self.scored = [scored_of(seat) for seat in self.seats]
         self.rows: dict[int, list[int]] = {}
-        self._bottoms: dict[int, dict[int, Units | None]] = {}
-        # By the ids of nodes, which are kept so that these stay theirs.
-        self.evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
+        # Per shape and node, and per node and amounts: what was worked out in any run.
+        self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
+        self.scores: dict[object, int] = {}
+        self._hopeless: dict[int, frozenset[int]] = {}
         self.zones = _by_zones(self.seats)
+        self.landscape = Landscape(self.seats)
 
-    def may_help(self, shape: Shape, index: int, seat: Seat) -> bool:
-        """Whether a pod has room when all that it may evict has left, as far as amounts tell."""
-        if seat is not self.seats[index]:
-            left = bottom_of(seat, shape.priority)
-        else:
-            known = self._bottoms.setdefault(shape.priority, {})
-            if index not in known:
-                known[index] = bottom_of(seat, shape.priority)
-            left = known[index]
-        return left is not None and all(amount <= left.get(name, 0) for name, amount in shape.wanted)
+    def hopeless(self, shape: Shape) -> frozenset[int]:
+        """The nodes where evicting does not help as long as nobody else has left them, whoever comes to them."""
+        if id(shape) not in self._hopeless:
+            nodes = (index for index in shape.nodes if not shape.may_evict(self.seats[index], anybody=False))
+            self._hopeless[id(shape)] = frozenset(nodes)
+        return self._hopeless[id(shape)]
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
@@ -63,22 +73,17 @@ class Arena:
             # Where pods have wishes about others, labels tell pods apart.
             key = (shape_key(incoming), id(incoming) if others or wishing else None)
             if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, wishing, others)
+                shapes[key] = Shape(incoming, self.seats, self.landscape, wishing, others)
             return shapes[key]
 
         for number, groups in enumerate(jobs):
-            for group, count in groups:
+            for kind, (group, count) in enumerate(groups):
                 shape = shape_of(group.incoming)
-                self.entries += [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
+                pods = [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
+                self.coming[number, kind] = pods
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
-            self.entries.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-
-
-def bottom_of(seat: Seat, priority: int) -> Units | None:
-    """What a node has without the pods below a priority; None when there are none."""
-    lower = [pod for pod in seat.pods if pod.priority < priority]
-    return free_of(seat.without(lower)) if lower else None
+            self.waiting.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
 
 
 def free_of(seat: Seat) -> Units:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.scheduling import NO_CENSUS, SchedulingRule, census, is_counted, obstacle, rules_of_nodes
+from gpuctl.capacity.pod_shapes import Landscape
+from gpuctl.capacity.scheduling import NO_CENSUS, census, is_counted, obstacle
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Term
 from gpuctl.capacity.snapshot_cluster import Cluster
-
-_SELECTING = ("node-selector", "node-affinity")
 
 
 class Component(NamedTuple):
@@ -29,7 +28,7 @@ class Component(NamedTuple):
     waiting: list[int]
 
 
-def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: Nodes) -> list[Component]:
+def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: Landscape) -> list[Component]:
     """The components of jobs, given by the groups of their pods."""
     residents = _Residents(cluster)
     joined = _Joined(len(cluster.seats) + len(demands))
@@ -60,35 +59,6 @@ def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: N
             found.waiting.append(number)
             found.seats[:] = sorted({*found.seats, *reach})
     return list(parts.values())
-
-
-class Nodes:
-    """The nodes that pods may go to when whatever runs there has left."""
-
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self._seats = [Seat(seat.node) for seat in seats]
-        self._rules = rules_of_nodes()
-        self._open: dict[object, list[int]] = {}
-
-    def open_to(self, incoming: Incoming) -> list[int]:
-        """The numbers of the nodes that suit a pod, and are large enough for it."""
-        selection = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
-        key = *selection, str(incoming.tolerations), frozenset(incoming.pod.requests.items())
-        return self._kept(key, incoming, self._rules)
-
-    def selected_by(self, incoming: Incoming) -> list[int]:
-        """The numbers of the nodes that a pod selects, whatever keeps it from them."""
-        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
-        return self._kept(key, incoming, [rule for rule in self._rules if rule.name in _SELECTING])
-
-    def _kept(self, key: object, incoming: Incoming, rules: Sequence[SchedulingRule]) -> list[int]:
-        if key not in self._open:
-            self._open[key] = [
-                index
-                for index, seat in enumerate(self._seats)
-                if all(rule.holds(incoming, seat, NO_CENSUS) for rule in rules)
-            ]
-        return self._open[key]
 
 
 class _Residents:
@@ -172,7 +142,7 @@ def _join_neighbours(joined: _Joined, first: int, demands: Sequence[Sequence[Pod
 
 
 def _join_budgets(
-    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: Nodes, cluster: Cluster
+    joined: _Joined, first: int, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
 ) -> None:
     """Join jobs that may both evict pods of one budget."""
     for budget in cluster.budgets:
@@ -198,7 +168,7 @@ def _join_budgets(
 
 
 def _coming(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Nodes, cluster: Cluster
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
 ) -> dict[int, list[int]]:
     """The pods that wait which may take room, by number, and where: they have it now, or a job makes it."""
     if not cluster.waiting:

@@ -32,6 +32,7 @@ class Demand(NamedTuple):
     for which its pods are not created, or never placed.
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
+    ``created`` tells its place in the order of the documents, in which jobs are created.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Demand(NamedTuple):
     refusals: list[str]
     usages: list[Usage]
     owned: list[PlacedPod]
+    created: int
 
     @property
     def pods(self) -> int:
@@ -195,7 +197,7 @@ def _demand(
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.
     counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
-    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned)
+    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number)
 
 
 def _names_hosts(incoming: Incoming) -> bool:

@@ -12,7 +12,7 @@ from itertools import groupby
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, initial, settle
 from gpuctl.capacity.pod_shapes import shape_key
-from gpuctl.capacity.quota_admission import Admission
+from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
@@ -30,11 +30,14 @@ class Scene:
     """Jobs that may meet, the most important first, and the nodes that they look at.
 
     ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
+    ``numbers`` are those of the jobs where ``quotas`` tells what passes in one run.
     """
 
     cluster: Cluster
     demands: list[Demand]
     admissions: list[Admission]
+    quotas: QuotaAdmission
+    numbers: list[int]
     around: list[Seat] = field(default_factory=list)
     whole: list[Seat] = field(default_factory=list)
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
@@ -99,7 +102,8 @@ def judge(scene: Scene) -> list[Fit | None]:
         for index, pod in [item for item in nominated if item[1].priority >= priority]:
             nominated.remove((index, pod))
             worlds = [state.put(index, pod) for state in worlds]
-        rivals = [position for position in positions if scene.admissions[position].groups]
+        rivals = [position for position in positions if scene.admissions[position].pods]
+        follows = follows and all(scene.admissions[position].settled for position in positions)
         follows = follows and (len(rivals) < 2 or all(proofs.fits(position) for position in rivals))
         for position in positions:
             demand, admission = scene.demands[position], scene.admissions[position]
@@ -116,7 +120,7 @@ def judge(scene: Scene) -> list[Fit | None]:
                     if before is not None:
                         open_now = before.verdict == "fits-when-empty"
                         result[earlier] = None if open_now else replace(before, certain=False)
-            if found is None or found.starts < sum(number for _, number in admission.groups):
+            if found is None or found.starts < admission.pods:
                 pending.append(position)
             result.append(found)
     return result
@@ -155,7 +159,8 @@ class _Proofs:
     def _has_room(self, position: int) -> bool:
         scene, groups = self._scene, self._groups[position]
         demand = scene.demands[position]
-        if demand.refusals or demand.doubts or scene.admissions[position].refusals or not demand.pods:
+        admission = scene.admissions[position]
+        if demand.refusals or demand.doubts or admission.refusals or not (admission.settled and demand.pods):
             return False
         polite = any(not group.incoming.preempts for group, _ in groups)
         others = [
@@ -206,7 +211,7 @@ def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
         return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
     if proofs.fits(position):
         return Fit(demand, "fits", "", demand.pods, [], True, scene.balance_before(demand), None)
-    if proofs.lacks_room(position):
+    if proofs.lacks_room(position) or (admission.settled and not admission.pods):
         found = scene.balance_before(demand)
         verdict, reason = not_now(scene, demand, admission, found, 0)
         return None if verdict == "unknown" else Fit(demand, verdict, reason, 0, [], True, found, None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.components import Component, Nodes, components
+from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import Scene, judge, shown
-from gpuctl.capacity.quota_admission import Admission, admission, given_back
-from gpuctl.capacity.quota_sum import Usage
+from gpuctl.capacity.pod_shapes import Landscape
+from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.sampled import Sample
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
@@ -27,30 +27,19 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     cluster, demands = understand(snapshot, objects)
     owned = [pod for demand in demands for pod in demand.owned]
     cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
-    admissions = _admissions(cluster, demands)
+    quotas = QuotaAdmission(cluster.quotas, demands)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in demands]
-    nodes = Nodes(cluster.seats)
+    nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
     for part in components(cluster, asking, nodes):
-        scene = _scene(cluster, demands, admissions, part, nodes)
+        scene = _scene(cluster, demands, quotas, part, nodes)
         for position, answer in zip(part.demands, _judged(scene), strict=True):
             result[position] = answer
     return [result[position] for position in range(len(demands))]
 
 
-def _admissions(cluster: Cluster, demands: Sequence[Demand]) -> list[Admission]:
-    """What quotas let through of each job, the most important first."""
-    added: list[Usage] = []
-    freed = [usage for demand in demands for usage in given_back(demand)]
-    result = []
-    for demand in demands:
-        result.append(admission(cluster.quotas, demand, added, freed))
-        added += result[-1].usages
-    return result
-
-
 def _scene(
-    cluster: Cluster, demands: Sequence[Demand], admissions: Sequence[Admission], part: Component, nodes: Nodes
+    cluster: Cluster, demands: Sequence[Demand], quotas: QuotaAdmission, part: Component, nodes: Landscape
 ) -> Scene:
     seats = [cluster.seats[index] for index in part.seats]
     places = {index: place for place, index in enumerate(part.seats)}
@@ -64,7 +53,9 @@ def _scene(
     return Scene(
         own,
         mine,
-        [admissions[position] for position in part.demands],
+        [quotas.admissions[position] for position in part.demands],
+        quotas,
+        part.demands,
         [cluster.seats[index] for index in sorted(around)],
         cluster.seats,
     )

@@ -5,9 +5,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpuctl.capacity.scheduling import NO_CENSUS, Pair, census, rules_of_nodes
+from gpuctl.capacity.scheduling import NO_CENSUS, Pair, SchedulingRule, census, rules_of_nodes
 from gpuctl.capacity.scoring import Spreading, liking, node_preference, taint_counts
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
+
+_SELECTING = ("node-selector", "node-affinity")
+_AMOUNTS = ("pods", "resources")
+
+
+class Landscape:
+    """Nodes without their pods: which of them suit pods, worked out once for all that select the same ones."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = [Seat(seat.node) for seat in seats]
+        rules = rules_of_nodes()
+        self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
+        self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
+        self._suiting: dict[object, list[int]] = {}
+        self._open: dict[object, list[int]] = {}
+
+    def open_to(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that suit a pod, and are large enough for it."""
+        selection = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        key = *selection, frozenset(incoming.pod.requests.items())
+        if selection not in self._suiting:
+            self._suiting[selection] = self._kept(incoming, self._others, range(len(self._seats)))
+        if key not in self._open:
+            self._open[key] = self._kept(incoming, self._by_amounts, self._suiting[selection])
+        return self._open[key]
+
+    def selected_by(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that a pod selects, whatever keeps it from them."""
+        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
+        if key not in self._open:
+            rules = [rule for rule in self._others if rule.name in _SELECTING]
+            self._open[key] = self._kept(incoming, rules, range(len(self._seats)))
+        return self._open[key]
+
+    def _kept(self, incoming: Incoming, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
+        seats = self._seats
+        return [index for index in numbers if all(rule.holds(incoming, seats[index], NO_CENSUS) for rule in rules)]
 
 
 class Shape:
@@ -19,17 +56,17 @@ class Shape:
     """
 
     def __init__(
-        self, incoming: Incoming, seats: Sequence[Seat], wishing: Sequence[Seat], others: Iterable[PlacedPod]
+        self,
+        incoming: Incoming,
+        seats: Sequence[Seat],
+        landscape: Landscape,
+        wishing: Sequence[Seat],
+        others: Iterable[PlacedPod],
     ) -> None:
         self.incoming = incoming
         pod = incoming.pod
         self.priority = pod.priority
-        rules = rules_of_nodes()
-        self.nodes = [
-            index
-            for index, seat in enumerate(seats)
-            if all(rule.holds(incoming, Seat(seat.node), NO_CENSUS) for rule in rules)
-        ]
+        self.nodes = landscape.open_to(incoming)
         others = list(others)
         minding = seats if incoming.has_neighbours else wishing
         self.counted = census(incoming, minding)
@@ -44,19 +81,45 @@ class Shape:
         )
         self.minds = self.likes or bool(incoming.soft_spread)
         self.spreading = Spreading(incoming, seats) if incoming.soft_spread else None
-        self.taints = {index: taint_counts(incoming, seats[index].node) for index in self.nodes}
-        self.preferred = {index: node_preference(incoming, seats[index].node) for index in self.nodes}
+        self.taints = {
+            index: taint_counts(incoming, seats[index].node) if seats[index].node.taints else 0 for index in self.nodes
+        }
+        self.preferred = (
+            {index: node_preference(incoming, seats[index].node) for index in self.nodes}
+            if incoming.preferred_nodes
+            else dict.fromkeys(self.nodes, 0)
+        )
         self.is_ranked = self.minds or len(set(self.taints.values())) > 1 or len(set(self.preferred.values())) > 1
         # What is scarce first: most nodes without room are told by it.
         self.wanted = sorted(pod.requests.items(), key=lambda item: "/" not in item[0])
+        self.scarce = self.wanted[0] if self.wanted else ("pods", 1)
         self.cpu, self.memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
+        self.asked = self.cpu, self.memory, pod.scored
 
-    def has_amounts(self, seat: Seat) -> bool:
-        """Whether a node has all amounts left. Source: ``noderesources/fit.go``, fitsRequest."""
+    def has_amounts(self, seat: Seat, more: Sequence[PlacedPod] = ()) -> bool:
+        """Whether a node has all amounts left, beside other pods. Source: ``noderesources/fit.go``, fitsRequest."""
         has, used = seat.node.allocatable, seat.used
-        if len(seat.pods) >= has.get("pods", 0):
+        if len(seat.pods) + len(more) >= has.get("pods", 0):
             return False
-        return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in self.wanted)
+        for name, amount in self.wanted:
+            for pod in more:
+                amount += pod.requests.get(name, 0)
+            if amount > has.get(name, 0) - used.get(name, 0):
+                return False
+        return True
+
+    def may_evict(self, seat: Seat, *, anybody: bool = True) -> bool:
+        """Whether a pod has room when all that it may evict has left, as far as amounts tell.
+
+        :param anybody: only where there is anybody to evict.
+        """
+        lower = seat.below(self.priority)
+        if lower is None:
+            if anybody:
+                return False
+            lower = {}
+        has, used = seat.node.allocatable, seat.used
+        return all(amount <= has.get(name, 0) - used.get(name, 0) + lower.get(name, 0) for name, amount in self.wanted)
 
 
 def shape_key(incoming: Incoming) -> object:

@@ -1,24 +1,247 @@
-"""What the quotas of its namespace let through of a workload's pods."""
+"""What the quotas of its namespace let through of a workload's pods.
+
+A quota is charged when a pod is created, whatever its priority, and controllers create the pods of several jobs side
+by side: who comes too late gets nothing. Where all that could be let through fits together, the order does not
+matter; where it does not, the orders are tried in which pods are created.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.arrivals import delays
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.quota_sum import Shortfall, Usage, shortfalls, unspecified
+from gpuctl.capacity.quota_sum import Shortfall, Usage, charged, room, unspecified
+
+Limit = tuple[str, str]
+"""A quota and the resource that it limits."""
+_Charge = dict[Limit, int]
+_ITSELF = -1
+"""Beside the groups of a job's pods: the job's own objects, which are created before them."""
 
 
 class Admission(NamedTuple):
-    """What quotas let through of a job: pods by group, what that takes of them, and what stands against the rest."""
+    """What quotas let through of a job: pods by group, and what stands against the rest.
+
+    Not ``settled``: it depends on the order in which pods are created, and this is what passes when the job's come
+    first. ``for_ever`` tells that it is refused even when nothing else counts.
+    """
 
     groups: list[tuple[PodGroup, int]]
-    usages: list[Usage]
     refusals: list[str]
     for_ever: bool
     shortfalls: list[Shortfall]
+    settled: bool = True
+
+    @property
+    def pods(self) -> int:
+        """How many pods pass."""
+        return sum(count for _, count in self.groups)
+
+
+class QuotaAdmission:
+    """What quotas let through of jobs that are created together."""
+
+    def __init__(self, quotas: Sequence[Object], demands: Sequence[Demand]) -> None:
+        """The jobs' pods are created in the order of ``Demand.created``, or nearly so."""
+        self._demands = demands
+        self._spaces: dict[str, _Space] = {}
+        self.admissions: list[Admission] = []
+        own: dict[str, list[Object]] = {}
+        for quota in quotas:
+            own.setdefault(quota["metadata"]["namespace"], []).append(quota)
+        refused = [
+            [*demand.refusals, *map(str, unspecified(own.get(demand.namespace, ()), demand.usages))]
+            for demand in demands
+        ]
+        for namespace, limiting in own.items():
+            here = [number for number, demand in enumerate(demands) if demand.namespace == namespace]
+            created = sorted(here, key=lambda number: demands[number].created)
+            freed = [usage for number in here for usage in given_back(demands[number])]
+            coming = {number: demands[number] for number in created if not refused[number]}
+            self._spaces[namespace] = _Space(limiting, coming, freed)
+        for number, demand in enumerate(demands):
+            space = self._spaces.get(demand.namespace)
+            if refused[number]:
+                self.admissions.append(Admission([], refused[number], True, []))
+            elif space is None:
+                self.admissions.append(Admission(demand.groups, [], False, []))
+            else:
+                self.admissions.append(space.admission(number))
+
+    def drawn(self, number: int, run: int) -> Admission:
+        """What passes of a job in one of the orders that are tried."""
+        admission = self.admissions[number]
+        return admission if admission.settled else self._spaces[self._demands[number].namespace].drawn(number, run)
+
+    def passed(self, number: int, run: int) -> list[int]:
+        """How many pods of each group pass in one of the orders that are tried."""
+        admission = self.admissions[number]
+        if admission.settled:
+            return [count for _, count in admission.groups]
+        return self._spaces[self._demands[number].namespace].passed(run)[number]
+
+
+class _Claim(NamedTuple):
+    """What one job asks of quotas in all, for itself, and for a pod of each group; of these, at most so many pass."""
+
+    demand: Demand
+    asked: _Charge
+    own: _Charge
+    pods: list[_Charge]
+    most: list[int]
+
+    @property
+    def largest(self) -> _Charge:
+        """What it takes at most."""
+        return self.taken(self.most)
+
+    def taken(self, counts: Sequence[int]) -> _Charge:
+        """What it takes with so many pods of each group."""
+        return _sum([self.own, *map(_times, self.pods, counts)])
+
+
+class _Space:
+    """A namespace with its quotas, and the jobs that come, by their numbers, in the order in which they are created.
+
+    Amounts are whole numbers, so many to one as ``_scale`` says.
+    """
+
+    def __init__(self, quotas: Sequence[Object], coming: dict[int, Demand], freed: Sequence[Usage]) -> None:
+        self._rooms = {(item.quota, item.resource): item for quota in quotas for item in room(quota, freed)}
+        charges = {
+            number: [
+                {(_name(quota), key): amount for quota in quotas for key, amount in charged(quota, usage).items()}
+                for usage in demand.usages
+            ]
+            for number, demand in coming.items()
+        }
+        every = [amount for own in charges.values() for charge in own for amount in charge.values()]
+        every += [part for item in self._rooms.values() for part in (item.hard, item.total)]
+        self._scale = math.lcm(*{amount.denominator for amount in every})
+        self._left = {limit: int((item.hard - item.total) * self._scale) for limit, item in self._rooms.items()}
+        self._claims = {number: self._claim(demand, charges[number]) for number, demand in coming.items()}
+        self._largest = _sum(claim.largest for claim in self._claims.values())
+        short = {limit for limit, amount in self._largest.items() if amount > self._left[limit]}
+        # Those of whose pods the order decides on some: something that they take is too short for all.
+        self._open = {number for number, claim in self._claims.items() if short & claim.largest.keys()}
+        self._runs: dict[int, dict[int, list[int]]] = {}
+
+    def _claim(self, demand: Demand, charges: Sequence[dict[Limit, Fraction]]) -> _Claim:
+        """What a job takes when it comes first: no order gives it more."""
+        own: _Charge = {}
+        pods: list[_Charge] = []
+        for usage, charge in zip(demand.usages, charges, strict=True):
+            whole = {limit: int(amount * self._scale) for limit, amount in charge.items() if amount}
+            if usage.object["kind"] == "Pod":
+                pods.append(whole)
+            else:
+                own = _sum([own, _times(whole, usage.number)])
+        wanted = [count for _, count in demand.groups]
+        asked = _sum([own, *map(_times, pods, wanted)])
+        if not _has(self._left, own):
+            return _Claim(demand, asked, {}, pods, [0] * len(pods))
+        left = _less(self._left, own)
+        most = [
+            max(0, min([count, *(left[limit] // amount for limit, amount in charge.items())]))
+            for charge, count in zip(pods, wanted, strict=True)
+        ]
+        return _Claim(demand, asked, own, pods, most)
+
+    def admission(self, number: int) -> Admission:
+        """What passes of a job; of one that the order decides on, what passes when it comes first."""
+        claim = self._claims[number]
+        if number in self._open:
+            return self._told(claim, claim.most, {})._replace(settled=False)
+        return self._told(claim, claim.most, _less(self._largest, claim.largest))
+
+    def drawn(self, number: int, run: int) -> Admission:
+        """What passes of a job in one run."""
+        passed = self.passed(run)
+        others = _sum(
+            claim.taken(passed.get(other, claim.most)) for other, claim in self._claims.items() if other != number
+        )
+        return self._told(self._claims[number], passed[number], others)
+
+    def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> Admission:
+        """What is said when so many pods of each group pass, and others take so much."""
+        demand = claim.demand
+        groups = [(group, count) for (group, _), count in zip(demand.groups, counts, strict=True)]
+        if groups == demand.groups:
+            return Admission(groups, [], False, [])
+        short, for_ever = [], False
+        for limit, item in self._rooms.items():
+            own, together = claim.asked.get(limit, 0), claim.asked.get(limit, 0) + others.get(limit, 0)
+            if own and together > self._left[limit]:
+                short.append(item._replace(needed=Fraction(together, self._scale)))
+                for_ever = for_ever or Fraction(own, self._scale) > item.hard
+        return Admission(groups, [str(item) for item in short], for_ever, short)
+
+    def passed(self, run: int) -> dict[int, list[int]]:
+        """How many pods of each group of the jobs on which the order decides pass in one run."""
+        if run not in self._runs:
+            self._runs[run] = self._in_turn(run)
+        return self._runs[run]
+
+    def _in_turn(self, run: int) -> dict[int, list[int]]:
+        settled = (claim.largest for number, claim in self._claims.items() if number not in self._open)
+        left = _less(self._left, _sum(settled))
+        result = {number: [0] * len(self._claims[number].pods) for number in self._open}
+        refused: set[tuple[int, int]] = set()
+        for _, number, group in self._in_order(run):
+            if (number, group) in refused or (number, _ITSELF) in refused:
+                continue
+            claim = self._claims[number]
+            charge = claim.own if group == _ITSELF else claim.pods[group]
+            if not _has(left, charge):
+                refused.add((number, group))
+                continue
+            for limit, amount in charge.items():
+                left[limit] -= amount
+            if group != _ITSELF:
+                result[number][group] += 1
+        return result
+
+    def _in_order(self, run: int) -> list[tuple[float, int, int]]:
+        """When each job and each of its pods is created, and of which group it is."""
+        result = []
+        for rank, number in enumerate(number for number in self._claims if number in self._open):
+            demand = self._claims[number].demand
+            late = delays(demand, run)
+            groups = [group for group, (_, count) in enumerate(demand.groups) for _ in range(count)]
+            result += [(rank + delay, number, group) for delay, group in zip(late, groups, strict=False)]
+            if late:
+                result.append((rank + min(late), number, _ITSELF))
+        return sorted(result)
+
+
+def _name(quota: Object) -> str:
+    return str(quota["metadata"]["name"])
+
+
+def _sum(charges: Iterable[_Charge]) -> _Charge:
+    result: _Charge = {}
+    for charge in charges:
+        for limit, amount in charge.items():
+            result[limit] = result.get(limit, 0) + amount
+    return result
+
+
+def _times(charge: _Charge, number: int) -> _Charge:
+    return {limit: amount * number for limit, amount in charge.items() if number}
+
+
+def _less(charge: _Charge, other: _Charge) -> _Charge:
+    return {limit: amount - other.get(limit, 0) for limit, amount in charge.items()}
+
+
+def _has(left: _Charge, charge: _Charge) -> bool:
+    return all(amount <= left[limit] for limit, amount in charge.items())
 
 
 def given_back(demand: Demand) -> list[Usage]:
@@ -38,47 +261,3 @@ def given_back(demand: Demand) -> list[Usage]:
             spec["activeDeadlineSeconds"] = 1
         pods.append(Usage({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
     return [*(usage for usage in demand.usages if usage.object["kind"] != "Pod"), *pods]
-
-
-def admission(quotas: Iterable[Object], demand: Demand, added: list[Usage], freed: list[Usage]) -> Admission:
-    """What passes of a workload after others (``added``), when some has been given back (``freed``)."""
-    quotas = [quota for quota in quotas if quota["metadata"]["namespace"] == demand.namespace]
-    refused = [*demand.refusals, *(str(item) for item in unspecified(quotas, demand.usages))]
-    if refused:
-        return Admission([], [], refused, True, [])
-    before = [usage for usage in added if usage.object["metadata"].get("namespace") == demand.namespace]
-    short = shortfalls(quotas, [*before, *demand.usages], freed)
-    if not short:
-        return Admission(demand.groups, _of(demand, demand.usages), [], False, [])
-    others = [usage for usage in demand.usages if usage.object["kind"] != "Pod"]
-    pods = [usage for usage in demand.usages if usage.object["kind"] == "Pod"]
-    least, most = 0, demand.pods
-    while least < most:
-        middle = (least + most + 1) // 2
-        some = [*before, *others, *_first(pods, middle)]
-        least, most = (middle, most) if not shortfalls(quotas, some, freed) else (least, middle - 1)
-    groups = [(group, usage.number) for (group, _), usage in zip(demand.groups, _first(pods, least), strict=False)]
-    for_ever = any(item.needed > item.hard for item in shortfalls(quotas, demand.usages))
-    return Admission(groups, _of(demand, _first(pods, least)), [str(item) for item in short], for_ever, short)
-
-
-def _of(demand: Demand, usages: Iterable[Usage]) -> list[Usage]:
-    """Usages that tell their namespace."""
-    return [
-        usage._replace(
-            object={
-                **usage.object,
-                "metadata": {**(usage.object.get("metadata") or {}), "namespace": demand.namespace},
-            }
-        )
-        for usage in usages
-    ]
-
-
-def _first(pods: Iterable[Usage], number: int) -> list[Usage]:
-    """The first so many of several kinds of pods."""
-    result = []
-    for usage in pods:
-        result.append(usage._replace(number=min(usage.number, number)))
-        number -= result[-1].number
-    return result

@@ -147,17 +147,27 @@ def shortfalls(
     added, freed = list(added), list(freed)
     result = []
     for quota in quotas:
-        hard, used = _hard(quota), amounts((quota.get("status") or {}).get("used"))
         needed = _total(_increase(quota, usage, now) for usage in added)
-        given = _total(_increase(quota, usage, now) for usage in freed)
-        for resource in sorted(hard.keys() & needed.keys()):
-            in_use = used.get(resource, Fraction(0))
-            # What is freed but was never counted, such as by a quota made a moment ago, gives nothing back.
-            back = min(given.get(resource, Fraction(0)), in_use)
-            shortfall = Shortfall(_name(quota), resource, hard[resource], in_use, back, needed[resource])
-            if shortfall.needed > 0 and shortfall.total > shortfall.hard:
-                result.append(shortfall)
+        found = (item._replace(needed=needed.get(item.resource, item.needed)) for item in room(quota, freed, now))
+        result += [item for item in found if item.needed > 0 and item.total > item.hard]
     return result
+
+
+def room(quota: Object, freed: Iterable[Usage] = (), now: datetime | None = None) -> Iterator[Shortfall]:
+    """Every limit of a quota, with what is in use and given back, before anything is needed."""
+    used, given = amounts((quota.get("status") or {}).get("used")), _total(_increase(quota, one, now) for one in freed)
+    for resource, hard in sorted(_hard(quota).items()):
+        in_use = used.get(resource, Fraction(0))
+        # What is freed but was never counted, such as by a quota made a moment ago, gives nothing back.
+        back = min(given.get(resource, Fraction(0)), in_use)
+        yield Shortfall(_name(quota), resource, hard, in_use, back, Fraction(0))
+
+
+def charged(quota: Object, usage: Usage) -> Amounts:
+    """What one of a usage's objects counts for in a quota, by the resources that this limits."""
+    return {
+        key: amount for key, amount in _increase(quota, usage._replace(number=1), None).items() if key in _hard(quota)
+    }
 
 
 def with_use(quota: Object, added: Iterable[Usage], freed: Iterable[Usage] = ()) -> Object:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
+from gpuctl.capacity.arrivals import RUNS, delays
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import FEW, Scene, answer_of, change_of, not_now, plain_verdict, with_victims
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
-
-RUNS = 64
-"""How many orders and choices are tried."""
-_WINDOWS = (0, 0, 2, 6)
-"""Within so many jobs' distance pods come in any order, run by run: controllers make them side by side."""
 
 
 class _Outcome(NamedTuple):
@@ -26,6 +21,7 @@ class _Outcome(NamedTuple):
     starts: int
     victims: tuple[tuple[PlacedPod, int], ...]
     certain: bool
+    run: int
 
 
 class Sample:
@@ -42,14 +38,14 @@ class Sample:
         draws = Draws(_seed(scene))
         for number in range(RUNS):
             run = Run(arena, draws, keeps=number == 0)
-            run.go(_order(scene, arena.entries, _WINDOWS[number % len(_WINDOWS)], draws))
+            run.go(_order(scene, arena, number))
             self._found = run.found or self._found
             bound = Counter(entry.job for entry in run.bound)
             for position, demand in enumerate(scene.demands):
                 evicted = tuple(run.evicted.get(position, ()))
                 answer = answer_of(bound[position], (pod for pod, _ in evicted), demand)
                 self._outcomes[position].append(
-                    _Outcome(answer, bound[position], evicted, position not in run.uncertain)
+                    _Outcome(answer, bound[position], evicted, position not in run.uncertain, number)
                 )
 
     def answer(self, position: int) -> Fit:
@@ -67,9 +63,10 @@ class Sample:
         taken = Counter(frozenset(id(pod) for pod, _ in outcome.victims) for outcome in alike).most_common(1)[0][0]
         shown = next(outcome for outcome in alike if frozenset(id(pod) for pod, _ in outcome.victims) == taken)
         same = all(outcome.certain and frozenset(id(pod) for pod, _ in outcome.victims) == taken for outcome in alike)
+        admission = scene.quotas.drawn(scene.numbers[position], shown.run)
         verdict: Verdict
         if chosen is None:
-            verdict, reason = not_now(scene, demand, scene.admissions[position], found, starts)
+            verdict, reason = not_now(scene, demand, admission, found, starts)
         else:
             verdict = chosen
             reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
@@ -87,7 +84,7 @@ class Sample:
         reason = "; ".join(part for part in (reason, tried) if part)
         change = None
         if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
-            change = change_of(scene, demand, scene.admissions[position], seats, found)
+            change = change_of(scene, demand, admission, seats, found)
         return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
 
 
@@ -97,16 +94,15 @@ def _seed(scene: Scene) -> str:
     return repr((names, nodes))
 
 
-def _order(scene: Scene, entries: Sequence[QueuedPod], window: int, draws: Draws) -> list[QueuedPod]:
-    """The queue: by priority, then by time; pods that wait were there before."""
-    taken = [not demand.doubts or bool(draws.below(2)) for demand in scene.demands]
-
-    def keyed() -> Iterator[tuple[tuple[int, float], int, QueuedPod]]:
-        for number, entry in enumerate(entries):
-            if entry.job is None:
-                yield (-entry.shape.priority, -1.0), number, entry
-            elif taken[entry.job]:
-                time = entry.job + (draws.share() * window if window else 0.0)
-                yield (-entry.shape.priority, time), number, entry
-
-    return [entry for _, _, entry in sorted(keyed(), key=lambda item: item[:2])]
+def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
+    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first."""
+    queue = [(-entry.shape.priority, -1.0, entry) for entry in arena.waiting]
+    for job, demand in enumerate(scene.demands):
+        late = delays(demand, run)
+        passed = scene.quotas.passed(scene.numbers[job], run)
+        for group, ((_, count), most) in enumerate(zip(demand.groups, passed, strict=False)):
+            own, late = sorted(late[:count])[:most], late[count:]
+            for entry, delay in zip(arena.coming[job, group], own, strict=False):
+                queue.append((-entry.shape.priority, job + delay, entry))
+    # Python's sort keeps the order of what is equal.
+    return [entry for *_, entry in sorted(queue, key=lambda item: item[:2])]

@@ -183,8 +183,30 @@ class Seat:
 
     def without(self, pods: Iterable[PlacedPod]) -> Seat:
         """The same without some of its pods."""
-        gone = set(map(id, pods))
-        return Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
+        gone = {id(pod): pod for pod in pods}
+        fewer = Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
+        if "used" in self.__dict__ and len(fewer.pods) + len(gone) == len(self.pods):
+            used = dict(self.used)
+            for pod in gone.values():
+                for name, amount in pod.requests.items():
+                    used[name] -= amount
+            fewer.__dict__["used"] = used
+        return fewer
+
+    @cached_property
+    def _below(self) -> dict[int, Units | None]:
+        return {}
+
+    def below(self, priority: int) -> Units | None:
+        """What its pods below a priority have; None when there are none."""
+        if priority not in self._below:
+            total: Units = {}
+            lower = [pod for pod in self.pods if pod.priority < priority]
+            for pod in lower:
+                for name, amount in pod.requests.items():
+                    total[name] = total.get(name, 0) + amount
+            self._below[priority] = total if lower else None
+        return self._below[priority]
 
 
 @dataclass(frozen=True, eq=False)

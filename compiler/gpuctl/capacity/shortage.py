@@ -81,13 +81,21 @@ def balance(demand: Demand, seats: Sequence[Seat], open_to: Sequence[int] | None
     own = incoming.pod.requests
     nodes = open_seats(incoming, seats) if open_to is None else [seats[index] for index in open_to]
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
-    left = {name: [max(0, seat.free(name)) for seat in nodes] for name in names}
+    left = {name: _left(name, nodes) for name in names}
     rooms = {name: sum(amount // own.get(name, 1) for amount in left[name]) for name in names}
     scarce = min(names, key=rooms.__getitem__)
     free = {name: sum(left[name]) for name in names}
-    best = max(nodes, key=lambda seat: seat.free(scarce), default=None)
+    most = max(left[scarce], default=0)
+    best = nodes[left[scarce].index(most)] if nodes else None
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
     return Balance(own, need, free, largest, scarce, holders(scarce, nodes))
+
+
+def _left(name: str, seats: Sequence[Seat]) -> list[int]:
+    """What nodes have left of a resource."""
+    if name == PODS:
+        return [max(0, seat.node.allocatable.get(name, 0) - len(seat.pods)) for seat in seats]
+    return [max(0, seat.node.allocatable.get(name, 0) - seat.used.get(name, 0)) for seat in seats]
 
 
 def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:

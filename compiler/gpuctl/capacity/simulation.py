@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from gpuctl.capacity.arena import Arena, QueuedPod, free_of, scored_of
+from gpuctl.capacity.arena import Arena, Candidate, QueuedPod, free_of, scored_of
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction, candidates_looked_for, eviction
@@ -67,8 +68,10 @@ class Run:
         }
         self._nominated: dict[QueuedPod, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
-        self._evictions: dict[tuple[int, int], tuple[Seat, Eviction | None]] = {}
+        self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
         self._gone = 0
+        # Nodes that have lost pods.
+        self._left: set[int] = set()
         self._failed: dict[int, int] = {}
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
@@ -168,6 +171,7 @@ class Run:
             seat = self.seats[index].without(pods)
             self._change(index, seat, went=pods)
             self._free[index], self._scored[index] = free_of(seat), scored_of(seat)
+        self._left.update(self._leaving)
         self._leaving = {}
         self._gone += 1
 
@@ -243,10 +247,13 @@ class Run:
         else:
             row, since = known
         if since < len(self._log):
-            suits = shape.taints
+            suits, frees = shape.taints, self._free
+            scarce, amount = shape.scarce
             for index in set(self._log[since:]):
                 if index in suits:
-                    row[index] = self._simple_score(shape, index, entry)
+                    # Most nodes without room are told by what is scarce.
+                    short = frees[index].get(scarce, 0) < amount
+                    row[index] = -1 if short else self._simple_score(shape, index, entry)
         self._rows[id(shape)] = row, len(self._log)
         return row
 
@@ -257,11 +264,19 @@ class Run:
         for name, amount in shape.wanted:
             if free.get(name, 0) < amount:
                 return -1
-        if index in self._promised and self._promised[index] and not self._fits(shape, index, entry):
+        if self._promised.get(index) and not shape.has_amounts(self.seats[index], self._kept_for(shape, index, entry)):
             return -1
         return self._amounts_score(shape, index)
 
     def _amounts_score(self, shape: Shape, index: int) -> int:
+        free = self._free[index]
+        key = index, self._scored[index], free.get("cpu", 0), free.get("memory", 0), shape.asked
+        known = self._arena.scores.get(key)
+        if known is None:
+            known = self._arena.scores[key] = self._first_score(shape, index)
+        return known
+
+    def _first_score(self, shape: Shape, index: int) -> int:
         cpu, memory = capacity = self._arena.capacity[index]
         scored, own = self._scored[index], shape.incoming.pod.scored
         score = least_allocated((scored[0] + own[0], cpu), (scored[1] + own[1], memory))
@@ -330,34 +345,48 @@ class Run:
         if not places:
             return None
         start, most = self._draws.below(len(places)), candidates_looked_for(len(places))
-        found: list[tuple[int, Eviction]] = []
+        found: list[tuple[int, Candidate]] = []
+        spares = False
+        seats, firsts, promised = self.seats, self._arena.seats, self._promised
+        at_first, later = self._arena.candidates.setdefault(id(shape), {}), self.candidates.setdefault(id(shape), {})
+        hopeless = self._arena.hopeless(shape) if shape.simple else frozenset()
         for index in (*places[start:], *places[:start]):
-            one = self._eviction(shape, index, entry, census)
+            if index in hopeless and index not in self._left:
+                continue
+            seat = seats[index]
+            known = (at_first if seat is firsts[index] else later).get(index)
+            if known is not None and known[0] is seat and not promised.get(index):
+                one = known[1]
+            else:
+                one = self._candidate(shape, index, entry, census)
             if one is not None:
                 found.append((index, one))
-                if len(found) >= most and any(not item.violations for _, item in found):
+                spares = spares or not one.eviction.violations
+                if len(found) >= most and spares:
                     break
         if not found:
             return None
-        costs = [item.cost for _, item in found]
-        least = min(costs)
-        return self._draws.one_of([item for item, cost in zip(found, costs, strict=True) if cost == least])
+        least = min(item.cost for _, item in found)
+        index, chosen = self._draws.one_of([item for item in found if item[1].cost == least])
+        return index, chosen.eviction
 
-    def _eviction(self, shape: Shape, index: int, entry: QueuedPod, census: Census) -> Eviction | None:
+    def _candidate(self, shape: Shape, index: int, entry: QueuedPod, census: Census) -> Candidate | None:
+        seat, is_promised = self.seats[index], bool(self._promised.get(index))
+        more = self._kept_for(shape, index, entry) if is_promised else ()
+        found = self._eviction(shape, index, more, census)
+        candidate = None if found is None else Candidate(found, found.cost)
+        # What is decided by more than this node may be another thing the next time.
+        if shape.alone and not is_promised:
+            known = self._arena if seat is self._arena.seats[index] else self
+            known.candidates[id(shape)][index] = seat, candidate
+        return candidate
+
+    def _eviction(self, shape: Shape, index: int, more: tuple[PlacedPod, ...], census: Census) -> Eviction | None:
         seat = self.seats[index]
-        more = self._kept_for(shape, index, entry) if self._promised.get(index) else ()
-        key = id(seat), id(shape)
-        first = seat is self._arena.seats[index]
-        known = self._arena.evictions if first else self._evictions
-        if not more and key in known:
-            return known[key][1]
-        if not self._arena.may_help(shape, index, seat):
-            known[key] = seat, None
+        if not shape.may_evict(seat):
             return None
-        if shape.simple and not more:
-            found = eviction(shape.incoming, seat, shape.has_amounts, self._arena.budgets)
-            known[key] = seat, found
-            return found
+        if shape.simple:
+            return eviction(shape.incoming, seat, partial(shape.has_amounts, more=more), self._arena.budgets)
 
         def fits(changed: Seat) -> bool:
             full = Seat(changed.node, changed.pods + more) if more else changed

@@ -1,0 +1,127 @@
+"""Jobs that share a quota which is too small for all of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.demand import understand
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.quota_admission import QuotaAdmission
+from gpuctl.capacity.snapshot import Snapshot
+from support.fit_objects import GPU, cluster, job, node, running
+
+Object = dict[str, Any]
+KEY = f"requests.{GPU}"
+
+
+def quota(name: str = "q", used: str = "0", **hard: str) -> Object:
+    limits = {KEY if key == "gpus" else key: amount for key, amount in hard.items()}
+    status = {"hard": limits, "used": dict.fromkeys(limits, used)}
+    metadata = {"namespace": "team", "name": name}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": limits}, "status": status}
+
+
+def answers(have: Snapshot, *jobs: Object) -> dict[str, Fit]:
+    return {found.demand.name: found for found in fit(have, jobs)}
+
+
+def roomy(*quotas: Object, pods: list[Object] | None = None) -> Snapshot:
+    return cluster([node(name) for name in "abcdef"], pods or [], quotas=list(quotas))
+
+
+def test_of_two_jobs_the_first_created_most_likely_gets_the_quota() -> None:
+    found = answers(roomy(quota(gpus="5")), job("one", gpus=3), job("two", gpus=3))
+    one, two = found["one"], found["two"]
+    assert (one.verdict, two.verdict) == ("fits", "fits-when-empty")
+    assert not one.certain
+    assert not two.certain
+    assert 0.5 <= one.likelihood == two.likelihood < 1
+    assert f"so in {round(one.likelihood * 64)} of 64 orders tried" in one.reason
+    assert "quota q: requests.nvidia.com/gpu would be 6 of 5 (in use 0, needed 6)" in two.reason
+
+
+def test_a_higher_priority_does_not_help_with_a_quota() -> None:
+    found = answers(roomy(quota(gpus="5")), job("first", gpus=3), job("second", gpus=3, priority="high"))
+    assert (found["first"].verdict, found["second"].verdict) == ("fits", "fits-when-empty")
+    assert not any(item.certain for item in found.values())
+
+
+def test_what_any_order_admits_is_certain() -> None:
+    """The large one is refused whoever comes first, and takes nothing from the others."""
+    found = answers(roomy(quota(gpus="5")), job("large", gpus=6), job("one", gpus=3), job("two", gpus=2))
+    told = {name: (item.verdict, item.certain) for name, item in found.items()}
+    assert told == {"large": ("never", True), "one": ("fits", True), "two": ("fits", True)}
+
+
+def test_what_takes_nothing_of_the_quota_is_certain() -> None:
+    jobs = [job("one", gpus=3), job("two", gpus=3), job("plain", gpus=0, amounts={"cpu": "1"})]
+    assert answers(roomy(quota(gpus="5")), *jobs)["plain"].certain
+
+
+def test_jobs_share_a_quota_pod_by_pod() -> None:
+    """None of both may be whole: their pods are created side by side."""
+    found = answers(roomy(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
+    one, two = found["one"], found["two"]
+    assert (one.verdict, two.verdict, two.starts) == ("fits", "fits-when-empty", 1)
+    assert one.likelihood < two.likelihood
+
+
+def test_who_gets_the_quota_gets_the_nodes() -> None:
+    """Only one of the first two comes to the scheduler, so that the third always finds room, and they do not."""
+    have = cluster([node("a")], [running("x", "a", 2, 500)], quotas=[quota(gpus="4")])
+    found = answers(have, job("one", gpus=4), job("two", gpus=4))
+    assert {item.verdict for item in found.values()} == {"fits", "fits-when-empty"}
+    assert found["one"].likelihood == found["two"].likelihood < 1
+
+
+def test_quotas_that_are_short_in_another_namespace_do_not_matter() -> None:
+    other = quota(gpus="5")
+    other["metadata"]["namespace"] = "others"
+    assert all(item.certain for item in answers(roomy(other), job("one", gpus=3), job("two", gpus=3)).values())
+
+
+def test_where_no_order_finds_a_node_it_is_certain() -> None:
+    taken = [running(f"x{name}", name, 8, 500) for name in "abcdef"]
+    found = answers(roomy(quota(gpus="5"), pods=taken), job("one", gpus=3), job("two", gpus=3))
+    assert {(item.verdict, item.certain) for item in found.values()} == {("fits-when-empty", True)}
+
+
+def _by_hand(hard: dict[str, int], order: list[tuple[int, dict[str, int]]], jobs: int) -> list[int]:
+    """How many pods of each job pass when they are created in this order."""
+    left, passed = dict(hard), [0] * jobs
+    for number, charge in order:
+        if all(charge[key] <= left[key] for key in left):
+            passed[number] += 1
+            left = {key: amount - charge[key] for key, amount in left.items()}
+    return passed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_settled_is_what_every_order_gives(seed: int) -> None:
+    draw = random.Random(seed)
+    hard = {"requests.cpu": draw.randrange(1, 9), KEY: draw.randrange(1, 9)}
+    limits = {key: str(amount) for key, amount in hard.items()}
+    asked = [
+        (draw.randrange(1, 3), {"requests.cpu": draw.randrange(1, 5), KEY: draw.randrange(1, 6)}) for _ in range(3)
+    ]
+    jobs = [
+        job(f"j{number}", count, charge[KEY], amounts={"cpu": str(charge["requests.cpu"])})
+        for number, (count, charge) in enumerate(asked)
+    ]
+    have = roomy(quota(**limits))
+    seats, demands = understand(have, jobs)
+    pods = [(number, charge) for number, (count, charge) in enumerate(asked) for _ in range(count)]
+    every = {tuple(_by_hand(hard, list(order), 3)) for order in itertools.permutations(pods)}
+    admission = QuotaAdmission(seats.quotas, demands)
+    for number in range(3):
+        numbers = {passed[number] for passed in every}
+        found = admission.admissions[number]
+        assert found.groups[0][1] == max(numbers)
+        if found.settled:
+            assert len(numbers) == 1, (hard, asked, every)
+    assert {tuple(admission.passed(number, run)[0] for number in range(3)) for run in range(64)} <= every
+    assert all(item.settled for item in admission.admissions) == (len(every) == 1)
