@@ -180,6 +180,7 @@ def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
     for node, pool, gpu_type in (("typed-1", "typed", "a100-80g"), ("typed-2", "other", "a100-40g")):
         labels = {f"{DOMAIN}/pool": pool, f"{DOMAIN}/gpu-type": gpu_type}
         place.plane.add_node(f"{place.namespace[:40]}-{node}", labels=labels, gpus=8)
+    place.plane.wait_for_nodes()
     try:
         wrong = training("fresh", resources={"pool": "typed", "gpu-type": "a100-40gb"})
         (note,) = place.plan(wrong).value["notes"]

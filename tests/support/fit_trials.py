@@ -27,6 +27,9 @@ BATCH = 72
 QUIET = 4.0
 """Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
 PATIENCE = 240.0
+STILL = 30.0
+"""Seconds without any change of a pod after which whoever still waits is not tried again for minutes: one that was
+promised room which another has taken."""
 MERGE_PATCH = "application/merge-patch+json"
 _SHORT = ("fits-when-empty", "never")
 _PLURALS = {
@@ -185,7 +188,8 @@ class Trials:
     def _watch(self, worlds: list[World]) -> dict[int, Seen]:
         """Wait until the scheduler has nothing left to do, and look."""
         last: dict[int, Seen] = {}
-        quiet_since = began = time.monotonic()
+        before: Any = None
+        quiet_since = changed = began = time.monotonic()
         version = ""
         while True:
             self.plane.check()
@@ -193,9 +197,11 @@ class Trials:
             if now != version:
                 # Taken before the look: what changes between the two is looked at again.
                 version, (seen, waiting) = now, self._look(worlds)
+            if (seen, waiting) != before:
+                before, changed = (seen, waiting), time.monotonic()
             if seen != last or waiting:
                 last, quiet_since = seen, time.monotonic()
-            if time.monotonic() - quiet_since > QUIET:
+            if time.monotonic() - quiet_since > QUIET or time.monotonic() - changed > STILL:
                 return last
             assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting}"
             time.sleep(1)
