@@ -117,20 +117,32 @@ def apply(
     """Bring about what documents say."""
     with changing(asked.service, asked.caller) as session:
         submission = compiled(asked, session, documents, planning)
-        asked.touched.extend(submission.titles)
-        for action in ("create",) if planning.create_only else ("create", "update"):
-            demand_documents(asked.caller, action, submission.documents)  # type: ignore[arg-type]
-        demand_homes(asked.caller, session, submission.documents)
-        told = carried_out(
-            asked,
-            session,
-            confirmed,
-            lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
-            submission.wanted.request.keys,
-        )
-    return told._replace(
-        diagnostics=worth_telling(submission.wanted.compilation), platform=unlike(documents, asked.service.platform)
+        actions: Sequence[Action] = ("create",) if planning.create_only else ("create", "update")
+        told = _applied(asked, session, submission, actions, run, confirmed)
+    return told._replace(platform=unlike(documents, asked.service.platform))
+
+
+def _applied(
+    asked: Asked,
+    session: Session,
+    submission: Submission,
+    actions: Sequence[Action],
+    run: RunOptions,
+    confirmed: list[str],
+) -> ToldChange:
+    """Apply a submission, where the caller may do all of ``actions``."""
+    asked.touched.extend(submission.titles)
+    for action in actions:
+        demand_documents(asked.caller, action, submission.documents)
+    demand_homes(asked.caller, session, submission.documents)
+    told = carried_out(
+        asked,
+        session,
+        confirmed,
+        lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
+        submission.wanted.request.keys,
     )
+    return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
 
 
 def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
@@ -155,18 +167,7 @@ def rollback(
     """Apply an earlier document of a job again."""
     with changing(asked.service, asked.caller) as session:
         submission = _earlier(asked, session, name, where, to, planning)
-        asked.touched.extend(submission.titles)
-        for action in ("create", "update"):
-            demand_documents(asked.caller, action, submission.documents)
-        demand_homes(asked.caller, session, submission.documents)
-        told = carried_out(
-            asked,
-            session,
-            confirmed,
-            lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
-            submission.wanted.request.keys,
-        )
-    return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
+        return _applied(asked, session, submission, ("create", "update"), run, confirmed)
 
 
 def preview_rollback(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.conversation import Conversation
 
-GIT = "git:"
-
 
 @dataclass(frozen=True)
 class DriftReport:
