@@ -54,7 +54,11 @@ class StepTime:
 
         In an hour or day that has a quota for a part of the time, the rest has the cluster's average of it.
         """
-        allowed, seconds = _together(quotas.within(start, end) for start, end in self._runs)
+        allowed = seconds = 0.0
+        for start, end in self._runs:
+            of_run, limited = quotas.within(start, end)
+            allowed += of_run
+            seconds += limited
         if not seconds:
             return self._cap_gpu_s or None
         if math.isclose(seconds, self._seconds):
@@ -63,14 +67,6 @@ class StepTime:
             _, limited = quotas.within(start, end)
             allowed += capacity * (1 - limited / (end - start))
         return allowed
-
-
-def _together(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    allowed = seconds = 0.0
-    for of_part, for_seconds in parts:
-        allowed += of_part
-        seconds += for_seconds
-    return allowed, seconds
 
 
 def _runs(kept: Sequence[KeptTime]) -> list[tuple[float, float]]:
