@@ -17,6 +17,9 @@ from gpuctl.capacity.queue_preemption import Holders, QuotaVictim, free, use
 from gpuctl.capacity.queue_quota import QuotaNode, forest
 from gpuctl.capacity.queue_world import QueuedJob, QueueWorld
 
+_LATER = 1 << 40
+"""Added to the number of a cycle: what is admitted in a run is admitted after all that is admitted already."""
+
 
 class Arrival(NamedTuple):
     """A job that becomes known with the batch of this number."""
@@ -169,9 +172,17 @@ class QueueRun:
     def _nominate(self, job: QueuedJob) -> _Entry:
         """Source: getInitialAssignments."""
 
+        known: dict[tuple[frozenset[Slot], tuple[tuple[Slot, int], ...]], list[QuotaVictim]] = {}
+
+        def victims_for(needed: frozenset[Slot], usage: dict[Slot, int]) -> list[QuotaVictim]:
+            key = needed, tuple(usage.items())
+            if key not in known:
+                known[key] = self._holders.victims(job, needed, usage)
+            return known[key]
+
         def oracle(slot: Slot, amount: int) -> tuple[FlavorMode, int]:
             """Source: SimulatePreemption."""
-            victims = self._holders.victims(job, frozenset((slot,)), {slot: amount})
+            victims = victims_for(frozenset((slot,)), {slot: amount})
             for victim in victims:
                 self._holders.free(victim.job)
             far = node.borrowing(slot, amount)[0]
@@ -184,7 +195,7 @@ class QueueRun:
 
         node = self.nodes[job.queue]
         choice = choose(job, self._world.rules[job.queue], node, oracle, self._tried.get(job.number, {}))
-        victims = self._holders.victims(job, choice.preempts, choice.usage) if choice.preempts else []
+        victims = victims_for(choice.preempts, choice.usage) if choice.preempts else []
         return _Entry(job, choice, victims)
 
     def _still_fits(self, node: QuotaNode, choice: FlavorChoice, victims: Sequence[QuotaVictim]) -> bool:
@@ -221,7 +232,7 @@ class QueueRun:
         return pending or not self._world.rules[job.queue].is_strict
 
     def _admit(self, job: QueuedJob, choice: FlavorChoice) -> None:
-        job.held, job.since, job.evicted = choice.usage, f"~{self._clock:06d}", False
+        job.held, job.since, job.evicted = choice.usage, _LATER + self._clock, False
         self._holders.add(job)
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]

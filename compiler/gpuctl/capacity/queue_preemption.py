@@ -62,6 +62,8 @@ class Holders:
     def victims(self, job: QueuedJob, needed: frozenset[Slot], usage: Mapping[Slot, int]) -> list[QuotaVictim]:
         """Whom a job preempts to get so much, of which it lacks the ``needed``; nobody when that does not help."""
         rules, node = self._rules[job.queue], self._nodes[job.queue]
+        if not rules.preempts:
+            return []
         same = _ordered(self._same_queue(job, rules, needed))
         above, others = (_ordered(found) for found in self._others(job, rules, node, needed, usage))
         every = [*above, *others, *same]
@@ -195,9 +197,7 @@ def _borrowing_queues(top: QuotaNode, skipped: QuotaNode | None, needed: frozens
 
 def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:
     """The least important first, and of these the last that got its quota. Source: CandidatesOrdering."""
-    by_uid = sorted(found, key=lambda item: item.victim.job.uid)
-    newest = sorted(by_uid, key=lambda item: item.victim.job.since, reverse=True)
-    return sorted(newest, key=lambda item: item.victim.job.priority)
+    return sorted(found, key=lambda item: item.victim.job.importance)
 
 
 def _uses(job: QueuedJob, needed: frozenset[Slot]) -> bool:

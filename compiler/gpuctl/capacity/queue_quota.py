@@ -27,7 +27,10 @@ _NOTHING = SlotQuota(0, None, None)
 
 
 class QuotaNode:
-    """A ClusterQueue or a cohort: ``subtree`` is what it has with what members lend, ``kept`` what it never lends."""
+    """A ClusterQueue or a cohort: ``subtree`` is what it has with what members lend, ``kept`` what it never lends.
+
+    ``height`` is the distance to its furthest member (getNodeHeight).
+    """
 
     def __init__(self, name: str, own: Mapping[Slot, SlotQuota]) -> None:
         self.name = name
@@ -38,12 +41,14 @@ class QuotaNode:
         self.subtree: dict[Slot, int] = {}
         self.kept: dict[Slot, int] = {}
         self.used: dict[Slot, int] = {}
+        self.height = 0
 
     def settle(self) -> None:
         """Work out what it and its members have. Source: updateCohortResourceNode, localQuota."""
         self.subtree = {slot: quota.nominal for slot, quota in self.own.items()}
         for child in (*self.cohorts, *self.queues):
             child.settle()
+            self.height = max(self.height, child.height + 1)
             for slot, amount in child.subtree.items():
                 self.subtree[slot] = self.subtree.get(slot, 0) + amount - child.kept.get(slot, 0)
         for slot, amount in self.subtree.items():
@@ -103,12 +108,6 @@ class QuotaNode:
         while node is not None:
             yield node
             node = node.parent
-
-    @property
-    def height(self) -> int:
-        """The distance to its furthest member. Source: getNodeHeight."""
-        least = min(len(self.queues) + len(self.cohorts), 1)
-        return max([least, *(child.height + 1 for child in self.cohorts)])
 
     def borrowing(self, slot: Slot, amount: int) -> tuple[int, bool]:
         """How far away so much more would come from (0: it has it itself), and whether that is below the root.

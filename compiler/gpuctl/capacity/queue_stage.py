@@ -115,6 +115,8 @@ class _Builder:
                 name = obj["metadata"]["name"]
                 self._spaces[name] = {**self._spaces.get(name, {}), **labels_of(obj)}
         self._world = queue_world(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
+        moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
+        self._ages = {moment: age for age, moment in enumerate(moments)}
         self._workloads: dict[int, Object] = {}
         self._freed: set[str] = set()
 
@@ -162,7 +164,11 @@ class _Builder:
         job = QueuedJob(
             number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], item["created"], sets
         )
-        job.uid, job.since, job.evicted = item["uid"], item.get("since", ""), item.get("evicted", False)
+        job.uid, job.since, job.evicted = (
+            item["uid"],
+            self._ages.get(item.get("since", ""), 0),
+            item.get("evicted", False),
+        )
         self._workloads[number] = item
         if admission is not None:
             job.held = _held(admission)

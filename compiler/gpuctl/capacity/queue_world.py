@@ -64,7 +64,7 @@ class QueueRules(NamedTuple):
 class QueuedJob:
     """A Workload: of an object that comes, or one that the cluster has. Its ``number`` tells it from all others.
 
-    ``created`` and ``since`` (when it got its quota) order as texts; ``held`` is the quota that it has.
+    ``created`` orders as text, ``since`` tells in which order jobs have got quota; ``held`` is the quota that it has.
     """
 
     number: int
@@ -76,9 +76,14 @@ class QueuedJob:
     created: str
     pod_sets: tuple[PodSet, ...]
     held: dict[Slot, int] | None = None
-    since: str = ""
+    since: int = 0
     uid: str = ""
     evicted: bool = False
+
+    @property
+    def importance(self) -> tuple[int, int, str]:
+        """Less is preempted earlier."""
+        return self.priority, -self.since, self.uid
 
     @property
     def requests(self) -> Units:

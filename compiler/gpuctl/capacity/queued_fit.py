@@ -34,7 +34,7 @@ class _Case(NamedTuple):
 def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, placed: Placed) -> list[Fit]:
     """The answers, in the order of the demands."""
     cases, is_all = _cases(stage)
-    told: list[tuple[float, list[Fit]]] = []
+    told: list[tuple[_Case, list[Fit]]] = []
     for case in cases:
         withheld: dict[int, str] = {}
         mine = list(demands)
@@ -44,7 +44,7 @@ def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, place
                 withheld[number] = reason
         lost = [stage.workloads[key] for run in case.runs.values() for key in run.preempted if key in stage.workloads]
         answers = placed(_without(cluster, lost), mine, withheld)
-        told.append((case.share, [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]))
+        told.append((case, [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]))
     return [_merged(number, demands[number], told, stage, is_all=is_all) for number in range(len(demands))]
 
 
@@ -151,24 +151,42 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
 
 
 def _merged(
-    number: int, demand: Demand, told: Sequence[tuple[float, list[Fit]]], stage: QueueStage, *, is_all: bool
+    number: int, demand: Demand, told: Sequence[tuple[_Case, list[Fit]]], stage: QueueStage, *, is_all: bool
 ) -> Fit:
-    """What most cases give."""
-    answers = [(share, fits[number]) for share, fits in told]
-    shares: Counter[Verdict] = Counter()
-    for share, answer in answers:
-        shares[answer.verdict] += share * answer.likelihood  # type: ignore[assignment]
+    """What most runs give."""
+    shares: dict[Verdict, float] = {}
+    answers = [(case, fits[number]) for case, fits in told]
+    weights = _weights(number, [case for case, _ in answers], stage)
+    for weight, (_, answer) in zip(weights, answers, strict=True):
+        shares[answer.verdict] = shares.get(answer.verdict, 0) + weight * answer.likelihood
     chosen = max(shares, key=lambda verdict: shares[verdict])
     alike = [answer for _, answer in answers if answer.verdict == chosen]
     found = replace(alike[0], demand=demand)
-    agreed = len(alike) == len(answers) and all(answer.certain for answer in alike)
     taken = {frozenset(victim.pod.name for victim in answer.victims) for answer in alike}
-    settled = is_all or _is_settled(number, stage)
-    certain = agreed and settled and len(taken) == 1
+    agreed = len(alike) == len(answers) and len(taken) == 1 and all(answer.certain for answer in alike)
+    certain = agreed and chosen != "unknown" and (is_all or _is_settled(number, stage))
     likelihood = min(1.0, shares[chosen])
-    if not certain and len(answers) > 1 and likelihood < 1:
-        found = replace(found, reason=f"{found.reason}; so in {round(100 * likelihood)} % of the orders tried")
+    percent = round(100 * likelihood)
+    if len(answers) > 1 and percent < 100:
+        found = replace(found, reason=f"{found.reason}; so in {percent} % of the orders tried")
     return replace(found, certain=certain, likelihood=likelihood)
+
+
+def _weights(number: int, cases: Sequence[_Case], stage: QueueStage) -> list[float]:
+    """What each case counts for a job: whether it is admitted is known of all runs, not of these alone."""
+    standing = stage.standings.get(number)
+    if standing is None or standing.job is None or standing.refusal:
+        return [case.share for case in cases]
+    root = stage.world.roots[standing.job.queue]
+    runs = stage.outcomes[root].runs
+    share = sum(run.is_admitted(number) for run in runs) / len(runs)
+    enters = [case.runs[root].is_admitted(number) for case in cases]
+    totals = {
+        which: sum(case.share for case, own in zip(cases, enters, strict=True) if own == which)
+        for which in (True, False)
+    }
+    wanted = {True: share if totals[False] else 1.0, False: 1 - share if totals[True] else 1.0}
+    return [case.share / totals[own] * wanted[own] for case, own in zip(cases, enters, strict=True)]
 
 
 def _is_settled(number: int, stage: QueueStage) -> bool:
