@@ -135,7 +135,12 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     """The answer for a job with what its queue has to do with it."""
     standing = stage.standings.get(number)
     run = None if standing is None else _run_of(standing, stage, case)
-    if standing is None or run is None or answer.verdict == "unknown" or not run.is_admitted(number):
+    if standing is None or standing.doubt:
+        return answer
+    if run is None or not run.is_admitted(number):
+        return replace(answer, admitted=False)
+    answer = replace(answer, admitted=True)
+    if answer.verdict == "unknown":
         return answer
     admitted = run.admitted[number]
     names = ", ".join(dict.fromkeys(name for given in admitted.flavors for name in given.values()))
