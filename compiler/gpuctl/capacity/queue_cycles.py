@@ -80,7 +80,13 @@ class QueueRun:
                     self._push(replace(item.job))
             self._settle(self._pace)
         # Every job may be tried, preempted and tried again; a circle has to end all the same.
-        self._settle(8 * (len(arrivals) + len(parked) + len(self._world.holding) + 1))
+        for _ in range(8 * (len(arrivals) + len(parked) + len(self._world.holding) + 1)):
+            if self._cycle():
+                continue
+            if not self._leaving:
+                return
+            # Nothing happens until the next pods are gone.
+            self._clock = max(self._clock, min(clock for clock, _ in self._leaving))
 
     def is_admitted(self, number: int) -> bool:
         """Whether a job has its quota in the end."""
@@ -166,8 +172,7 @@ class QueueRun:
             return True
         use(node, choice.usage)
         reserved.append((node, choice.usage))
-        self._preempt(job, victims)
-        return True
+        return self._preempt(job, victims)
 
     def _nominate(self, job: QueuedJob) -> _Entry:
         """Source: getInitialAssignments."""
@@ -240,19 +245,20 @@ class QueueRun:
         earlier = self.admitted.get(job.number)
         self.admitted[job.number] = Admitted(choice.flavors, earlier.victims if earlier else [])
 
-    def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> None:
+    def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
+        """Stop others, and wait until they are gone; whether any of them was not stopped before."""
         self._tried.pop(job.number, None)
         if not self._world.rules[job.queue].is_strict:
             self._sticky[job.queue] = job
         self._push(job)
         mine = self.admitted.setdefault(job.number, Admitted([], []))
-        for victim in victims:
-            if victim.job.evicted:
-                continue
+        new = [victim for victim in victims if not victim.job.evicted]
+        for victim in new:
             victim.job.evicted = True
             self._leaving.append((self._clock + self._patience, victim.job))
             mine.victims.append(victim)
             self.preempted[victim.job.number] = victim
+        return bool(new)
 
     def _let_leave(self) -> bool:
         """Give back the quota of preempted jobs whose pods are gone; they wait again."""
