@@ -92,6 +92,13 @@ class QueueRun:
         """Whether a job has its quota in the end."""
         return number in self.admitted and bool(self.admitted[number].flavors)
 
+    @property
+    def end(self) -> object:
+        """What the run has come to: equal ones are alike."""
+        admitted = sorted((number, str(item.flavors)) for number, item in self.admitted.items() if item.flavors)
+        lost = sorted((number, victim.job.number) for number, item in self.admitted.items() for victim in item.victims)
+        return tuple(admitted), tuple(lost), frozenset(self.preempted)
+
     def ahead(self, job: QueuedJob) -> int:
         """How many jobs of its ClusterQueue wait that come before it."""
         waiting = [item[3] for item in self._active.get(job.queue, ())] + self._parked.get(job.queue, [])

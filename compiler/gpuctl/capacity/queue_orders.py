@@ -1,4 +1,4 @@
-"""What becomes of jobs in their queues: in every order in which they may come where these are few, else in many."""
+"""What becomes of jobs in their queues: in many of the orders in which they may come, in all where these are few."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG = 64
 
 
 class QueueOutcomes(NamedTuple):
-    """The runs, and whether they are all that may happen. ``sure`` has what holds whatever happens, by number."""
+    """The runs, and whether nothing else may happen. ``sure`` tells by number who is admitted whatever happens."""
 
     runs: list[QueueRun]
     is_all: bool
@@ -49,7 +49,13 @@ def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool) -> 
         arrivals = [Arrival(0, job) for job in movers]
         return QueueOutcomes([_run(world, arrivals, 0, parked)], True, sure)
     if len(coming) + len(again) <= _FEW and len(ranks) == len(waiting):
-        return QueueOutcomes([_run(world, *case, parked) for case in _every(again, coming)], True, sure)
+        every = [_run(world, *case, parked) for case in _every(again, coming)]
+        if len({run.end for run in every}) == 1:
+            return QueueOutcomes(every[:1], True, sure)
+        for job in movers:
+            ends = {run.is_admitted(job.number) for run in every}
+            if len(ends) == 1:
+                sure[job.number] = ends.pop()
     runs = []
     for number in range(RUNS):
         draws = Draws(f"{number} {[(job.namespace, job.kind, job.name) for job in movers]}")

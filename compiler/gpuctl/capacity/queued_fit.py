@@ -60,19 +60,13 @@ def _cases(stage: QueueStage) -> tuple[list[_Case], bool]:
     counts: Counter[object] = Counter()
     for index in range(number):
         runs = {root: item.runs[index % len(item.runs)] for root, item in stage.outcomes.items()}
-        key = tuple(_end(run) for run in runs.values())
+        key = tuple(run.end for run in runs.values())
         found.setdefault(key, runs)
         counts[key] += 1
     most = counts.most_common(_CASES)
     total = sum(count for _, count in most)
-    single = sum(len({_end(run) for run in item.runs}) > 1 for item in stage.outcomes.values()) <= 1
-    is_all = single and len(counts) <= _CASES and all(item.is_all for item in stage.outcomes.values())
+    is_all = all(item.is_all for item in stage.outcomes.values())
     return [_Case(found[key], count / total) for key, count in most], is_all
-
-
-def _end(run: QueueRun) -> object:
-    admitted = sorted((number, str(item.flavors)) for number, item in run.admitted.items() if item.flavors)
-    return tuple(admitted), frozenset(run.preempted)
 
 
 def _run_of(standing: Standing, stage: QueueStage, case: _Case) -> QueueRun | None:
@@ -204,4 +198,4 @@ def _is_settled(number: int, stage: QueueStage) -> bool:
     found = stage.outcomes[stage.world.roots[standing.job.queue]]
     if found.sure.get(number) is False:
         return True
-    return found.is_all and not any(run.is_admitted(number) for run in found.runs)
+    return found.is_all and not found.runs[0].is_admitted(number)
