@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import Slot
 from gpuctl.capacity.queue_flavors import FlavorChoice, FlavorMode, Tried, choose
-from gpuctl.capacity.queue_preemption import Holders, QuotaVictim, free, use
+from gpuctl.capacity.queue_preemption import QuotaHolders, QuotaVictim, free, use
 from gpuctl.capacity.queue_quota import QuotaNode, forest
 from gpuctl.capacity.queue_world import QueuedJob, QueueWorld
 
@@ -55,7 +55,7 @@ class QueueRun:
         self._tie = tie
         self._patience = patience
         self._pace = pace
-        self._holders = Holders(world, self.nodes)
+        self._holders = QuotaHolders(world, self.nodes)
         self._clock = 0
         self._active: dict[str, list[tuple[int, str, float, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}

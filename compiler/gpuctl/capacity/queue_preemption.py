@@ -29,7 +29,7 @@ class _Candidate(NamedTuple):
     also_borrowing: bool
 
 
-class Holders:
+class QuotaHolders:
     """Who has quota in one run; taking it changes the use of the nodes."""
 
     def __init__(self, world: QueueWorld, nodes: Mapping[str, QuotaNode]) -> None:
