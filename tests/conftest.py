@@ -20,6 +20,7 @@ LONGEST = (
     "cluster/test_fit_scheduler.py",
     "service/test_deploy_rights.py",
     "cluster/test_fit_admission.py",
+    "cluster/test_fit_queues.py",
     "cluster/test_why.py",
     "service/test_any_request.py",
     "faults/test_kill.py",

@@ -130,13 +130,14 @@ def tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object])
         _join(node, nodes, cohort_of(item))
         found = node if node.name == name else found
     for cohort, item in above.items():
-        parent = _parent(item)
+        parent = parent_of(item)
         if parent and cohort not in _ancestors(parent, above):
             _join(nodes[cohort], nodes, parent)
     return found
 
 
-def _parent(cohort: Object) -> str:
+def parent_of(cohort: Object) -> str:
+    """The cohort that a Cohort belongs to, "" for none. ``parent`` is its name in v1beta1."""
     spec = cohort.get("spec") or {}
     return str(spec.get("parentName") or spec.get("parent") or "")
 
@@ -145,7 +146,7 @@ def _ancestors(name: str, cohorts: Mapping[str, Object]) -> set[str]:
     found: set[str] = set()
     while name and name not in found:
         found.add(name)
-        name = _parent(cohorts.get(name, {}))
+        name = parent_of(cohorts.get(name, {}))
     return found
 
 

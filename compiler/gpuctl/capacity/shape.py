@@ -172,6 +172,104 @@ SHAPE: dict[str, Any] = {
 }
 """What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
 
+_SLOTS = [
+    {
+        "coveredResources": [str],
+        "flavors": [
+            {
+                "name": str,
+                "resources": [
+                    {
+                        "name": str,
+                        "nominalQuota": quantity,
+                        "borrowingLimit": _Maybe(quantity),
+                        "lendingLimit": _Maybe(quantity),
+                    }
+                ],
+            }
+        ],
+    }
+]
+_QUEUES: dict[str, Any] = {
+    "workloads": _Maybe(
+        [
+            {
+                "namespace": str,
+                "name": str,
+                "uid": str,
+                "queue": str,
+                "priority": int,
+                "created": str,
+                "podSets": [
+                    {
+                        "name": str,
+                        "count": int,
+                        "pod": SHAPE["pods"][0],
+                        "minCount": _Maybe(bool),
+                        "topologyRequest": _Maybe(bool),
+                    }
+                ],
+                "owner": _Maybe({"group": str, "kind": str, "name": str}),
+                "admission": _Maybe(
+                    {
+                        "clusterQueue": str,
+                        "podSets": [
+                            {"flavors": _Each(str), "resourceUsage": _AMOUNTS, "count": int, "ended": _Maybe(int)}
+                        ],
+                    }
+                ),
+                "since": _Maybe(str),
+                "evicted": _Maybe(bool),
+                "later": _Maybe(bool),
+            }
+        ]
+    ),
+    "localqueues": _Maybe([{"namespace": str, "name": str, "clusterQueue": str, "stopPolicy": str}]),
+    "clusterqueues": _Maybe(
+        [
+            {
+                "name": str,
+                "spec": {
+                    "resourceGroups": _SLOTS,
+                    "cohort": _Maybe(str),
+                    "cohortName": _Maybe(str),
+                    "queueingStrategy": _Maybe(str),
+                    "namespaceSelector": _Maybe(_SELECTOR),
+                    "flavorFungibility": _Maybe(_Each(str)),
+                    "stopPolicy": _Maybe(str),
+                    "preemption": _Maybe(
+                        {
+                            "withinClusterQueue": _Maybe(str),
+                            "reclaimWithinCohort": _Maybe(str),
+                            "borrowWithinCohort": _Maybe({"policy": _Maybe(str), "maxPriorityThreshold": _Maybe(int)}),
+                        }
+                    ),
+                    "checks": _Maybe([str]),
+                },
+                "active": _Maybe(bool),
+                "message": _Maybe(str),
+                "fairSharing": _Maybe(bool),
+                "admissionScope": _Maybe(bool),
+            }
+        ]
+    ),
+    "cohorts": _Maybe(
+        [{"name": str, "spec": {"resourceGroups": _SLOTS, "parent": _Maybe(str), "parentName": _Maybe(str)}}]
+    ),
+    "resourceflavors": _Maybe(
+        [
+            {
+                "name": str,
+                "labels": _Each(str),
+                "taints": _Maybe([_TAINT]),
+                "tolerations": _Maybe([_TOLERATION]),
+                "topology": _Maybe(str),
+            }
+        ]
+    ),
+    "workloadpriorityclasses": _Maybe([{"name": str, "value": int}]),
+}
+SHAPE["kueue"] = _Maybe(_QUEUES)
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
 
 

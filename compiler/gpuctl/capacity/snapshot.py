@@ -23,7 +23,8 @@ class Snapshot:
     """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.shape.SHAPE`.
 
     ``unreadable`` are the lists that the user may not read, ``missing`` those that an older gpuctl did not write; they
-    are empty.
+    are empty. ``kueue`` has the lists of Kueue's objects by their plural names, as far as they may be read; None where
+    it is not installed, or was not looked at.
     """
 
     taken_at: str
@@ -42,6 +43,7 @@ class Snapshot:
     attachments: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    kueue: Object | None = None
     missing: list[str] = field(default_factory=list)
 
     @cached_property
@@ -67,14 +69,19 @@ def render(snapshot: Snapshot) -> str:
     """The snapshot as JSON, with a line for each item so that two can be compared."""
     value = {camel(name): item for name, item in asdict(snapshot).items() if name != "missing"}
     parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
-    for name, item in value.items():
-        if isinstance(item, list):
-            lines = (json.dumps(entry, ensure_ascii=False, sort_keys=True) for entry in item)
-            text = "[" + ",".join(f"\n  {line}" for line in lines) + ("\n ]" if item else "]")
-        else:
-            text = json.dumps(item)
-        parts.append(f'"{name}": {text}')
+    queues = value.pop("kueue")
+    parts += [f'"{name}": {_listed(item)}' for name, item in value.items()]
+    if queues is not None:
+        lists = (f'"{name}": {_listed(item)}' for name, item in queues.items())
+        parts.append('"kueue": {' + ",\n ".join(lists) + "}")
     return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def _listed(item: object) -> str:
+    if not isinstance(item, list):
+        return json.dumps(item)
+    lines = (json.dumps(entry, ensure_ascii=False, sort_keys=True) for entry in item)
+    return "[" + ",".join(f"\n  {line}" for line in lines) + ("\n ]" if item else "]")
 
 
 def load(text: str, name: str = "the snapshot") -> Snapshot:

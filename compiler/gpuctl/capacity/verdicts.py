@@ -28,7 +28,8 @@ class Fit:
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
     ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods of one priority
-    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict.
+    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict. ``admitted``
+    tells of a job in a queue of Kueue whether it gets its quota now; None: it is in no queue, or that is not known.
     """
 
     demand: Demand
@@ -40,6 +41,7 @@ class Fit:
     balance: Balance
     change: str | None
     likelihood: float = 1.0
+    admitted: bool | None = None
 
 
 def named(amounts: Units) -> dict[str, float | int]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.queued_objects import queued_objects
 from gpuctl.capacity.snapshot import Snapshot
 
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
@@ -39,7 +40,12 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     for pod in waiting:
         groups.setdefault((_whose(pod), _kind(pod)), []).append(pod)
     objects = [_workload(whose, pods) for (whose, _), pods in groups.items()]
-    found = fit(_without_waiting(snapshot, waiting), objects)
+    cluster = _without_waiting(snapshot, waiting)
+    if snapshot.kueue is not None:
+        queued, lists = queued_objects(snapshot.kueue)
+        objects += queued
+        cluster = replace(cluster, kueue=lists)
+    found = fit(cluster, objects)
     answers = [_as_it_is(answer) for answer in found]
     return [answer for answer in answers if namespace in (None, answer.demand.namespace)]
 

@@ -16,10 +16,17 @@ _KINDS = (
     ("clusterqueues", "ClusterQueue", False),
     ("cohorts", "Cohort", False),
 )
+_SCHEDULING = (
+    ("resourceflavors", "ResourceFlavor", False),
+    ("workloadpriorityclasses", "WorkloadPriorityClass", False),
+)
 
 
-def kueue_resources(session: Session) -> dict[str, Resource] | None:
-    """Kueue's kinds in the version that the server prefers; None where Kueue is not installed."""
+def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, Resource] | None:
+    """Kueue's kinds in the version that the server prefers; None where Kueue is not installed.
+
+    :param scheduling: also those that only its decisions take.
+    """
     try:
         group = session.request("GET", f"/apis/{_GROUP}")
     except ApiError as error:
@@ -27,7 +34,8 @@ def kueue_resources(session: Session) -> dict[str, Resource] | None:
             return None
         raise
     version = str((group.get("preferredVersion") or {}).get("version") or "v1beta1")
-    return {kind: Resource(_GROUP, version, plural, kind, namespaced) for plural, kind, namespaced in _KINDS}
+    kinds = (*_KINDS, *_SCHEDULING) if scheduling else _KINDS
+    return {kind: Resource(_GROUP, version, plural, kind, namespaced) for plural, kind, namespaced in kinds}
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:

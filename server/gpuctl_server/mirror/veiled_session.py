@@ -67,6 +67,10 @@ class VeiledSession(Session):
             veiled["ownerReferences"] = [
                 {**owner, "name": self._other(owner.get("name") or "")} for owner in metadata["ownerReferences"]
             ]
+        spec = obj.get("spec") or {}
+        if isinstance(spec, dict) and spec.get("queueName"):
+            # Kueue's LocalQueue of the same namespace, which has another name here, too.
+            return {**obj, "metadata": veiled, "spec": {**spec, "queueName": self._other(spec["queueName"])}}
         return {**obj, "metadata": veiled}
 
     def _other(self, name: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, job_title
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
@@ -36,8 +37,8 @@ def foresee(session: Session, plan: Plan, request: Request) -> None:
     """Write into the plan's steps what becomes of their pods, whom they would evict and for what they would wait, and
     into its ``confirm`` what has to be asked.
 
-    Reads the cluster's nodes and pods only for plans that make pods with GPUs, or such as may evict others. What cannot
-    be known is a note: this never stops an apply.
+    Reads the cluster's nodes and pods only for plans that make pods with GPUs, in a queue, or such as may evict others.
+    What cannot be known is a note: this never stops an apply.
     """
     steps = [step for step in plan.steps if _makes_pods(step)]
     if not steps:
@@ -45,7 +46,7 @@ def foresee(session: Session, plan: Plan, request: Request) -> None:
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(_asks_for(step, request.gpu_resources) for step in steps):
+        if bold or any(step.queued or _asks_for(step, request.gpu_resources) for step in steps):
             _foresee(session, plan, steps, bold, request)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
@@ -60,6 +61,8 @@ _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], request: Request) -> None:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
+    if not any(step.desired is not None and queue_of(step.desired) for step in steps):
+        left_out |= {"kueue"}
     try:
         snapshot = take_snapshot(session, left_out=left_out)
     except ApiError as error:
@@ -139,13 +142,20 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
     if answer.verdict == "fits-when-empty":
         if not step.waits:
-            step.waits.append(Wait("room", _lacking(step, answer, request)))
+            step.waits.append(_wait(step, answer, request))
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
         plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
+
+
+def _wait(step: Step, answer: Fit, request: Request) -> Wait:
+    """What its pods wait for: quota of their queue, else room."""
+    if answer.admitted is False:
+        return Wait("queue", answer.reason.removeprefix("waits in "))
+    return Wait("room", _lacking(step, answer, request))
 
 
 def _lacking(step: Step, answer: Fit, request: Request) -> str:

@@ -49,7 +49,7 @@ class EvictedJob(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """What the pods of a workload wait for once it is there: ``cause`` is ``quota`` or ``room``."""
+    """What the pods of a workload wait for once it is there: ``cause`` is ``quota``, ``queue`` or ``room``."""
 
     cause: str
     message: str

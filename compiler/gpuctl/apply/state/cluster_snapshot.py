@@ -25,14 +25,31 @@ from gpuctl.capacity.projections import (
     counted_volume,
     is_seen,
 )
+from gpuctl.capacity.queue_projections import (
+    counted_cluster_queue,
+    counted_cohort,
+    counted_flavor,
+    counted_local_queue,
+    counted_queue_priority,
+    counted_workload,
+)
 from gpuctl.capacity.snapshot import Snapshot, camel
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import Session
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+_QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
+    "Workload": counted_workload,
+    "LocalQueue": counted_local_queue,
+    "ClusterQueue": counted_cluster_queue,
+    "Cohort": counted_cohort,
+    "ResourceFlavor": counted_flavor,
+    "WorkloadPriorityClass": counted_queue_priority,
+}
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
@@ -75,6 +92,26 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
             return []
         return [keep(item) for item in items if name != "pods" or is_seen(item)]
 
+    queues = None if "kueue" in left_out else _queues(session)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Snapshot(moment, **lists, unreadable=sorted(unreadable))
+    return Snapshot(moment, **lists, unreadable=sorted(unreadable), kueue=queues)
+
+
+def _queues(session: Session) -> Object | None:
+    """Kueue's lists by their plural names; those that may not be read in all namespaces are left out."""
+    kinds = kueue_resources(session, scheduling=True)
+    if kinds is None:
+        return None
+
+    def read(kind: str) -> list[Object] | None:
+        try:
+            items = session.list_objects(kinds[kind])[0]
+        except ApiError as error:
+            if not (error.lacks_permission or error.is_missing):
+                raise
+            return None
+        return [kept for kept in map(_QUEUE_PARTS[kind], items) if kept is not None]
+
+    found = zip(_QUEUE_PARTS, session.each(read, list(_QUEUE_PARTS)), strict=True)
+    return {kinds[kind].plural: items for kind, items in found if items is not None}

@@ -193,7 +193,7 @@ def is_unscheduled(pod: Object) -> bool:
 
 def _snapshot(scope: Scope) -> Snapshot | None:
     try:
-        return take_snapshot(scope.session)
+        return take_snapshot(scope.session, left_out=frozenset({"kueue"}))
     except ApiError as error:
         if not error.lacks_permission:
             raise

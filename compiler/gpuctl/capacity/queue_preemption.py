@@ -1,0 +1,220 @@
+"""Whom Kueue preempts for a job, without fair sharing.
+
+Source: Kueue 0.15, ``pkg/scheduler/preemption/preemption.go`` (classicalPreemptions), ``classical`` and ``common``
+beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gpuctl.capacity.cohorts import Slot
+from gpuctl.capacity.queue_quota import QuotaNode
+from gpuctl.capacity.queue_world import QueuedJob, QueueRules, QueueWorld
+
+
+class QuotaVictim(NamedTuple):
+    """A job that loses its quota. ``reclaimed``: because its ClusterQueue had borrowed it."""
+
+    job: QueuedJob
+    reclaimed: bool
+
+
+class _Candidate(NamedTuple):
+    """``top`` is the cohort that both ClusterQueues share. Not ``also_borrowing``: only by one that borrows none."""
+
+    victim: QuotaVictim
+    top: QuotaNode | None
+    also_borrowing: bool
+
+
+class QuotaHolders:
+    """Who has quota in one run; taking it changes the use of the nodes."""
+
+    def __init__(self, world: QueueWorld, nodes: Mapping[str, QuotaNode]) -> None:
+        self._rules = world.rules
+        self._nodes = nodes
+        self._by_queue: dict[str, list[QueuedJob]] = {}
+
+    def add(self, job: QueuedJob) -> None:
+        """Let a job hold its quota."""
+        self._by_queue.setdefault(job.queue, []).append(job)
+        self.use(job)
+
+    def drop(self, job: QueuedJob) -> None:
+        """Take a job's quota away."""
+        self._by_queue[job.queue].remove(job)
+        self.free(job)
+
+    def use(self, job: QueuedJob) -> None:
+        """Count a job's quota as used."""
+        use(self._nodes[job.queue], job.held or {})
+
+    def free(self, job: QueuedJob) -> None:
+        """Count it as free."""
+        free(self._nodes[job.queue], job.held or {})
+
+    def of(self, queue: str) -> list[QueuedJob]:
+        """Those of a ClusterQueue from which somebody may take quota."""
+        return self._by_queue.get(queue, []) if self._rules[queue].is_active else []
+
+    def victims(self, job: QueuedJob, needed: frozenset[Slot], usage: Mapping[Slot, int]) -> list[QuotaVictim]:
+        """Whom a job preempts to get so much, of which it lacks the ``needed``; nobody when that does not help."""
+        rules, node = self._rules[job.queue], self._nodes[job.queue]
+        if not rules.preempts:
+            return []
+        same = _ordered(self._same_queue(job, rules, needed))
+        above, others = (_ordered(found) for found in self._others(job, rules, node, needed, usage))
+        every = [*above, *others, *same]
+        # Those that are being preempted already come first.
+        every.sort(key=lambda item: not item.victim.job.evicted)
+        under = all(node.used.get(slot, 0) < node.subtree.get(slot, 0) for slot in needed)
+        if not (above or others) or (not rules.borrows and not under):
+            attempts = [True]
+        elif not rules.borrows and not above:
+            attempts = [False, True]
+        else:
+            attempts = [True, False]
+        for borrowing in attempts:
+            found = self._attempt(job, every, needed, usage, borrowing=borrowing)
+            if found:
+                return found
+        return []
+
+    def _attempt(
+        self,
+        job: QueuedJob,
+        candidates: Iterable[_Candidate],
+        needed: frozenset[Slot],
+        usage: Mapping[Slot, int],
+        *,
+        borrowing: bool,
+    ) -> list[QuotaVictim]:
+        node, found = self._nodes[job.queue], list[QuotaVictim]()
+
+        def fits() -> bool:
+            return all(
+                (borrowing or not node.exceeds(slot, amount)) and amount <= max(0, node.available(slot))
+                for slot, amount in usage.items()
+            )
+
+        try:
+            for candidate in candidates:
+                if not self._is_valid(job, candidate, needed, borrowing=borrowing):
+                    continue
+                self.free(candidate.victim.job)
+                found.append(candidate.victim)
+                if fits():
+                    self._fill_back(found, fits)
+                    return list(found)
+            return []
+        finally:
+            for victim in found:
+                self.use(victim.job)
+
+    def _fill_back(self, found: list[QuotaVictim], fits: Callable[[], bool]) -> None:
+        """Leave those out who need not go. Source: fillBackWorkloads."""
+        for index in range(len(found) - 2, -1, -1):
+            self.use(found[index].job)
+            if fits():
+                found[index] = found[-1]
+                found.pop()
+            else:
+                self.free(found[index].job)
+
+    def _is_valid(self, job: QueuedJob, candidate: _Candidate, needed: frozenset[Slot], *, borrowing: bool) -> bool:
+        """Whether preempting a job of another ClusterQueue is still taking back. Source: candidateIsValid."""
+        victim = candidate.victim.job
+        if victim.queue == job.queue:
+            return True
+        if borrowing and not candidate.also_borrowing:
+            return False
+        node = self._nodes[victim.queue]
+        if node.within(needed):
+            return False
+        for cohort in node.path():
+            if cohort is candidate.top:
+                break
+            if cohort.within(needed):
+                return False
+        return True
+
+    def _same_queue(self, job: QueuedJob, rules: QueueRules, needed: frozenset[Slot]) -> Iterator[_Candidate]:
+        for other in self.of(job.queue):
+            if _uses(other, needed) and may_preempt(job, other, rules.within):
+                yield _Candidate(QuotaVictim(other, False), None, True)
+
+    def _others(
+        self, job: QueuedJob, rules: QueueRules, node: QuotaNode, needed: frozenset[Slot], usage: Mapping[Slot, int]
+    ) -> tuple[list[_Candidate], list[_Candidate]]:
+        """Those over whom the job's place among the cohorts gives it precedence, and those by priority.
+
+        Source: collectCandidatesForHierarchicalReclaim.
+        """
+        above: list[_Candidate] = []
+        others: list[_Candidate] = []
+        if rules.reclaim == "Never":
+            return above, others
+        precedes, rest = node.fits_quota(usage)
+        before: QuotaNode | None = None
+        for top in node.path():
+            for queue in _borrowing_queues(top, before, needed):
+                if queue is node:
+                    continue
+                for other in self.of(queue.name):
+                    if not _uses(other, needed) or not may_preempt(job, other, rules.reclaim):
+                        continue
+                    victim = QuotaVictim(other, True)
+                    if precedes:
+                        above.append(_Candidate(victim, top, True))
+                    else:
+                        others.append(_Candidate(victim, top, _is_below(job, other, rules)))
+            fits, rest = top.fits_quota(rest)
+            precedes, before = precedes or fits, top
+        return above, others
+
+
+def use(node: QuotaNode, usage: Mapping[Slot, int]) -> None:
+    """Use quota of a ClusterQueue."""
+    for slot, amount in usage.items():
+        node.add(slot, amount)
+
+
+def free(node: QuotaNode, usage: Mapping[Slot, int]) -> None:
+    """Give quota back."""
+    for slot, amount in usage.items():
+        node.remove(slot, amount)
+
+
+def _borrowing_queues(top: QuotaNode, skipped: QuotaNode | None, needed: frozenset[Slot]) -> Iterator[QuotaNode]:
+    """The ClusterQueues below a cohort that use more than their own. Source: collectCandidatesInSubtree."""
+    for cohort in top.cohorts:
+        if cohort is not skipped and not cohort.within(needed):
+            yield from _borrowing_queues(cohort, skipped, needed)
+    yield from (queue for queue in top.queues if not queue.within(needed))
+
+
+def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:
+    """The least important first, and of these the last that got its quota. Source: CandidatesOrdering."""
+    return sorted(found, key=lambda item: item.victim.job.importance)
+
+
+def _uses(job: QueuedJob, needed: frozenset[Slot]) -> bool:
+    return not needed.isdisjoint(job.held or {})
+
+
+def may_preempt(job: QueuedJob, other: QueuedJob, policy: str) -> bool:
+    """Whether a policy lets a job preempt another. Source: SatisfiesPreemptionPolicy."""
+    if policy in ("LowerPriority", "LowerOrNewerEqualPriority") and job.priority > other.priority:
+        return True
+    if policy == "LowerOrNewerEqualPriority":
+        return job.priority == other.priority and job.created < other.created
+    return policy == "Any"
+
+
+def _is_below(job: QueuedJob, other: QueuedJob, rules: QueueRules) -> bool:
+    """Whether a job may be preempted also by one that borrows. Source: classifyPreemptionVariant."""
+    if not rules.borrows or other.priority >= job.priority:
+        return False
+    return rules.threshold is None or other.priority <= rules.threshold

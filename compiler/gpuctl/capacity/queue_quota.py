@@ -1,0 +1,177 @@
+"""Quotas of Kueue's ClusterQueues and cohorts in whole numbers, and their use, which changes while jobs are admitted.
+
+Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/preemption/classical``
+(FindHeightOfLowestSubtreeThatFits). :mod:`gpuctl.capacity.cohorts` tells the same of a tree that does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of, quotas
+from gpuctl.capacity.seats import units
+
+
+class SlotQuota(NamedTuple):
+    """Of one slot, in the units of :func:`gpuctl.capacity.seats.units`; None: no limit."""
+
+    nominal: int
+    borrowing_limit: int | None
+    lending_limit: int | None
+
+
+_NOTHING = SlotQuota(0, None, None)
+
+
+class QuotaNode:
+    """A ClusterQueue or a cohort: ``subtree`` is what it has with what members lend, ``kept`` what it never lends.
+
+    ``height`` is the distance to its furthest member (getNodeHeight).
+    """
+
+    def __init__(self, name: str, own: Mapping[Slot, SlotQuota]) -> None:
+        self.name = name
+        self.own = own
+        self.parent: QuotaNode | None = None
+        self.queues: list[QuotaNode] = []
+        self.cohorts: list[QuotaNode] = []
+        self.subtree: dict[Slot, int] = {}
+        self.kept: dict[Slot, int] = {}
+        self.used: dict[Slot, int] = {}
+        self.height = 0
+
+    def settle(self) -> None:
+        """Work out what it and its members have. Source: updateCohortResourceNode, localQuota."""
+        self.subtree = {slot: quota.nominal for slot, quota in self.own.items()}
+        for child in (*self.cohorts, *self.queues):
+            child.settle()
+            self.height = max(self.height, child.height + 1)
+            for slot, amount in child.subtree.items():
+                self.subtree[slot] = self.subtree.get(slot, 0) + amount - child.kept.get(slot, 0)
+        for slot, amount in self.subtree.items():
+            limit = self.own.get(slot, _NOTHING).lending_limit
+            if limit is not None:
+                self.kept[slot] = max(0, amount - limit)
+
+    def local(self, slot: Slot) -> int:
+        """What is free of what it never lends. Source: LocalAvailable."""
+        return max(0, self.kept.get(slot, 0) - self.used.get(slot, 0))
+
+    def available(self, slot: Slot) -> int:
+        """What a new job may get without anybody being preempted; it may be below 0. Source: available."""
+        used, subtree = self.used.get(slot, 0), self.subtree.get(slot, 0)
+        if self.parent is None:
+            return subtree - used
+        lent = self.parent.available(slot)
+        limit = self.own.get(slot, _NOTHING).borrowing_limit
+        if limit is not None:
+            kept = self.kept.get(slot, 0)
+            lent = min(subtree - kept - max(0, used - kept) + limit, lent)
+        return self.local(slot) + lent
+
+    def potential(self, slot: Slot) -> int:
+        """What a job may get at most, when nothing is used. Source: potentialAvailable."""
+        if self.parent is None:
+            return self.subtree.get(slot, 0)
+        most = self.kept.get(slot, 0) + self.parent.potential(slot)
+        limit = self.own.get(slot, _NOTHING).borrowing_limit
+        return most if limit is None else min(self.subtree.get(slot, 0) + limit, most)
+
+    def add(self, slot: Slot, amount: int) -> None:
+        """Use more. Source: addUsage."""
+        passed = amount - self.local(slot)
+        self.used[slot] = self.used.get(slot, 0) + amount
+        if self.parent is not None and passed > 0:
+            self.parent.add(slot, passed)
+
+    def remove(self, slot: Slot, amount: int) -> None:
+        """Use less. Source: removeUsage."""
+        stored = self.used.get(slot, 0) - self.kept.get(slot, 0)
+        self.used[slot] = self.used.get(slot, 0) - amount
+        if self.parent is not None and stored > 0:
+            self.parent.remove(slot, min(amount, stored))
+
+    def exceeds(self, slot: Slot, amount: int = 0) -> bool:
+        """Whether it would use more than it has, and borrow from others. Source: BorrowingWith."""
+        return self.used.get(slot, 0) + amount > self.subtree.get(slot, 0)
+
+    def within(self, slots: Iterable[Slot]) -> bool:
+        """Whether it borrows none of these. Source: IsWithinNominalInResources."""
+        return not any(self.exceeds(slot) for slot in slots)
+
+    def path(self) -> Iterator[QuotaNode]:
+        """Its cohorts, from the nearest to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def borrowing(self, slot: Slot, amount: int) -> tuple[int, bool]:
+        """How far away so much more would come from (0: it has it itself), and whether that is below the root.
+
+        Source: FindHeightOfLowestSubtreeThatFits.
+        """
+        if self.parent is None or not self.exceeds(slot, amount):
+            return 0, self.parent is not None
+        rest, root = amount - self.local(slot), self.parent
+        for node in self.path():
+            if not node.exceeds(slot, rest):
+                return node.height, node.parent is not None
+            rest -= node.local(slot)
+            root = node
+        return root.height, False
+
+    def fits_quota(self, requests: Mapping[Slot, int]) -> tuple[bool, dict[Slot, int]]:
+        """Whether it has so much itself, and what is left to ask of its cohort. Source: QuantitiesFitInQuota."""
+        fits = not any(self.exceeds(slot, amount) for slot, amount in requests.items())
+        return fits, {slot: max(0, amount - self.local(slot)) for slot, amount in requests.items()}
+
+
+def forest(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
+    """The ClusterQueues by name, each in its tree, with nothing used.
+
+    A cohort that only others name exists all the same. One that is its own ancestor is left without a parent: its
+    ClusterQueues admit nothing (Kueue's ``hierarchy/cycle.go``).
+    """
+    found: dict[str, QuotaNode] = {}
+    groups = {item["name"]: QuotaNode(item["name"], _quotas(item)) for item in cohorts}
+    parents = {item["name"]: parent_of(item) for item in cohorts}
+    for item in cluster_queues:
+        node = found[item["name"]] = QuotaNode(item["name"], _quotas(item))
+        name = cohort_of(item)
+        if name:
+            node.parent = groups.setdefault(name, QuotaNode(name, {}))
+            node.parent.queues.append(node)
+    for name, parent in parents.items():
+        if parent and not in_circle(name, parents):
+            node = groups[name]
+            node.parent = groups.setdefault(parent, QuotaNode(parent, {}))
+            node.parent.cohorts.append(node)
+    for node in [*groups.values(), *found.values()]:
+        if node.parent is None:
+            node.settle()
+    return found
+
+
+def in_circle(name: str, parents: Mapping[str, str]) -> bool:
+    """Whether following parents from a cohort comes to no end."""
+    seen: set[str] = set()
+    while name and name not in seen:
+        seen.add(name)
+        name = parents.get(name, "")
+    return bool(name)
+
+
+def _quotas(obj: Object) -> dict[Slot, SlotQuota]:
+    def amount(slot: Slot, value: Fraction | None) -> int | None:
+        return None if value is None else units({slot.resource: value}).get(slot.resource, 0)
+
+    return {
+        slot: SlotQuota(
+            amount(slot, quota.nominal) or 0, amount(slot, quota.borrowing_limit), amount(slot, quota.lending_limit)
+        )
+        for slot, quota in quotas(obj).items()
+    }

@@ -1,0 +1,280 @@
+"""Whether Kueue admits the jobs that name one of its queues, before the scheduler sees a pod of them.
+
+What a snapshot does not have stays unknown: what admission checks decide, topology-aware scheduling, fair sharing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.capacity.cohorts import Slot, cohort_of
+from gpuctl.capacity.demand import Demand, owns
+from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.pod_requests import amounts, pod_templates
+from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
+from gpuctl.capacity.queue_projections import asks_for_topology
+from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
+from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.seats import units
+from gpuctl.capacity.selectors import Labels
+from gpuctl.capacity.snapshot import Snapshot
+
+_KINDS = ("Job", "JobSet")
+_DEFAULT_QUEUE = "default"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""The label by which a job names a WorkloadPriorityClass."""
+_LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
+_HELD = ".held-by-gpuctl"
+
+
+class Standing(NamedTuple):
+    """What is known of a job in its queue. ``refusal`` is why it is never admitted as things are, ``doubt`` why it
+    cannot be told; ``later_doubt`` is what decides once it has quota.
+    """
+
+    spot: QueueSpot
+    refusal: str = ""
+    doubt: str = ""
+    later_doubt: str = ""
+    job: QueuedJob | None = None
+
+
+class QueueStage(NamedTuple):
+    """The jobs in queues by the number of their demand, and what becomes of those of each root.
+
+    ``workloads`` are the snapshot's by the number of their job.
+    """
+
+    standings: dict[int, Standing]
+    outcomes: dict[str, QueueOutcomes]
+    world: QueueWorld
+    workloads: dict[int, Object]
+    flavors: dict[str, Object]
+
+
+def queue_name(obj: Object, snapshot: Snapshot) -> str:
+    """The LocalQueue that an object goes to, "" for none.
+
+    Source: Kueue's ``pkg/controller/jobframework/defaults.go``, ApplyDefaultLocalQueue.
+    """
+    if obj["kind"] not in _KINDS or snapshot.kueue is None:
+        return ""
+    named = labels_of(obj).get(QUEUE_LABEL, "")
+    if named:
+        return named
+    space = obj["metadata"]["namespace"], _DEFAULT_QUEUE
+    has_default = any((item["namespace"], item["name"]) == space for item in snapshot.kueue.get("localqueues") or ())
+    return _DEFAULT_QUEUE if has_default else ""
+
+
+def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
+    """Let the jobs into their queues; None when none of them goes to one."""
+    by_key = {(obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]): obj for obj in objects}
+    named: dict[int, tuple[Object, str]] = {}
+    for number, demand in enumerate(demands):
+        obj = by_key.get((demand.kind, demand.namespace, demand.name))
+        queue = "" if obj is None else queue_name(obj, snapshot)
+        if obj is not None and queue and demand.pods:
+            named[number] = (obj, queue)
+    if not named:
+        return None
+    lists = snapshot.kueue or {}
+    missing = [name for name in _LISTS if name not in lists]
+    if missing:
+        doubt = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
+        spots = {number: QueueSpot(queue, "", "") for number, (_, queue) in named.items()}
+        world = queue_world([], [], [])
+        return QueueStage({number: Standing(spot, doubt=doubt) for number, spot in spots.items()}, {}, world, {}, {})
+    return _Builder(snapshot, demands, named, objects).stage()
+
+
+class _Builder:
+    """Makes the world of a snapshot's queues, and lets jobs come."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        demands: Sequence[Demand],
+        named: Mapping[int, tuple[Object, str]],
+        objects: Sequence[Object],
+    ) -> None:
+        lists = snapshot.kueue or {}
+        self._lists = lists
+        self._demands = demands
+        self._named = named
+        self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
+        self._queues = {item["name"]: item for item in lists["clusterqueues"]}
+        self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
+        self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
+        self._knows_ranks = "workloadpriorityclasses" in lists
+        self._spaces: dict[str, Labels] = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
+        for obj in objects:
+            if obj["kind"] == "Namespace":
+                name = obj["metadata"]["name"]
+                self._spaces[name] = {**self._spaces.get(name, {}), **labels_of(obj)}
+        self._world = queue_world(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
+        moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
+        self._ages = {moment: age for age, moment in enumerate(moments)}
+        self._workloads: dict[int, Object] = {}
+        self._freed: set[str] = set()
+
+    def stage(self) -> QueueStage:
+        replaced = {
+            id(item) for obj, _ in self._named.values() for item in self._lists["workloads"] if is_of(obj, item)
+        }
+        for item in self._lists["workloads"]:
+            if id(item) in replaced:
+                held = (item.get("admission") or {}).get("clusterQueue")
+                self._freed.update([self._world.roots[held]] if held in self._world.roots else [])
+            else:
+                self._add(item)
+        standings = {number: self._standing(number, *named) for number, named in self._named.items()}
+        coming: dict[str, list[QueuedJob]] = {}
+        for number in sorted(standings, key=lambda number: self._demands[number].created):
+            job = standings[number].job
+            if job is not None:
+                coming.setdefault(self._world.roots[job.queue], []).append(job)
+        found = {
+            root: outcomes(self._world.part(root), jobs, fresh=root in self._freed) for root, jobs in coming.items()
+        }
+        return QueueStage(standings, found, self._world, self._workloads, self._flavors)
+
+    def _add(self, item: Object) -> None:
+        """A Workload of the cluster."""
+        admission = item.get("admission")
+        queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
+        if queue not in self._queues:
+            return
+        owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
+        number = len(self._demands) + len(self._workloads)
+        rules = self._world.rules[queue]
+        sets = tuple(
+            pod_set(
+                part["name"],
+                units(amounts(part["pod"]["requests"])),
+                part["count"],
+                waiting_spec(part["pod"]),
+                rules,
+                self._flavors,
+            )
+            for part in item["podSets"]
+        )
+        job = QueuedJob(
+            number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], item["created"], sets
+        )
+        job.uid, job.since, job.evicted = (
+            item["uid"],
+            self._ages.get(item.get("since", ""), 0),
+            item.get("evicted", False),
+        )
+        self._workloads[number] = item
+        if admission is not None:
+            job.held = _held(admission)
+            self._world.holding.append(job)
+        elif not item.get("later") and (rules.is_strict or not is_hopeless(self._world, job)):
+            self._world.waiting.append(job)
+
+    def _queue_of(self, item: Object) -> str:
+        """The ClusterQueue in which a Workload waits; "" where it takes no part."""
+        local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
+        queue = self._queues.get(local["clusterQueue"])
+        if queue is None or unusable(local, queue, self._spaces.get(item["namespace"], {}), item["namespace"]):
+            return ""
+        return str(queue["name"])
+
+    def _standing(self, number: int, obj: Object, name: str) -> Standing:
+        demand = self._demands[number]
+        local = self._local.get((demand.namespace, name))
+        if local is None:
+            what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
+            return Standing(QueueSpot(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
+        queue = self._queues.get(local["clusterQueue"])
+        spot = QueueSpot(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
+        if queue is None:
+            message = f"Kueue's queue {name} leads to the ClusterQueue {spot.cluster_queue}, which does not exist"
+            return Standing(spot, refusal=message)
+        refusal = unusable(local, queue, self._spaces.get(demand.namespace, {}), demand.namespace)
+        if refusal:
+            return Standing(spot, refusal=f"{spot} {refusal}")
+        rules = self._world.rules[spot.cluster_queue]
+        if not rules.is_active:
+            return Standing(
+                spot, refusal=f"{spot} is not active: a flavor of it or a cohort above it is not as it must be"
+            )
+        rank = labels_of(obj).get(PRIORITY_LABEL)
+        if rank and rank not in self._ranks:
+            if self._knows_ranks:
+                return Standing(spot, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it")
+            return Standing(spot, doubt=f"WorkloadPriorityClass {rank} may not be read")
+        doubt = self._doubt(obj, queue)
+        if doubt:
+            return Standing(spot, doubt=doubt)
+        priority = self._ranks[rank] if rank else _first_priority(demand)
+        sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
+        job = QueuedJob(
+            number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, f"~{number:06d}", sets
+        )
+        if is_hopeless(self._world, job):
+            refusal = too_much(spot, job, rules, self._world)
+            return Standing(spot, refusal=refusal, job=job if rules.is_strict else None)
+        checks = ", ".join(queue["spec"].get("checks") or ())
+        later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
+        return Standing(spot, later_doubt=later, job=job)
+
+    def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
+        rules = self._world.rules[queue]
+        for (group, count), (template, _) in zip(demand.groups, pod_templates(obj), strict=True):
+            requests = group.incoming.pod.requests
+            yield pod_set("", requests, count, template["spec"], rules, self._flavors)
+
+    def _doubt(self, obj: Object, queue: Object) -> str:
+        """What decides that is not in a snapshot, or not understood."""
+        flavors = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
+        topologies = [name for name in flavors if self._flavors.get(name, {}).get("topology")]
+        if topologies or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
+            return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
+        annotations = obj["metadata"].get("annotations") or {}
+        if "kueue.x-k8s.io/job-min-parallelism" in annotations:
+            return "Kueue may admit it with fewer pods (job-min-parallelism)"
+        root = self._world.roots[queue["name"]]
+        same = [item for item in self._lists["clusterqueues"] if self._world.roots[item["name"]] == root]
+        if any(item.get("fairSharing") for item in same) and cohort_of(queue):
+            return (
+                f"Kueue shares quota fairly in cohort {cohort_of(queue)}, which is not worked out here (fair sharing)"
+            )
+        if any(item.get("admissionScope") for item in same):
+            return "Kueue orders the queue by what was used before, which is not part of a snapshot (admissionScope)"
+        several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
+        if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
+            return "flavorFungibility.preference is understood differently by different versions of Kueue"
+        return ""
+
+
+def is_of(obj: Object, workload: Object) -> bool:
+    """Whether a Workload of a snapshot is an object's."""
+    owner = workload.get("owner") or {}
+    if workload["namespace"] != obj["metadata"]["namespace"] or owner.get("kind") != obj["kind"]:
+        return False
+    if obj["kind"] == "JobSet":
+        return bool(owner["name"] == obj["metadata"]["name"])
+    labels = next((item["pod"].get("labels") or {} for item in workload["podSets"]), {})
+    return owns(obj, {"namespace": workload["namespace"], "owner": owner, "labels": labels})
+
+
+def _held(admission: Object) -> dict[Slot, int]:
+    """Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission: pods that have ended give their share back."""
+    held: dict[Slot, int] = {}
+    for item in admission["podSets"]:
+        count, ended = item["count"], min(item.get("ended", 0), item["count"])
+        for resource, amount in units(amounts(item["resourceUsage"])).items():
+            slot = Slot(item["flavors"].get(resource, ""), resource)
+            left = amount // count * (count - ended) if ended else amount
+            held[slot] = held.get(slot, 0) + left
+    return held
+
+
+def _first_priority(demand: Demand) -> int:
+    """Source: ``pkg/controller/jobframework/reconciler.go``, extractPriorityFromPodSets."""
+    return next((group.incoming.pod.priority for group, _ in demand.groups), 0)

@@ -1,0 +1,331 @@
+"""Whether Kueue admits jobs: its rules, one by one, and what is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.queue_projections import counted_workload
+from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.capacity.waiting_fit import fit_waiting
+from support.queue_worlds import GPU, QueueTrial, queue_job, queue_trial
+
+Object = dict[str, Any]
+
+
+def flavor(name: str = "card", **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"nodeLabels": {"card": name}, **spec}}
+
+
+def queue(name: str, nominal: int | dict[str, Object], **spec: Any) -> tuple[Object, Object]:
+    """A ClusterQueue, and the LocalQueue of the same name in front of it."""
+    amounts = {"card": {"nominalQuota": nominal}} if isinstance(nominal, int) else nominal
+    flavors = [{"name": key, "resources": [{"name": GPU, **amount}]} for key, amount in amounts.items()]
+    groups = [{"coveredResources": [GPU], "flavors": flavors}]
+    local = {"metadata": {"name": name, "namespace": "team"}, "spec": {"clusterQueue": name}}
+    return {"metadata": {"name": name}, "spec": {"namespaceSelector": {}, "resourceGroups": groups, **spec}}, local
+
+
+def world(
+    *queues: tuple[Object, Object], flavors: tuple[Object, ...] = (), cohorts: tuple[Object, ...] = ()
+) -> QueueTrial:
+    return QueueTrial(
+        0,
+        "team",
+        list(flavors or (flavor(),)),
+        list(cohorts),
+        [item[0] for item in queues],
+        [item[1] for item in queues],
+    )
+
+
+def job(name: str, target: str, gpus: int, priority: str = "queue-low", **spec: Any) -> Object:
+    return queue_job(name, "team", target, gpus, priority=priority, **spec)
+
+
+def workload(
+    name: str, target: str, gpus: int, *, priority: int = 0, since: str = "", card: str = "card", created: str = "2025"
+) -> Object:
+    """A Workload that has quota (``since``), or waits."""
+    spec = job(name, target, gpus)["spec"]["template"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "controller": True}
+    metadata = {"name": f"job-{name}", "namespace": "team", "uid": name, "creationTimestamp": created}
+    status: Object = {}
+    if since:
+        usage = {"name": "main", "flavors": {GPU: card}, "resourceUsage": {GPU: gpus}, "count": 1}
+        status["admission"] = {"clusterQueue": target, "podSetAssignments": [usage]}
+        status["conditions"] = [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": since}]
+    pod_sets = [{"name": "main", "count": 1, "template": spec}]
+    body = {"queueName": target, "priority": priority, "podSets": pod_sets}
+    return {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": body, "status": status}
+
+
+def pod_of(name: str, priority: int = 0) -> Object:
+    """The pod of a job that runs."""
+    owner = {"group": "batch", "kind": "Job", "name": name}
+    own = {"namespace": "team", "name": f"{name}-0", "labels": {}, "priority": priority, "requests": {GPU: "1"}}
+    return {**own, "node": "card", "owner": owner}
+
+
+def snapshot(trial: QueueTrial, *workloads: Object, pods: tuple[Object, ...] = ()) -> Snapshot:
+    """The snapshot of a world with these Workloads, as it is read back from its file."""
+    found = trial.snapshot()
+    lists = {**(found.kueue or {}), "workloads": [counted_workload(item) for item in workloads]}
+    return load(render(replace(found, pods=list(pods), kueue=lists)))
+
+
+def judged(have: Snapshot, *jobs: Object) -> dict[str, Fit]:
+    return {answer.demand.name: answer for answer in fit(have, jobs)}
+
+
+def verdict(have: Snapshot, *jobs: Object) -> tuple[str, bool]:
+    """The verdict on the last of some jobs, and whether it is certain."""
+    found = judged(have, *jobs)[jobs[-1]["metadata"]["name"]]
+    return found.verdict, found.certain
+
+
+def test_a_job_waits_with_the_numbers_of_its_queue() -> None:
+    have = snapshot(world(queue("team", 4)), workload("old", "team", 3, since="2025-01-01T00:00:00Z"))
+    found = judged(have, job("new", "team", 2))["new"]
+    assert (found.verdict, found.certain, found.starts) == ("fits-when-empty", True, 0)
+    assert found.reason == (
+        f"waits in Kueue's queue team (ClusterQueue team): it asks for 2 {GPU}, 1 free in flavor card (3 of 4 used)"
+    )
+    assert verdict(have, job("new", "team", 1)) == ("fits", True)
+    assert "admits it with flavor card" in judged(have, job("new", "team", 1))["new"].reason
+
+
+def test_a_job_is_told_by_its_name_in_the_documents_not_twice() -> None:
+    """An apply replaces it: it gives back the quota that it has."""
+    have = snapshot(world(queue("team", 4)), workload("new", "team", 3, since="2025-01-01T00:00:00Z"))
+    assert verdict(have, job("new", "team", 4)) == ("fits", True)
+
+
+def test_what_one_cohort_lends() -> None:
+    two = world(queue("one", 2, cohortName="lab"), queue("two", 3, cohortName="lab"))
+    assert verdict(snapshot(two), job("new", "one", 5)) == ("fits", True)
+    assert verdict(snapshot(two), job("new", "one", 6)) == ("never", True)
+    limited = world(
+        queue("one", {"card": {"nominalQuota": 2, "borrowingLimit": 1}}, cohortName="lab"),
+        queue("two", {"card": {"nominalQuota": 3, "lendingLimit": 2}}, cohortName="lab"),
+    )
+    assert verdict(snapshot(limited), job("new", "one", 3)) == ("fits", True)
+    assert verdict(snapshot(limited), job("new", "one", 4)) == ("never", True)
+    used = snapshot(two, workload("old", "two", 3, since="2025-01-01T00:00:00Z"))
+    found = judged(used, job("new", "one", 3))["new"]
+    assert (found.verdict, found.certain) == ("fits-when-empty", True)
+    assert f"it asks for 3 {GPU}, 2 free in flavor card (0 of 2 used), with what cohort lab lends" in found.reason
+
+
+def test_quota_of_a_cohort_above() -> None:
+    own = {"resourceGroups": queue("x", 3)[0]["spec"]["resourceGroups"]}
+    tree = world(
+        queue("one", 1, cohortName="left"),
+        queue("two", 1, cohortName="right"),
+        cohorts=(
+            {"metadata": {"name": "left"}, "spec": {"parentName": "lab"}},
+            {"metadata": {"name": "right"}, "spec": {"parentName": "lab"}},
+            {"metadata": {"name": "lab"}, "spec": own},
+        ),
+    )
+    assert verdict(snapshot(tree), job("new", "one", 5)) == ("fits", True)
+    assert verdict(snapshot(tree), job("other", "two", 2), job("new", "one", 4))[0] == "fits-when-empty"
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "expected"),
+    [
+        ("Never", "queue-high", "fits-when-empty"),
+        ("LowerPriority", "queue-high", "preempts"),
+        ("LowerPriority", "queue-low", "fits-when-empty"),
+        ("LowerOrNewerEqualPriority", "queue-low", "fits-when-empty"),
+    ],
+)
+def test_preemption_within_a_queue(policy: str, priority: str, expected: str) -> None:
+    trial = world(queue("team", 2, preemption={"withinClusterQueue": policy}))
+    old = workload("old", "team", 2, since="2025-01-01T00:00:00Z")
+    have = snapshot(trial, old, pods=(pod_of("old"),))
+    found = judged(have, job("new", "team", 1, priority))["new"]
+    assert (found.verdict, found.certain) == (expected, True)
+    assert [victim.pod.owner for victim in found.victims] == (["Job/old"] if expected == "preempts" else [])
+    if expected == "preempts":
+        assert "stops 1 job for it" in found.reason
+
+
+def test_the_least_important_and_last_admitted_goes() -> None:
+    trial = world(queue("team", 3, preemption={"withinClusterQueue": "LowerPriority"}))
+    have = snapshot(
+        trial,
+        workload("early", "team", 1, since="2025-01-01T00:00:00Z"),
+        workload("late", "team", 1, since="2025-01-02T00:00:00Z"),
+        workload("medium", "team", 1, since="2025-01-03T00:00:00Z", priority=100),
+        pods=(pod_of("early"), pod_of("late"), pod_of("medium")),
+    )
+    found = judged(have, job("new", "team", 1, "queue-high"))["new"]
+    assert [victim.pod.owner for victim in found.victims] == ["Job/late"]
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "gpus", "expected"),
+    [
+        ("Any", 2, "preempts"),
+        ("Any", 3, "fits-when-empty"),
+        ("LowerPriority", 2, "fits-when-empty"),
+        ("Never", 2, "fits-when-empty"),
+    ],
+)
+def test_quota_is_taken_back_from_who_borrows(reclaim: str, gpus: int, expected: str) -> None:
+    trial = world(
+        queue("one", 2, cohortName="lab", preemption={"reclaimWithinCohort": reclaim}),
+        queue("two", 2, cohortName="lab"),
+    )
+    have = snapshot(
+        trial,
+        workload("own", "two", 2, since="2025-01-01T00:00:00Z"),
+        workload("lent", "two", 2, since="2025-01-02T00:00:00Z"),
+        pods=(pod_of("own"), pod_of("lent")),
+    )
+    found = judged(have, job("new", "one", gpus))["new"]
+    assert found.verdict == expected
+    assert [victim.pod.owner for victim in found.victims] == (["Job/lent"] if expected == "preempts" else [])
+
+
+def test_who_borrows_may_preempt_where_that_is_allowed() -> None:
+    preemption = {"reclaimWithinCohort": "LowerPriority", "borrowWithinCohort": {"policy": "LowerPriority"}}
+    queues = queue("two", 2, cohortName="lab")
+    old = (
+        workload("own", "two", 2, since="2025-01-01T00:00:00Z"),
+        workload("lent", "two", 2, since="2025-01-02T00:00:00Z"),
+    )
+    new = job("new", "one", 3, "queue-high")
+    allowed = world(queue("one", 2, cohortName="lab", preemption=preemption), queues)
+    assert verdict(snapshot(allowed, *old), new)[0] == "fits-when-empty"
+    small = (workload("lent", "two", 3, since="2025-01-02T00:00:00Z"),)
+    assert verdict(snapshot(allowed, *small), new)[0] == "preempts"
+    forbidden = world(queue("one", 2, cohortName="lab", preemption={"reclaimWithinCohort": "LowerPriority"}), queues)
+    assert verdict(snapshot(forbidden, *small), new)[0] == "fits-when-empty"
+
+
+def test_a_strict_queue_waits_for_its_first() -> None:
+    large = workload("large", "team", 4, created="2025-01-01T00:00:00Z")
+    old = workload("old", "team", 3, since="2025-01-01T00:00:00Z")
+    strict = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), large, old)
+    found = judged(strict, job("new", "team", 1))["new"]
+    assert (found.verdict, found.certain) == ("fits-when-empty", True)
+    assert found.reason.endswith("waits in Kueue's queue team (ClusterQueue team): 1 job there comes first")
+    assert verdict(snapshot(world(queue("team", 4)), large, old), job("new", "team", 1)) == ("fits", True)
+
+
+def test_flavors_in_their_order() -> None:
+    amounts = {"old": {"nominalQuota": 1}, "new": {"nominalQuota": 2}}
+    trial = world(queue("team", amounts), flavors=(flavor("old"), flavor("new")))
+    found = judged(snapshot(trial), job("one", "team", 1), job("two", "team", 2))
+    assert "flavor old" in found["one"].reason
+    assert "flavor new" in found["two"].reason
+    chosen = judged(snapshot(trial), job("one", "team", 1, nodeSelector={"card": "new"}))["one"]
+    assert "flavor new" in chosen.reason
+    tainted = replace(trial, flavors=[flavor("old", nodeTaints=[{"key": "x", "value": "y", "effect": "NoSchedule"}])])
+    tainted = replace(tainted, cluster_queues=[queue("team", {"old": {"nominalQuota": 1}})[0]])
+    refused = judged(snapshot(tainted), job("one", "team", 1))["one"]
+    assert (refused.verdict, refused.certain) == ("never", True)
+    assert "flavor old has the taint x, which its pods do not tolerate" in refused.reason
+    tolerant = job("one", "team", 1, tolerations=[{"key": "x", "operator": "Exists"}])
+    assert verdict(snapshot(tainted), tolerant) == ("fits", True)
+
+
+def test_pods_go_to_the_nodes_of_their_flavor() -> None:
+    """Admitted is not placed: the flavor's nodes may be full, or not there."""
+    trial = world(queue("team", {"old": {"nominalQuota": 8}}), flavors=(flavor("old"),))
+    have = replace(
+        snapshot(trial), nodes=[{"name": "n", "labels": {"card": "other"}, "allocatable": {GPU: "8", "pods": "9"}}]
+    )
+    found = judged(have, job("one", "team", 1))["one"]
+    assert found.verdict == "never"
+    assert found.reason.startswith("Kueue's queue team (ClusterQueue team) admits it with flavor old; ")
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_queues_that_take_nothing(policy: str) -> None:
+    stopped = snapshot(world(queue("team", 4, stopPolicy=policy)))
+    found = judged(stopped, job("one", "team", 1))["one"]
+    assert (found.verdict, found.certain) == ("never", True)
+    assert found.reason.endswith(f"is stopped (stopPolicy {policy}): it admits nothing")
+    absent = judged(stopped, job("one", "nowhere", 1))["one"]
+    assert absent.reason == "Kueue's queue nowhere does not exist in team: nothing starts it"
+    closed = snapshot(world(queue("team", 4, namespaceSelector={"matchLabels": {"a": "b"}})))
+    assert judged(closed, job("one", "team", 1))["one"].reason.endswith(
+        "takes no jobs of namespace team (namespaceSelector)"
+    )
+    missing = snapshot(world(queue("team", {"gone": {"nominalQuota": 4}})))
+    assert judged(missing, job("one", "team", 1))["one"].verdict == "never"
+
+
+def test_what_a_snapshot_cannot_know_is_unknown() -> None:
+    trial = world(queue("team", 4, admissionChecks=["budget"]))
+    found = judged(snapshot(trial), job("one", "team", 1), job("large", "team", 4))
+    assert found["one"].verdict == "unknown"
+    assert "Kueue's admission checks decide (budget)" in found["one"].reason
+    topology = world(queue("team", 4), flavors=(flavor(topologyName="racks"),))
+    assert "TopologyAwareScheduling" in judged(snapshot(topology), job("one", "team", 1))["one"].reason
+    have = snapshot(world(queue("team", 4)))
+    blind = replace(have, kueue={name: items for name, items in (have.kueue or {}).items() if name != "clusterqueues"})
+    found = judged(blind, job("one", "team", 1))
+    assert (found["one"].verdict, found["one"].certain) == ("unknown", False)
+    assert "may not be read (clusterqueues)" in found["one"].reason
+
+
+def test_without_kueue_a_queue_holds_nothing_back() -> None:
+    have = replace(snapshot(world(queue("team", 0))), kueue=None)
+    assert verdict(have, job("one", "team", 1)) == ("fits", True)
+
+
+def test_a_default_queue_takes_jobs_that_name_none() -> None:
+    have = snapshot(world(queue("default", 1)))
+    plain = job("one", "default", 2)
+    del plain["metadata"]["labels"]
+    assert verdict(have, plain) == ("never", True)
+
+
+def test_jobs_that_wait_in_a_queue_are_judged_without_documents() -> None:
+    have = snapshot(
+        world(queue("team", 4)),
+        workload("old", "team", 3, since="2025-01-01T00:00:00Z"),
+        workload("large", "team", 2, created="2025-01-02T00:00:00Z"),
+        workload("small", "team", 1, created="2025-01-03T00:00:00Z"),
+    )
+    found = {answer.demand.name: answer for answer in fit_waiting(have)}
+    assert {name: item.verdict for name, item in found.items()} == {"large": "fits-when-empty", "small": "fits"}
+    assert f"it asks for 2 {GPU}" in found["large"].reason
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_worlds(seed: int) -> None:
+    """More is never admitted than there is, however jobs come; and the answer does not depend on when it is asked for."""
+    trial = queue_trial(seed)
+    have = snapshot(trial)
+    jobs = [*trial.settled, *trial.coming]
+    found = judged(have, *jobs)
+    again = judged(have, *jobs)
+    for name, answer in found.items():
+        assert (answer.verdict, answer.reason, answer.likelihood) == (
+            again[name].verdict,
+            again[name].reason,
+            again[name].likelihood,
+        )
+    total = sum(
+        int(item["nominalQuota"])
+        for obj in (*trial.cluster_queues, *trial.cohorts)
+        for group in obj["spec"].get("resourceGroups", [])
+        for part in group["flavors"]
+        for item in part["resources"]
+    )
+    certain = sum(
+        item["spec"]["parallelism"] * item["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][GPU]
+        for item in jobs
+        if found[item["metadata"]["name"]].certain and found[item["metadata"]["name"]].verdict == "fits"
+    )
+    assert certain <= total
+    assert all(0 < answer.likelihood <= 1 for answer in found.values())
