@@ -94,8 +94,7 @@ def compile(
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
     ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
     """
-    if not is_dns_label(namespace):
-        raise ValueError(f"`{namespace}` is not a legal namespace name")
+    see_that_it_is_legal(namespace)
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
@@ -110,6 +109,12 @@ def compile(
             directory=directory,
             cluster=cluster,
         )
+
+
+def see_that_it_is_legal(namespace: str) -> None:
+    """:raises ValueError: no namespace can have this name."""
+    if not is_dns_label(namespace):
+        raise ValueError(f"`{namespace}` is not a legal namespace name")
 
 
 def compile_found(

@@ -61,9 +61,8 @@ def placed_on(documents: DocumentOptions) -> list[str]:
     named: dict[str, None] = {}
     without = []
     for document in loaded.documents:
-        placed = getattr(document.model, "placement", None)
-        named.update(dict.fromkeys(placed.clusters if placed is not None else ()))
-        if placed is None and document.kind != "platform":
+        named.update(dict.fromkeys(document.clusters))
+        if not document.clusters and document.kind != "platform":
             without.append(title_of(document))
     if named and without:
         shown = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")

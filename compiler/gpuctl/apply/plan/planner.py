@@ -31,7 +31,6 @@ from gpuctl.backend.service import service_name
 from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 
 # A training is one or the other, as the platform says.
 _FORMS = frozenset({"Job", "JobSet"})
@@ -71,7 +70,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    jobs = {item.document.namespace for item in request.lowered if isinstance(item.document.model, Workload)}
+    jobs = {item.document.namespace for item in request.lowered if item.document.is_workload}
     live = survey(session, wanted, jobs)
     if request.adopt:
         live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
@@ -94,9 +93,9 @@ def make_plan(session: Session, request: Request) -> Plan:
     for training in built:
         replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
     for document in _documents(request.lowered):
-        if isinstance(document.model, Workload):
-            _other_kinds(draft, request, document, document.model.job.name)
-            _companions(draft, request, document, document.model.job.name, wanted)
+        if document.is_workload:
+            _other_kinds(draft, request, document, document.name)
+            _companions(draft, request, document, document.name, wanted)
     for step in nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
     _ask_about_fewer(draft)
@@ -160,11 +159,7 @@ def _documents(lowered: Iterable[Lowered]) -> list[Document]:
 
 def title_of(document: Document) -> str:
     """``training/x``: a document as messages name it."""
-    model = document.model
-    if isinstance(model, Workload):
-        return f"{document.kind}/{model.job.name}"
-    header = getattr(model, "header", None)
-    return f"{document.kind}/{header.name}" if header is not None else document.kind
+    return f"{document.kind}/{document.name}" if document.name else document.kind
 
 
 def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[Ask, Wish]]) -> None:
@@ -217,7 +212,7 @@ def _is_rolling(request: Request, desired: Object, live: Object | None) -> bool:
 def _unchanged_documents(request: Request, live: LiveState) -> frozenset[int]:
     result = set()
     for item in request.lowered:
-        if not isinstance(item.document.model, Workload):
+        if not item.document.is_workload:
             # Nothing runs by a pool or a quota: they follow the platform.
             continue
         text = annotations_of(item.object).get(request.keys.document)
