@@ -149,7 +149,7 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
         rolling=None if planning.strategy is None else planning.strategy == "rolling",
         create_only=planning.create_only,
         offline=offline,
-        platform_rolling=settings.platform.strategy == "rolling",
+        platform_rolling=settings.is_rolling,
         no_probe=planning.no_probe,
         queue=planning.queue,
         create_namespace=planning.create_namespace,

@@ -47,9 +47,6 @@ def placed_on(documents: DocumentOptions) -> list[str]:
 
     :raises InvalidOptions: some say where they belong and others do not.
     """
-    from gpuctl.apply.plan.planner import title_of
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.load import load_found
     from gpuctl.frontend.source import collect
 
     # A pipe can be read once: whoever compiles it says what is missing.
@@ -57,6 +54,10 @@ def placed_on(documents: DocumentOptions) -> list[str]:
     found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):
         return []
+    from gpuctl.apply.plan.planner import title_of
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.load import load_found
+
     loaded = load_found(found, platform=documents.platform, versions=VERSIONS, directory=documents.directory)
     named: dict[str, None] = {}
     without = []

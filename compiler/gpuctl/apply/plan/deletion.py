@@ -12,11 +12,10 @@ from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
 from gpuctl.apply.state.records import Records, is_controlled, is_ours
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import sort_key
-from gpuctl.backend.service import service_name
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
