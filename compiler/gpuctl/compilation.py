@@ -6,22 +6,21 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
-from gpuctl.backend.lower import lower
-from gpuctl.backend.shared import EXISTING_NAMESPACES
-from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.collector import patient
 from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.load import Loaded, load_found
 from gpuctl.frontend.source import Source, Sources, collect
-from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
+
+if TYPE_CHECKING:
+    from gpuctl.backend.validation import SchemaValidator
+    from gpuctl.frontend.load import Loaded
 
 
 class Compilation(NamedTuple):
@@ -94,8 +93,7 @@ def compile(
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
     ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
     """
-    if not is_dns_label(namespace):
-        raise ValueError(f"`{namespace}` is not a legal namespace name")
+    see_that_it_is_legal(namespace)
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
@@ -112,6 +110,12 @@ def compile(
         )
 
 
+def see_that_it_is_legal(namespace: str) -> None:
+    """:raises ValueError: no namespace can have this name."""
+    if not is_dns_label(namespace):
+        raise ValueError(f"`{namespace}` is not a legal namespace name")
+
+
 def compile_found(
     found: Sources,
     options: OutputOptions,
@@ -124,6 +128,10 @@ def compile_found(
     cluster: str | None = None,
 ) -> Compilation:
     """As :func:`compile`, of inputs that have been read."""
+    from gpuctl.backend.lower import lower
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.load import load_found
+
     loaded = load_found(
         found, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, cluster=cluster
     )
@@ -142,6 +150,9 @@ def compile_found(
 
 def _check_patches(context: Context, loaded: Loaded) -> None:
     """Report what is wrong with podPatches although no pod is made: all mistakes in one run."""
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.language.job import Workload
+
     patched = [
         (document, document.model)
         for document in (*loaded.documents, *loaded.faulty)
@@ -161,6 +172,8 @@ def _check_patches(context: Context, loaded: Loaded) -> None:
 
 def validator_of(settings: Settings) -> SchemaValidator:
     """The schemas of the platform's Kubernetes version."""
+    from gpuctl.backend.validation import schema_validator
+
     return schema_validator(settings.kubernetes_version)
 
 
@@ -230,11 +243,13 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []
+    from gpuctl.backend.shared import EXISTING_NAMESPACES
+
     told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
     told |= EXISTING_NAMESPACES
     notes = []
     for document in loaded.documents:
-        is_job = isinstance(document.model, Workload)
+        is_job = document.is_workload
         name = document.namespace if is_job else SYSTEM_NAMESPACE
         if name in told or not (is_job or document.model.kind == "pool"):
             continue

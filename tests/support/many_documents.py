@@ -10,7 +10,10 @@ from typing import Any
 
 import gpuctl
 from gpuctl.backend.emitter import emit_object
-from gpuctl.incremental.run import manifests
+from gpuctl.compilation import Compilation
+from gpuctl.frontend.document import Document
+from gpuctl.incremental.run import compiled_for_cluster, manifests
+from gpuctl.incremental.store import Store
 
 PLATFORM = """kind: platform
 version: v0.1
@@ -76,6 +79,35 @@ def in_parts(inputs: list[str], **options: Any) -> Told:
     assert [item.text for item in result.lowered] == list(result.texts())
     assert len(result.lowered) == result.objects
     return list(result.texts()), result.diagnostics, result.documents, result.ok
+
+
+def _told_of(document: Document) -> tuple[Any, ...]:
+    """What is asked of a document once it is compiled."""
+    named = document.kind, document.name, document.namespace, document.names_namespace, document.clusters
+    return *named, document.gpu_type, document.file, document.span(("kind",)), document.model
+
+
+def _all_of(result: Compilation) -> dict[str, Any]:
+    order = {id(document): number for number, document in enumerate([*result.documents, *result.left_out])}
+    return {
+        "objects": result.objects,
+        "lowered": [(item.object, order[id(item.document)], item.shared) for item in result.lowered],
+        "diagnostics": result.diagnostics,
+        "documents": [_told_of(document) for document in result.documents],
+        "left out": [_told_of(document) for document in result.left_out],
+        "platform": result.settings.platform,
+        "files": {os.path.realpath(source.path or ""): source.text for source in result.sources.values()},
+    }
+
+
+def for_cluster_in_one(inputs: list[str], **options: Any) -> dict[str, Any]:
+    """What the library compiles for a cluster."""
+    return _all_of(gpuctl.compile(inputs, nodes=True, embed=True, namespaces=True, **options))
+
+
+def for_cluster_kept(inputs: list[str], store: Store, **options: Any) -> dict[str, Any]:
+    """The same by the road of `apply`, with what earlier runs left."""
+    return _all_of(compiled_for_cluster(inputs, store=store, **options))
 
 
 def entries(cache: Path) -> list[Path]:

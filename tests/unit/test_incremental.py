@@ -20,7 +20,17 @@ import gpuctl
 from gpuctl.incremental import joining, parts, run, store, workers
 from gpuctl.incremental.store import Store, user_store
 from support import many_documents
-from support.many_documents import counted, entries, in_one, in_parts, job, mode_of, write_tree
+from support.many_documents import (
+    counted,
+    entries,
+    for_cluster_in_one,
+    for_cluster_kept,
+    in_one,
+    in_parts,
+    job,
+    mode_of,
+    write_tree,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -336,6 +346,76 @@ def test_what_follows_from_a_change_elsewhere(tree: Path, cache: Path, how: str,
         assert again.version == anew.version
         for one, other in zip(anew.lowered, again.lowered, strict=True):
             assert (one.document.file, one.document.span()) == (other.document.file, other.document.span())
+
+
+@pytest.mark.parametrize("how", FOLLOWS)
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_objects_for_a_cluster_are_those_of_a_compile(tree: Path, cache: Path, how: str, is_quiet: bool) -> None:
+    if is_quiet:
+        quiet(tree)
+    own = user_store()
+    assert own is not None
+    for _ in range(2):
+        assert for_cluster_kept(["."], own) == for_cluster_in_one(["."])
+    FOLLOWS[how](tree)
+    edit(tree / "job-7.yaml", "app:", "application:")
+    for options in ({}, {"strict": True}, {"namespace": "other"}):
+        for _ in range(2):
+            assert for_cluster_kept(["."], own, **options) == for_cluster_in_one(["."], **options)
+
+
+def test_objects_for_a_cluster_are_compiled_once(
+    tree: Path, cache: Path, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = user_store()
+    assert own is not None
+    expected = for_cluster_in_one(["."])
+    assert for_cluster_kept(["."], own) == expected
+    monkeypatch.setattr(parts, "bind", None)
+    assert for_cluster_kept(["."], own) == expected
+    assert made == [27]
+
+
+CLUSTERS = """kind: platform
+version: v0.1
+clusters: {prod: {server: "https://prod.example.com"}, lab: {server: "https://lab.example.com"}}
+"""
+
+
+def test_documents_of_other_clusters_stay_left_out(tree: Path, cache: Path) -> None:
+    own = user_store()
+    assert own is not None
+    (tree / "platform.yaml").write_text(CLUSTERS)
+    for number in range(12):
+        edit(
+            tree / f"job-{number}.yaml",
+            "resources:",
+            f"placement: {{clusters: [{('prod', 'lab')[number % 2]}]}}\nresources:",
+        )
+    for options in ({"cluster": "prod"}, {"cluster": "lab"}, {"cluster": "nowhere"}, {}):
+        for _ in range(2):
+            assert for_cluster_kept(["."], own, **options) == for_cluster_in_one(["."], **options)
+    assert [told[1] for told in for_cluster_kept(["."], own, cluster="prod")["left out"]] == [
+        f"job-{number}" for number in (1, 11, 3, 5, 7, 9)
+    ]
+
+
+def test_a_platform_that_changes_while_it_is_read_is_not_mixed_with_older_objects(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = user_store()
+    assert own is not None
+    outside = tree.parent / "platform.yaml"
+    (tree / "platform.yaml").rename(outside)
+    for_cluster_kept(["."], own)
+    recall = run._objects
+
+    def changed_meanwhile(wish: Any, entry: Any) -> Any:
+        outside.write_text(outside.read_text().replace("gpu.example.com", "gpu.example.org"))
+        return recall(wish, entry)
+
+    monkeypatch.setattr(run, "_objects", changed_meanwhile)
+    assert for_cluster_kept(["."], own) == for_cluster_in_one(["."])
 
 
 def test_a_pool_reaches_the_jobs_that_did_not_change(tree: Path, cache: Path, made: list[int]) -> None:

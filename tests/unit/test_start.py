@@ -30,6 +30,7 @@ def loaded_by(code: str) -> set[str]:
         *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
+        *("gpuctl.usecases.applying", "gpuctl.incremental.known_documents", "gpuctl.cli.output.plan_results"),
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:
@@ -62,14 +63,23 @@ def test_the_settings_of_no_platform_need_no_model() -> None:
     code = (
         "from gpuctl.language.settings import Settings\nsettings = Settings()\n"
         "settings.label('pool'), settings.gpus, settings.default_vendor, settings.used_vendors\n"
-        "settings.priorities, settings.external_pools, settings.queue_of('a')"
+        "settings.is_rolling, settings.priorities, settings.external_pools, settings.queue_of('a')"
     )
     assert loaded_by(code).isdisjoint(DEAR)
 
 
 def test_no_platform_is_a_platform_that_says_nothing() -> None:
     none, empty = Settings(), Settings(Platform())
-    for name in ("domain", "gpus", "default_vendor", "used_vendors", "gpu_types", "priorities", "external_pools"):
+    for name in (
+        "domain",
+        "is_rolling",
+        "gpus",
+        "default_vendor",
+        "used_vendors",
+        "gpu_types",
+        "priorities",
+        "external_pools",
+    ):
         assert getattr(none, name) == getattr(empty, name), name
     assert none.label("pool") == empty.label("pool")
     assert none.queue_of("a") is empty.queue_of("a") is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuctl.backend.companion_names import hostfile_name
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.generations import HOSTFILE
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.document import Document
@@ -99,11 +99,6 @@ def headless_service(context: Context, document: Document, model: Training, name
 def needs_hostfile(model: Training) -> bool:
     """Whether DeepSpeed's launcher looks for a list of hosts."""
     return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
-
-
-def hostfile_name(name: str) -> str:
-    """The ConfigMap with the hostfile."""
-    return name + HOSTFILE
 
 
 def hostfile(context: Context, document: Document, model: Training, name: str) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuctl.backend.companion_names import service_name
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.frontend.document import Document
@@ -11,11 +12,6 @@ from gpuctl.language.service import ServiceBlock
 
 MAIN_PORT = "main"
 PERIOD = 10
-
-
-def service_name(name: str) -> str:
-    """The Service of a job: ``svc-{name}``."""
-    return f"svc-{name}"
 
 
 def service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:

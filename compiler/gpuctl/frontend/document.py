@@ -6,7 +6,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.reader import recompose
 from gpuctl.frontend.spans import child, locate
 from gpuctl.frontend.tree import Chunk, YamlNode
-from gpuctl.language.kinds import Model
+from gpuctl.language.kinds import WORKLOADS, Model
 
 
 class Document:
@@ -31,6 +31,28 @@ class Document:
     def file(self) -> str:
         """Name of the source it stands in."""
         return self.chunk.source.name
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether it is a job's."""
+        return self.kind in WORKLOADS
+
+    @property
+    def name(self) -> str:
+        """The name of its job, pool or quota; "" of a platform."""
+        header = getattr(self.model, "job" if self.is_workload else "header", None)
+        return str(header.name) if header is not None else ""
+
+    @property
+    def names_namespace(self) -> bool:
+        """Whether its job says itself in which namespace it is."""
+        return getattr(getattr(self.model, "job", None), "namespace", None) is not None
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The clusters that it belongs on, by its ``placement``; none where it has none."""
+        placed = getattr(self.model, "placement", None)
+        return tuple(placed.clusters) if placed is not None else ()
 
     def diagnostic(
         self,

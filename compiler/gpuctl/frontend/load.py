@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
@@ -20,9 +20,6 @@ from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.frontend.tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings
-
-if TYPE_CHECKING:
-    from gpuctl.language.platform import Platform
 
 
 class Loaded:
@@ -118,7 +115,7 @@ def open_sources(
         loaded.sources[source.name] = source
     early = Early(found.sources)
     _use_platform(early.platforms, platform, found, directory, loaded, versions)
-    return loaded, early, {} if loaded.settings.is_default else _defaults(loaded.settings.platform)
+    return loaded, early, platform_defaults(loaded.settings)
 
 
 def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
@@ -132,8 +129,7 @@ def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
 
 def belongs(document: Document, cluster: str) -> bool:
     """Whether a document belongs on a cluster; one without a placement does on any."""
-    placed = getattr(document.model, "placement", None)
-    return placed is None or cluster in placed.clusters
+    return not document.clusters or cluster in document.clusters
 
 
 def load_platform(
@@ -286,12 +282,14 @@ def _platform_file(
     return platforms
 
 
-def _defaults(platform: Platform) -> dict[str, dict[str, Any]]:
+def platform_defaults(settings: Settings) -> dict[str, dict[str, Any]]:
     """kind -> the partial document that fills in what documents of the kind leave out.
 
     A ``podPatch`` is no filling: it is merged into the pod before the document's own (see the backend's ``patch``).
     """
-    found = platform.defaults.model_dump(exclude_none=True)
+    if settings.is_default:
+        return {}
+    found = settings.platform.defaults.model_dump(exclude_none=True)
     partials = {
         kind: {key: value for key, value in partial.items() if key != "podPatch"} for kind, partial in found.items()
     }

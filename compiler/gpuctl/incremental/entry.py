@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 _Bytes = bytes | memoryview
-_FACTS = {"inputs", "diagnostics", "documents", "objects", "domain", "version", "places", "keys", "frame"}
+_FACTS = {"inputs", "diagnostics", "documents", "objects", "domain", "version", "places", "known", "keys", "frame"}
 """What the first line says: the digest of all that was read, and what is told and counted of the whole; where each
-document stands; the key of each part, and the digest of all else that the whole consists of."""
+document stands, and what is kept of it where its objects are; the key of each part, and the digest of all else that
+the whole consists of."""
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 

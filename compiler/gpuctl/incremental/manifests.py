@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuctl.backend.context import Object
 from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, Span, count
 
 if TYPE_CHECKING:
+    from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
     from gpuctl.language.settings import Settings
+
+
+Form = Literal["yaml", "json", "none"]
+"""What a manifest is written as: as people read it, as programs do, or not at all because nobody will read it."""
+
+
+def text_of(obj: Object, form: Form) -> str:
+    """The manifest of an object."""
+    if form == "json":
+        return json.dumps(obj, separators=(",", ":"))
+    if form == "none":
+        return ""
+    from gpuctl.backend.emitter import emit_object
+
+    return emit_object(obj)
 
 
 class ManifestPlace(Protocol):
@@ -52,6 +69,8 @@ class Manifests:
         """The Kubernetes version of the output."""
         self.documents, self.objects = counts
         """How many documents are valid, and how many objects they become."""
+        self.whole: Compilation | None = None
+        """The compilation, of what was made now and not in parts."""
         self._lowered = lowered
         self._texts = texts
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Lowered, Object, OutputOptions
-from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import lower_document
 from gpuctl.compilation import pod_spec_check, validator_of
 from gpuctl.frontend.binder import bind
@@ -24,12 +23,13 @@ from gpuctl.frontend.reader import compose, read, split
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.tree import Chunk, RawDocument, ReadError
 from gpuctl.incremental.entry import identity, packed, unpacked
+from gpuctl.incremental.manifests import Form, text_of
 from gpuctl.language.fields import Block
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings
 
-FACTS = ("kind", "job", "resources", "service", "autoscaling")
-"""The blocks of a workload that the linker looks at."""
+FACTS = ("kind", "job", "resources", "service", "autoscaling", "placement")
+"""The blocks of a workload that the linker looks at, and what is kept of its document."""
 _OF_JOB = ("name", "namespace")
 
 
@@ -109,14 +109,14 @@ class Maker:
         namespace: str,
         defaults: dict[str, dict[str, Any]],
         *,
-        texts: bool = True,
+        form: Form = "yaml",
     ) -> None:
-        """:param texts: whether anybody will read the manifests."""
+        """:param form: that of the manifests."""
         self.settings = settings
         self.options = options
         self.namespace = namespace
         self.defaults = defaults
-        self.texts = texts
+        self.form = form
         self.validator = validator_of(settings)
         self.check_pod_spec = pod_spec_check(self.validator)
         self.shared: dict[tuple[str, str], tuple[Object, str]] = {}
@@ -198,8 +198,8 @@ class Maker:
         return Piece(document.kind, document.index, facts, document.namespace, document.gpu_type, said, rows)
 
     def text_of(self, obj: Object) -> str:
-        """The manifest of an object; nothing where nobody reads it."""
-        return emit_object(obj) if self.texts else ""
+        """The manifest of an object."""
+        return text_of(obj, self.form)
 
 
 def _raws(unit: Unit, found: list[Diagnostic]) -> Iterator[RawDocument]:

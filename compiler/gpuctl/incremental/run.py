@@ -1,4 +1,4 @@
-"""The road of commands that write manifests: what an earlier run left is used where it is the same.
+"""The road of commands that compile: what an earlier run left is used where it is the same.
 
 The result is that of :func:`gpuctl.compile`, byte for byte. What is unchanged as a whole is recalled; else the
 unchanged parts are, others are made by as many processes as are worth it, and all are put together. A compile with a
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
@@ -20,15 +20,17 @@ from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.incremental.entry import Entry, entry_of, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
 from gpuctl.incremental.keeping import read_entry, write_entry
-from gpuctl.incremental.manifests import Emitted, Manifests
+from gpuctl.incremental.manifests import Emitted, Form, Manifests, text_of
+from gpuctl.language.settings import Settings
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
+    from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.tree import Chunk
     from gpuctl.incremental.parts import Part, Unit
     from gpuctl.incremental.store import Store
-    from gpuctl.language.settings import Settings
 
+Outcome = TypeVar("Outcome")
 FEWEST = 16
 """Units below which parts are not worth while: all of them are compiled faster than the rest is put together."""
 
@@ -42,7 +44,7 @@ class _Wish(NamedTuple):
     namespace: str
     strict: bool
     options: OutputOptions
-    texts: bool
+    form: Form
     cluster: str | None
 
 
@@ -59,32 +61,85 @@ def manifests(
     namespaces: bool = False,
     job_names: JobNames | None = None,
     without: Path | None = None,
-    texts: bool = True,
+    form: Form = "yaml",
     cluster: str | None = None,
     store: Store | None = None,
 ) -> Manifests:
     """Compile documents to manifests. The parameters are those of :func:`gpuctl.compile`, but for the last two.
 
-    :param texts: False when nobody will read the manifests, only what there is to say of them.
+    :param form: "none" when nobody will read the manifests, only what there is to say of them.
     :param store: where earlier runs left their results. What comes from standard input or a pipe is never kept: it may
         be on no disk for a reason.
     """
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     with patient():
         found = collect(inputs, None, without)
-        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, texts, cluster)
-        if store is None or None in found.starts:
-            return _made(wish, None)[0]
-        name = _digest([os.path.realpath("."), [os.fspath(item) for item in inputs], str(without), *_how(wish)])
-        digest = _inputs(wish)
-        entry = read_entry(store, name)
-        if entry is not None and entry.head["inputs"] == digest:
-            return recalled(entry, _sources(wish), lambda: _settings(wish))
-        outcome, left = _made(wish, entry)
-        if left is not None:
-            left.head["inputs"] = digest
-            write_entry(store, name, left)
-        return outcome
+        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, form, cluster)
+
+        def recall(entry: Entry) -> Manifests:
+            return recalled(entry, _sources(wish), lambda: _opened(wish).settings)
+
+        called = [[os.fspath(item) for item in inputs], str(without)]
+        return _remembered(wish, called, store, recall, lambda entry: _made(wish, entry))
+
+
+def compiled_for_cluster(
+    inputs: Sequence[str],
+    *,
+    platform: str | None = None,
+    namespace: str = "default",
+    strict: bool = False,
+    cluster: str | None = None,
+    store: Store,
+) -> Compilation:
+    """As :func:`gpuctl.compile` with nodes, namespaces and embedded documents, of files.
+
+    :raises ValueError: for an illegal ``namespace``.
+    """
+    from gpuctl.compilation import see_that_it_is_legal
+
+    see_that_it_is_legal(namespace)
+    options = OutputOptions(nodes=True, embed=True)
+    with patient():
+        found = collect(inputs, None)
+        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, "json", cluster)
+
+        def make(entry: Entry | None) -> tuple[Compilation, Entry | None]:
+            outcome, left = _made(wish, entry)
+            if outcome.whole is not None:
+                return outcome.whole, left
+            result = _objects(wish, left) if left is not None else None
+            return (result, left) if result is not None else (_compiled_anew(wish), None)
+
+        called = [[os.fspath(item) for item in inputs]]
+        return _remembered(wish, called, store, lambda entry: _objects(wish, entry), make)
+
+
+def _remembered(
+    wish: _Wish,
+    called: list[Any],
+    store: Store | None,
+    recall: Callable[[Entry], Outcome | None],
+    make: Callable[[Entry | None], tuple[Outcome, Entry | None]],
+) -> Outcome:
+    """What an earlier run left if nothing has changed, else what is made now, which is left for the next one.
+
+    :param called: what distinguishes command lines beside how they compile.
+    """
+    if store is None or None in wish.found.starts:
+        return make(None)[0]
+    name = _digest([os.path.realpath("."), *called, *_how(wish)])
+    digest = _inputs(wish)
+    entry = read_entry(store, name)
+    if entry is not None and entry.head["inputs"] == digest:
+        known = recall(entry)
+        if known is not None:
+            return known
+    outcome, left = make(entry)
+    if left is not None:
+        left.head["inputs"] = digest
+        write_entry(store, name, left)
+    return outcome
 
 
 def _platforms(found: Sources, named: str | None) -> list[Source]:
@@ -107,7 +162,7 @@ def _are_as_read(wish: _Wish, sources: Mapping[str, Source]) -> bool:
 
 
 def _how(wish: _Wish) -> list[Any]:
-    return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.texts, wish.cluster]
+    return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.form, wish.cluster]
 
 
 def _inputs(wish: _Wish) -> str:
@@ -128,11 +183,25 @@ def _digest(facts: Any) -> str:
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
-def _settings(wish: _Wish) -> Settings:
+def _opened(wish: _Wish) -> Loaded:
+    """The sources with their platform, read once more."""
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.frontend.load import open_sources
 
-    return open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)[0].settings
+    return open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)[0]
+
+
+def _objects(wish: _Wish, entry: Entry) -> Compilation | None:
+    """The compilation that an entry has the objects of; None when the platform has changed since it was read."""
+    settings = Settings()
+    if entry.head["domain"] is not None:
+        loaded = _opened(wish)
+        if not _are_as_read(wish, loaded.sources):
+            return None
+        settings = loaded.settings
+    from gpuctl.incremental.known_documents import recalled_objects
+
+    return recalled_objects(entry, _sources(wish), settings)
 
 
 def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
@@ -150,10 +219,19 @@ def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
 
 
 def _as_a_whole(wish: _Wish) -> tuple[Manifests, Entry | None]:
-    from gpuctl.backend.emitter import emit_object
+    result = _compiled_anew(wish)
+    emitted = [
+        Emitted(item.object, item.document, item.shared, text_of(item.object, wish.form)) for item in result.lowered
+    ]
+    outcome = _outcome(result, emitted)
+    outcome.whole = result
+    return outcome, _left(wish, result, emitted, [], "")
+
+
+def _compiled_anew(wish: _Wish) -> Compilation:
     from gpuctl.compilation import compile_found
 
-    result = compile_found(
+    return compile_found(
         wish.found,
         wish.options,
         platform=wish.platform,
@@ -161,11 +239,6 @@ def _as_a_whole(wish: _Wish) -> tuple[Manifests, Entry | None]:
         strict=wish.strict,
         cluster=wish.cluster,
     )
-    emitted = [
-        Emitted(item.object, item.document, item.shared, emit_object(item.object) if wish.texts else "")
-        for item in result.lowered
-    ]
-    return _outcome(result, emitted), _left(wish, result, emitted, [], "")
 
 
 def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, Entry | None]:
@@ -180,7 +253,7 @@ def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[
     loaded, _, defaults = open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)
     if count(loaded.diagnostics, Severity.ERROR):
         raise NoPart
-    maker = Maker(loaded.settings, wish.options, wish.namespace, defaults, texts=wish.texts)
+    maker = Maker(loaded.settings, wish.options, wish.namespace, defaults, form=wish.form)
     how = _how_parts_are_made(wish, loaded.settings)
     keys = [part_key(how, unit) for unit in found]
     around = frame(how, found, wish.found.starts, loaded.diagnostics)
@@ -210,6 +283,7 @@ def _left(
     wish: _Wish, result: Compilation, emitted: Sequence[Emitted], parts: Sequence[tuple[str, Part]], around: str
 ) -> Entry | None:
     """What to keep; None when the sources changed while they were compiled."""
+    from gpuctl.incremental.known_documents import facts_of
     from gpuctl.incremental.parts import written
 
     if not _are_as_read(wish, result.sources):
@@ -220,11 +294,18 @@ def _left(
     where: list[list[int]] = []
     rows: list[Any] = []
     index: dict[tuple[Any, ...], int] = {}
-    for item in emitted:
-        document: Any = item.document
+
+    def place_of(document: Any) -> int:
         place = places.setdefault(id(document), len(where))
         if place == len(where):
             where.append([numbers[document.file], stretch_of(document.chunk), document.index])
+        return place
+
+    known = [*result.documents, *result.left_out] if wish.form == "json" else []
+    for document in known:
+        place_of(document)
+    for item in emitted:
+        place = place_of(item.document)
         metadata = item.object["metadata"]
         key = (item.object["apiVersion"], item.object["kind"], metadata.get("namespace"), metadata["name"])
         index[key] = len(rows)
@@ -236,6 +317,7 @@ def _left(
         "domain": None if result.settings.is_default else result.settings.domain,
         "version": result.settings.kubernetes_version,
         "places": where,
+        "known": [facts_of(document) for document in known],
         "keys": [key for key, _ in parts],
         "frame": around,
     }

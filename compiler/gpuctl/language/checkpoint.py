@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from gpuctl.language.durations import parse_duration
+from gpuctl.language.durations import LONGEST_CHECKPOINT, parse_duration
 from gpuctl.language.fields import Block, PositiveDuration, Text
 from gpuctl.language.problems import problem
 
@@ -16,8 +16,6 @@ Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
 
 LONGEST_COMMAND = 4096
 """Bytes of a command and its arguments: they are part of the request that runs it, which proxies limit."""
-LONGEST_CHECKPOINT = 3600
-"""Seconds that somebody may have to wait until a job can be deleted."""
 
 
 class Checkpoint(Block):

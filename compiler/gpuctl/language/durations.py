@@ -17,6 +17,8 @@ _UNITS = {
     **dict.fromkeys(("mo", "month"), 30 * 86400),
     **dict.fromkeys(("y", "yr", "year"), 365 * 86400),
 }
+LONGEST_CHECKPOINT = 3600
+"""Seconds that somebody may have to wait until a job can be deleted."""
 LONGEST = 2**31 - 1
 
 

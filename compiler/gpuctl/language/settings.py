@@ -83,6 +83,11 @@ class Settings:
         return self.platform.kubernetes.version.removeprefix("v")
 
     @property
+    def is_rolling(self) -> bool:
+        """Whether services are changed pod by pod, where neither their documents nor people say how."""
+        return self._platform is not None and self._platform.strategy == "rolling"
+
+    @property
     def domain(self) -> str:
         """Prefix of the platform's labels, without the slash."""
         return self._platform.labels.domain if self._platform is not None else DEFAULT_DOMAIN

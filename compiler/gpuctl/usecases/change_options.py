@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 if TYPE_CHECKING:
     from gpuctl.frontend.source import Source
+    from gpuctl.incremental.store import Store
 
 Strategy = Literal["replace", "rolling"]
 
@@ -25,7 +26,8 @@ class DocumentOptions:
     ``sources`` are files, directories, ``-`` or :class:`gpuctl.Source` texts; ``platform`` is the platform's file, by
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
     ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
-    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
+    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads. ``store`` is where earlier runs
+    left what they compiled of files (None: everything is compiled anew).
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -35,6 +37,7 @@ class DocumentOptions:
     directory: Path = Path()
     stdin: BinaryIO | None = None
     cluster: str | None = None
+    store: Store | None = None
 
 
 @dataclass(frozen=True)

@@ -31,21 +31,9 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
     :raises InvalidDocuments: there are errors in them.
     :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     """
-    from gpuctl.compilation import compile
     from gpuctl.frontend.invalid_documents import InvalidDocuments
 
-    result = compile(
-        documents.sources,
-        platform=documents.platform,
-        namespace=documents.namespace or session.namespace,
-        strict=documents.strict,
-        nodes=True,
-        embed=True,
-        namespaces=True,
-        directory=documents.directory,
-        stdin=documents.stdin,
-        cluster=documents.cluster,
-    )
+    result = _compiled(documents, documents.namespace or session.namespace)
     if empty and _is_nothing(result, documents.sources):
         return result
     if not result.ok:
@@ -55,10 +43,36 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
     return result
 
 
+def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
+    platform, strict, cluster = documents.platform, documents.strict, documents.cluster
+    names = [os.fspath(source) for source in documents.sources if isinstance(source, (str, os.PathLike))]
+    are_named = len(names) == len(documents.sources) and "-" not in names
+    if documents.store is not None and are_named and (platform is None or isinstance(platform, (str, os.PathLike))):
+        from gpuctl.incremental.run import compiled_for_cluster
+
+        file = None if platform is None else os.fspath(platform)
+        return compiled_for_cluster(
+            names, platform=file, namespace=namespace, strict=strict, cluster=cluster, store=documents.store
+        )
+    from gpuctl.compilation import compile
+
+    return compile(
+        documents.sources,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        embed=True,
+        namespaces=True,
+        directory=documents.directory,
+        stdin=documents.stdin,
+        cluster=cluster,
+    )
+
+
 def _see_that_none_is_placed(result: Compilation) -> None:
     """Whoever does not know by what name a cluster is called does not know either what belongs on it."""
-    placed = (getattr(document.model, "placement", None) for document in result.documents)
-    named = dict.fromkeys(name for one in placed if one is not None for name in one.clusters)
+    named = dict.fromkeys(name for document in result.documents for name in document.clusters)
     if named:
         raise InvalidOptions(
             f"documents name the clusters that they belong on ({', '.join(named)}), and it is not known which of them "
@@ -77,10 +91,7 @@ def tell_left_out(compilation: Compilation, documents: DocumentOptions, conversa
     """Say which documents belong on other clusters than the one that is worked on."""
     from gpuctl.apply.plan.planner import title_of
 
-    said = [
-        f"{title_of(document)} ({', '.join(document.model.placement.clusters)})"  # type: ignore[union-attr]
-        for document in compilation.left_out
-    ]
+    said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
         shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
         conversation.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
@@ -138,7 +149,7 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
         rolling=None if planning.strategy is None else planning.strategy == "rolling",
         create_only=planning.create_only,
         offline=offline,
-        platform_rolling=settings.platform.strategy == "rolling",
+        platform_rolling=settings.is_rolling,
         no_probe=planning.no_probe,
         queue=planning.queue,
         create_namespace=planning.create_namespace,

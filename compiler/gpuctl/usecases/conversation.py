@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import Dialogue, Unasked
 from gpuctl.apply.run.how import How
-from gpuctl.language.checkpoint import LONGEST_CHECKPOINT
+from gpuctl.language.durations import LONGEST_CHECKPOINT
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step

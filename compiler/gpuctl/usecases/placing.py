@@ -47,9 +47,6 @@ def placed_on(documents: DocumentOptions) -> list[str]:
 
     :raises InvalidOptions: some say where they belong and others do not.
     """
-    from gpuctl.apply.plan.planner import title_of
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.load import load_found
     from gpuctl.frontend.source import collect
 
     # A pipe can be read once: whoever compiles it says what is missing.
@@ -57,13 +54,16 @@ def placed_on(documents: DocumentOptions) -> list[str]:
     found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):
         return []
+    from gpuctl.apply.plan.planner import title_of
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.load import load_found
+
     loaded = load_found(found, platform=documents.platform, versions=VERSIONS, directory=documents.directory)
     named: dict[str, None] = {}
     without = []
     for document in loaded.documents:
-        placed = getattr(document.model, "placement", None)
-        named.update(dict.fromkeys(placed.clusters if placed is not None else ()))
-        if placed is None and document.kind != "platform":
+        named.update(dict.fromkeys(document.clusters))
+        if not document.clusters and document.kind != "platform":
             without.append(title_of(document))
     if named and without:
         shown = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")

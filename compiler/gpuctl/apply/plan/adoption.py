@@ -18,7 +18,6 @@ from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, la
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.generations import CHANGEABLE, digest, generation_name, generation_of
 from gpuctl.frontend.document import Document
-from gpuctl.language.job import Workload
 
 
 class Built(NamedTuple):
@@ -50,7 +49,7 @@ def built_trainings(
             beside.setdefault((key.namespace, generation), []).append(obj)
     parts: dict[int, list[Object]] = {}
     for item in lowered if generations else ():
-        if not item.shared and isinstance(item.document.model, Workload):
+        if not item.shared and item.document.is_workload:
             parts.setdefault(id(item.document), []).append(item.object)
     found = []
     for item in lowered if generations else ():

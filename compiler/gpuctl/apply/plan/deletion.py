@@ -12,14 +12,12 @@ from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
 from gpuctl.apply.state.records import Records, is_controlled, is_ours
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import sort_key
-from gpuctl.backend.service import service_name
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 
 
 def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
@@ -29,7 +27,7 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
     """
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
-    namespaces = {item.document.namespace for item in own if isinstance(item.document.model, Workload)}
+    namespaces = {item.document.namespace for item in own if item.document.is_workload}
     live = survey(session, wanted, namespaces)
     live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
     beside: dict[tuple[str, str | None], list[Object]] = {}
@@ -40,9 +38,9 @@ def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep
     for item in own:
         key = key_of(item.object)
         title, kind = title_of(item.document), item.document.kind
-        model = item.document.model
-        near = beside.get((key.namespace, model.job.name), []) if isinstance(model, Workload) else []
-        parts = _parts_of(near, keys, key.namespace, model.job.name, kind) if isinstance(model, Workload) else []
+        name = item.document.name
+        near = beside.get((key.namespace, name), []) if item.document.is_workload else []
+        parts = _parts_of(near, keys, key.namespace, name, kind) if item.document.is_workload else []
         if key in live.objects or not any(map(generation_of, parts)):
             steps[key] = _step(key, live.objects.get(key), title, keys, kind)
         for other in parts if key.kind in WORKLOADS else ():

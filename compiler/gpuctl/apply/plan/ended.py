@@ -80,7 +80,7 @@ def _outcome(old: Lowered, new: Lowered | None, settings: Settings | None) -> tu
     same = canonical(old.document) == canonical(new.document)
     if old.object["kind"] != new.object["kind"]:
         return "kept" if same else "replaced", f"was a {old.object['kind']}"
-    wish = Wish(records(settings), relower=True, rolling=settings.platform.strategy == "rolling")
+    wish = Wish(records(settings), relower=True, rolling=settings.is_rolling)
     step = _step(old, new, same, wish)
     if step.action != "replace":
         return None

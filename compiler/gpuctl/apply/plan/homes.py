@@ -10,7 +10,6 @@ from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.backend.context import Context, Lowered
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -52,8 +51,8 @@ def add_home(session: Session, plan: Plan, name: str, settings: Settings, *, cre
 
 def _named(item: Lowered) -> set[str]:
     """The namespaces that an object's document names itself. (Of a shared object only one document is known.)"""
-    if isinstance(item.document.model, Workload):
-        return {item.document.namespace} if item.document.model.job.namespace is not None else set()
+    if item.document.is_workload:
+        return {item.document.namespace} if item.document.names_namespace else set()
     metadata = item.object["metadata"]
     return {metadata["name"] if item.object["kind"] == "Namespace" else metadata.get("namespace", "")}
 

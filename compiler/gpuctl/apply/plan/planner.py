@@ -21,17 +21,15 @@ from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
-from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, marked, stamp
+from gpuctl.apply.state.records import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.apply.state.workload import own_strategy, running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.order import sort_key
-from gpuctl.backend.service import service_name
 from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.job import Workload
 
 # A training is one or the other, as the platform says.
 _FORMS = frozenset({"Job", "JobSet"})
@@ -41,7 +39,7 @@ _FORMS = frozenset({"Job", "JobSet"})
 class Draft:
     """A plan in the making, with the live state it rests on.
 
-    ``own`` is what the very request that is planned has created before.
+    ``own`` is what the very request that is planned has created before; ``hashes`` are those taken of objects.
     ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
     ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
     replicas an autoscaler of somebody else sets.
@@ -50,6 +48,7 @@ class Draft:
     plan: Plan
     live: LiveState
     own: frozenset[Key] = frozenset()
+    hashes: dict[Key, str] = field(default_factory=dict)
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
@@ -71,11 +70,12 @@ def make_plan(session: Session, request: Request) -> Plan:
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    jobs = {item.document.namespace for item in request.lowered if isinstance(item.document.model, Workload)}
+    jobs = {item.document.namespace for item in request.lowered if item.document.is_workload}
     live = survey(session, wanted, jobs)
     if request.adopt:
         live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
-    draft = Draft(Plan(), live, _created_before(request, live), unchanged_documents=_unchanged_documents(request, live))
+    draft = Draft(Plan(), live, _created_before(request, live))
+    draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
     _leave_to_autoscalers(session, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
@@ -94,9 +94,9 @@ def make_plan(session: Session, request: Request) -> Plan:
     for training in built:
         replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
     for document in _documents(request.lowered):
-        if isinstance(document.model, Workload):
-            _other_kinds(draft, request, document, document.model.job.name)
-            _companions(draft, request, document, document.model.job.name, wanted)
+        if document.is_workload:
+            _other_kinds(draft, request, document, document.name)
+            _companions(draft, request, document, document.name, wanted)
     for step in nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
     _ask_about_fewer(draft)
@@ -160,17 +160,15 @@ def _documents(lowered: Iterable[Lowered]) -> list[Document]:
 
 def title_of(document: Document) -> str:
     """``training/x``: a document as messages name it."""
-    model = document.model
-    if isinstance(model, Workload):
-        return f"{document.kind}/{model.job.name}"
-    header = getattr(model, "header", None)
-    return f"{document.kind}/{header.name}" if header is not None else document.kind
+    return f"{document.kind}/{document.name}" if document.name else document.kind
 
 
 def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[Ask, Wish]]) -> None:
     shared = lowered.shared
-    desired = lowered.object if shared else stamp(lowered.object, request.keys, request.part_of)
-    key = key_of(desired)
+    key = key_of(lowered.object)
+    desired = lowered.object
+    if not shared:
+        desired = stamp(desired, request.keys, request.part_of, draft.hashes.get(key))
     if key in draft.live.unreadable:
         draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
         return
@@ -214,20 +212,22 @@ def _is_rolling(request: Request, desired: Object, live: Object | None) -> bool:
     return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
 
 
-def _unchanged_documents(request: Request, live: LiveState) -> frozenset[int]:
+def _unchanged_documents(request: Request, live: LiveState, hashes: dict[Key, str]) -> frozenset[int]:
+    """:param hashes: filled with those that are taken."""
     result = set()
     for item in request.lowered:
-        if not isinstance(item.document.model, Workload):
+        if not item.document.is_workload:
             # Nothing runs by a pool or a quota: they follow the platform.
             continue
         text = annotations_of(item.object).get(request.keys.document)
-        main = live.objects.get(key_of(item.object))
+        key = key_of(item.object)
+        main = live.objects.get(key)
         have = annotations_of(main).get(request.keys.document) if main is not None else None
         if text is None or main is None or have is None or not _is_same_json(text, have):
             continue
         # Made from this document as it is lowered now: what stands beside it must be so too.
-        wanted = annotations_of(stamp(item.object, request.keys, None))[request.keys.hash]
-        if annotations_of(main).get(request.keys.hash) != wanted:
+        hashes[key] = hash_of(item.object)
+        if annotations_of(main).get(request.keys.hash) != hashes[key]:
             result.add(id(item.document))
     return frozenset(result)
 

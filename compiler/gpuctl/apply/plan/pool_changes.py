@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
-
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.apply.state.records import Records
@@ -59,6 +57,8 @@ def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, A
         if error.lacks_permission:
             return {}
         raise
+    import yaml
+
     try:
         document = yaml.safe_load(((definition or {}).get("data") or {}).get(DATA_KEY) or "")
     except yaml.YAMLError:

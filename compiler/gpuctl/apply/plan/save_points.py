@@ -8,7 +8,6 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import WORKLOADS, annotations_of
-from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten
 
@@ -34,6 +33,8 @@ def _ends_work(step: Step) -> bool:
 
 def described(text: str) -> str:
     """An annotation's checkpoint for people: ``python save.py (at most 2m)``. Credentials are masked."""
+    from gpuctl.language.checkpoint import parse_checkpoint
+
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         return "one that cannot be read"

@@ -25,8 +25,8 @@ from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
 from gpuctl.kube.session import Session
-from gpuctl.language.checkpoint import LONGEST_CHECKPOINT, Checkpoint, parse_checkpoint
-from gpuctl.language.durations import format_duration
+from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
+from gpuctl.language.durations import LONGEST_CHECKPOINT, format_duration
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten, visible
 

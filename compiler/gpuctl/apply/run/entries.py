@@ -16,10 +16,9 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.metadata import MANAGED_BY
-from gpuctl.backend.service import service_name
 from gpuctl.language.wording import visible
 
 KINDS = (*WORKLOADS, *COMPANIONS)

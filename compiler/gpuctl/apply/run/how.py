@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.records import Records
-from gpuctl.language.checkpoint import LONGEST_CHECKPOINT
+from gpuctl.language.durations import LONGEST_CHECKPOINT
 
 
 @dataclass

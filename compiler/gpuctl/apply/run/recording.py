@@ -74,13 +74,17 @@ def record(session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> 
         # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
         who = origin.who or _user(quick)
         commit = origin.commit()
-        for namespace in sorted({item.namespace for item in applied}):
-            mine = [item for item in applied if item.namespace == namespace]
-            try:
-                _Keeper(quick, namespace, keys, origin, who, commit).keep(mine)
-            except ClusterError as error:
-                names = ", ".join(item.job for item in mine[:3]) + (" and others" if len(mine) > 3 else "")
-                plan.notes.append(f"the history of {names} in {namespace} could not be written: {error.message}")
+        of_each: dict[str, list[_Applied]] = {}
+        for item in sorted(applied, key=lambda item: item.namespace):
+            of_each.setdefault(item.namespace, []).append(item)
+        keepers = [_Keeper(quick, namespace, mine, keys, origin, who, commit) for namespace, mine in of_each.items()]
+        quick.each(lambda keeper: keeper.trying(keeper.look), keepers)
+        pairs = [(keeper, item) for keeper in keepers for item in keeper.applied]
+        quick.each(lambda pair: pair[0].trying(lambda: pair[0].add(pair[1])), pairs)
+        for keeper in keepers:
+            keeper.trying(keeper.forget)
+            if keeper.problem is not None:
+                plan.notes.append(f"the history of {keeper.title} could not be written: {keeper.problem}")
     finally:
         quick.close()
 
@@ -126,42 +130,69 @@ def _user(session: Session) -> str | None:
 
 
 class _Keeper:
-    """The history of a namespace's jobs, while something is added to it."""
+    """The history of a namespace's jobs, while something is added to it: looked at, added to, and old ones forgotten.
+
+    ``problem`` is what went wrong first. Nothing more is begun then.
+    """
 
     def __init__(
         self,
         session: Session,
         namespace: str,
+        applied: Sequence[_Applied],
         keys: Records,
         origin: ApplyOrigin,
         who: str | None,
         commit: Commit | None,
     ) -> None:
+        self.namespace = namespace
+        self.applied = applied
+        self.problem: str | None = None
         self._session = session
-        self._namespace = namespace
         self._keys = keys
         self._who = who
         self._commit = commit
         self._origin = origin
+        self._there: dict[str, list[Object]] = defaultdict(list)
 
-    def keep(self, applied: Sequence[_Applied]) -> None:
-        """Write documents down, each after those that are there, and take away what is too old.
+    @property
+    def title(self) -> str:
+        """Whose history it is."""
+        names = ", ".join(item.job for item in self.applied[:3])
+        return f"{names}{' and others' if len(self.applied) > 3 else ''} in {self.namespace}"
+
+    def trying(self, step: Callable[[], None]) -> None:
+        """Do a part, unless something went wrong before."""
+        if self.problem is not None:
+            return
+        try:
+            step()
+        except ClusterError as error:
+            self.problem = self.problem or error.message
+
+    def look(self) -> None:
+        """See what there is.
 
         :raises ClusterError: that cannot be.
         """
-        grows = any(item.is_new for item in applied)
-        names = sorted({item.job for item in applied})
-        few = not grows and len(names) <= _FEW
+        names = sorted({item.job for item in self.applied})
+        few = not self._grows and len(names) <= _FEW
         # The metadata tells all that is needed; the documents stay where they are.
         labels = f"{self._keys.history} in ({','.join(names)})" if few else self._keys.history
-        there: dict[str, list[Object]] = defaultdict(list)
-        for secret in self._session.list_metadata(RESOURCES["Secret"], self._namespace, labels=labels):
-            there[job_of_secret(secret, self._keys)].append(secret)
-        self._session.each(lambda item: self._add(item, there[item.job]), applied)
-        if grows:
-            self._forget({job: found for job, found in there.items() if job not in names})
+        for secret in self._session.list_metadata(RESOURCES["Secret"], self.namespace, labels=labels):
+            self._there[job_of_secret(secret, self._keys)].append(secret)
 
-    def _add(self, item: _Applied, there: Iterable[Object]) -> None:
+    @property
+    def _grows(self) -> bool:
+        """Whether there are more jobs than before."""
+        return any(item.is_new for item in self.applied)
+
+    def add(self, item: _Applied) -> None:
+        """Write a document down after those that are there, and take away what is too old.
+
+        :raises ClusterError: that cannot be.
+        """
+        there = self._there.get(item.job, [])
         known = {number: secret for secret in there if (number := number_of(secret, item.job)) is not None}
         digests = {noted_digest(secret, self._keys) for secret in known.values()}
         before = hide(item.before) if item.before is not None else None
@@ -186,16 +217,21 @@ class _Keeper:
             if number > LARGEST:
                 raise ClusterError(f"its numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`")
             try:
-                self._session.create(secret_of(replace(past, revision=number), self._namespace, job, self._keys))
+                self._session.create(secret_of(replace(past, revision=number), self.namespace, job, self._keys))
                 return number
             except ApiError as error:
                 if not error.exists_already:
                     raise
         raise ClusterError("too many others are writing it")
 
-    def _forget(self, others: dict[str, list[Object]]) -> None:
-        """Of jobs that are no longer there only so many are remembered: those that were changed last."""
-        if len(others) <= KEPT_GONE:
+    def forget(self) -> None:
+        """Of jobs that are no longer there only so many are remembered: those that were changed last.
+
+        :raises ClusterError: that cannot be.
+        """
+        names = {item.job for item in self.applied}
+        others = {job: found for job, found in self._there.items() if job not in names}
+        if not self._grows or len(others) <= KEPT_GONE:
             return
         labels = f"{MANAGED_BY}={MANAGER}"
         lists = self._session.each(lambda kind: self._workloads(kind, labels), WORKLOADS)
@@ -211,7 +247,7 @@ class _Keeper:
 
     def _workloads(self, kind: str, labels: str) -> list[Object]:
         try:
-            return self._session.list_metadata(RESOURCES[kind], self._namespace, labels=labels)
+            return self._session.list_metadata(RESOURCES[kind], self.namespace, labels=labels)
         except ApiError as error:
             if not error.is_missing:
                 raise
@@ -220,5 +256,5 @@ class _Keeper:
     def _delete(self, secrets: Iterable[Object]) -> None:
         for secret in secrets:
             metadata = secret["metadata"]
-            key = Key("Secret", self._namespace, metadata["name"])
+            key = Key("Secret", self.namespace, metadata["name"])
             self._session.delete(key, metadata["uid"], foreground=False)

@@ -42,19 +42,25 @@ def records(settings: Settings) -> Records:
     return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history")))
 
 
-def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
-    """The object as it is sent: with its own hash, the version that lowered it, and the set it belongs to.
+_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
-    The hash is of the object as lowered; it says nothing about the set.
-    """
+
+def hash_of(obj: Object) -> str:
+    """What an object's stamp says of it as lowered; it says nothing about the set."""
     import hashlib
 
-    text = json.dumps(obj, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(_TEXT(obj).encode()).hexdigest()[:32]
+
+
+def stamp(obj: Object, keys: Records, part_of: str | None, known: str | None = None) -> Object:
+    """The object as it is sent: with its own hash, the version that lowered it, and the set it belongs to.
+
+    :param known: its hash, where that was taken before.
+    """
     metadata = dict(obj["metadata"])
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        keys.hash: digest,
+        keys.hash: known or hash_of(obj),
         keys.lowered_by: __version__,
     }
     if part_of is not None:

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options, secrets_option
-from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    chosen_inputs,
+    chosen_store,
+    compile_options,
+    input_options,
+)
 from gpuctl.cli.options.planning_options import planning_options
 
 
@@ -18,6 +24,7 @@ from gpuctl.cli.options.planning_options import planning_options
 )
 @input_options
 @compile_options
+@cache_option
 @cluster_options
 @click.option(
     "--dry-run",
@@ -37,6 +44,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -63,7 +71,7 @@ def command(
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return apply_or_show(
-        DocumentOptions(inputs, platform, namespace, strict),
+        DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache)),
         PlanOptions(**planning),
         RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),

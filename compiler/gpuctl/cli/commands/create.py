@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
-from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    chosen_inputs,
+    chosen_store,
+    compile_options,
+    input_options,
+)
 from gpuctl.cli.options.planning_options import checking_options
 
 
@@ -18,6 +24,7 @@ from gpuctl.cli.options.planning_options import checking_options
 )
 @input_options
 @compile_options
+@cache_option
 @cluster_options
 @click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
 @checking_options
@@ -30,6 +37,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -50,7 +58,7 @@ def command(
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return apply_or_show(
-        DocumentOptions(inputs, platform, namespace, strict),
+        DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache)),
         PlanOptions(**planning, create_only=True),
         RunOptions(timeout, wait=wait),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),

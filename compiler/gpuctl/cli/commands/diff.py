@@ -11,7 +11,13 @@ import click
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
-from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    chosen_inputs,
+    chosen_store,
+    compile_options,
+    input_options,
+)
 from gpuctl.cli.options.planning_options import planning_options
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 )
 @input_options
 @compile_options
+@cache_option
 @cluster_options
 @click.option(
     "--against",
@@ -52,6 +59,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     against: str,
@@ -76,7 +84,7 @@ def command(
     from gpuctl.usecases.applying import preview_request, request_for
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
-    documents = DocumentOptions(inputs, platform, namespace, strict)
+    documents = DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache))
     manner = ChangeManner(kubeconfig, context, as_json=output == "json")
     with serviced(manner, refusal=2) as told:
         if told is not None:

@@ -56,7 +56,7 @@ def command(
         strict=strict,
         nodes=True,
         namespaces=True,
-        texts=False,
+        form="none",
         cluster=cluster,
         store=chosen_store(no_cache),
     )

@@ -29,7 +29,8 @@ def unserved(evidence: Evidence) -> Finding | None:
 
 
 def _missing(evidence: Evidence) -> Finding | None:
-    from gpuctl.backend.service import MAIN_PORT, service_name
+    from gpuctl.backend.companion_names import service_name
+    from gpuctl.backend.service import MAIN_PORT
 
     workload = evidence.job.workload
     assert workload is not None
