@@ -102,6 +102,9 @@ class _Last:
         return {percent: minutes for percent, minutes in enumerate(self.bins) if minutes}
 
 
+_NO_LAST = _Last()
+
+
 class StepRows:
     """The rows that answer a question.
 
@@ -361,9 +364,9 @@ class StepRows:
         rows = self._read(parts, few, self._columns) if self._whole is None else self._whole.items()
         for place, row in rows:
             if place in places:
-                values, last = self._sums(row), lasts.get(place, _Last())
-                found[place] = self._row(place, values, last, described, workloads.get(place, 0))
-        idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places if place not in found}
+                last = lasts.get(place, _NO_LAST)
+                found[place] = self._row(place, self._sums(row), last, described, workloads.get(place, 0))
+        idle = {place: self._row(place, Sums(), _NO_LAST, {}, 0) for place in places if place not in found}
         return found | idle
 
     def _sums(self, row: Any) -> Sums:
