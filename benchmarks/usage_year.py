@@ -1,21 +1,24 @@
 """A year of usage of 10,000 GPUs: how large the database becomes, and how long questions about it take on a processor.
 
-    python benchmarks/usage_year.py [DATABASE]
+    python benchmarks/usage_year.py [DATABASE | --postgresql]
 
 Alone it prints the rows; `make bench` prints them among the others. A database that is named, a path or a URL, is kept,
-and asked as it is where it has the year. Days are made for the whole year, hours for the last month of it and for the
-days in which months begin in other time zones: of hours more would take longer to write than to learn anything from,
-so that their size is extrapolated to the year. 1,000 workloads hold GPUs at any time, each for three days, a tenth of
-them without using them; there are 250 values of labels, 50 namespaces, 1,250 nodes. Of ten namespaces nine have a
-quota, most months another one. All is written by the functions of the store, but for the later hours of a day, which
-are copies of its first one. A time is on a processor, with what makes JSON or CSV of an answer: the 39th of 41, each
-with other parameters.
+and asked as it is where it has the year. `--postgresql` starts a server of its own, as the tests have it. With
+USAGE_DAYS in the environment there are so many days instead of a year, 31 or more; sizes are those of a year. Days are
+made for the whole year, hours for the last month of it and for the days in which months begin in other time zones: of
+hours more would take longer to write than to learn anything from, so that their size is extrapolated to the year. 1,000
+workloads hold GPUs at any time, each for three days, a tenth of them without using them; there are 250 values of
+labels, 50 namespaces, 1,250 nodes. Of ten namespaces nine have a quota, most months another one. All is written by the
+functions of the store, but for the later hours of a day, which are copies of its first one. A time is on a processor,
+with what makes JSON or CSV of an answer: the 39th of 41, each with other parameters. What a server of PostgreSQL on
+this machine does for it is part of it.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import random
 import sys
 import tempfile
@@ -27,7 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, literal, select
+from sqlalchemy import insert, literal, select, text
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -45,9 +48,10 @@ from gpuctl_usage.store.tables import periods, sums
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
-YEAR, BEGIN = 365, 1_735_689_600
-"""2025, from 2025-01-01T00:00:00Z on."""
-END = BEGIN + YEAR * DAY
+YEAR, END = 365, 1_767_225_600
+"""Until 2026-01-01T00:00:00Z."""
+DAYS = int(os.environ.get("USAGE_DAYS", YEAR))
+BEGIN = END - DAYS * DAY
 WORKLOADS, NAMESPACES, NODES, LASTS = 1000, 50, 1250, 3
 VALUES = {"team": 50, "project": 100, "app": 60, "env": 4, "cost-center": 36}
 HOURS, SNAPSHOTS = 31, 2
@@ -155,14 +159,15 @@ def fill(database: Database, address: str) -> dict[str, float]:
     for time_ in range(END - SNAPSHOTS * DAY, END, 300):
         database.put_snapshot(cluster, snapshot(time_))
     of_snapshots = database.size() - begun - of_days - of_hours
-    each = {"day": of_days / YEAR, "hour": of_hours / (len(hours) * 24)}
+    each = {"day": of_days / DAYS, "hour": of_hours / (len(hours) * 24)}
     return each | {"snapshot": of_snapshots / (SNAPSHOTS * DAY / 300)}
 
 
 def days_of_hours() -> list[int]:
     """The days whose hours are there: the last ones, and those in which a month begins to the east of Greenwich."""
     months = (datetime(2025, month, 1, tzinfo=timezone.utc) for month in range(2, 13))
-    return sorted({int(month.timestamp()) - DAY for month in months} | set(range(END - HOURS * DAY, END, DAY)))
+    before = (int(month.timestamp()) - DAY for month in months)
+    return sorted({day for day in before if day >= BEGIN} | set(range(END - HOURS * DAY, END, DAY)))
 
 
 def _copy_hours(address: str) -> None:
@@ -227,7 +232,7 @@ class Query(NamedTuple):
 
 def _window(some: random.Random, days: int, **more: Any) -> Hours:
     """So many days up to somewhere in the last of those that are there."""
-    if days == YEAR:
+    if days >= DAYS:
         return Hours("", BEGIN + some.randrange(10) * DAY, END - some.randrange(240) * HOUR, **more)
     last = END - some.randrange((HOURS - days) * 24) * HOUR
     return Hours("", last - days * DAY, last, **more)
@@ -435,12 +440,14 @@ def measure(report: Report, address: str = "") -> None:
         begun = time.process_time()
         if database.is_empty():
             each = fill(database, address)
+            _look_through(address)
             _report_size(report, each, time.process_time() - begun, address)
         # As the service and the command line have it: what lives as long as they do is not looked through again.
         gc.collect()
         gc.freeze()
+        clock = _clock(database, address)
         for query in queries():
-            times, rows = _timed(database, query)
+            times, rows = _timed(database, query, clock)
             late = times[int(len(times) * 0.95)]
             took = f"{late:.0f} ms CPU ({times[0]:.0f} / {times[len(times) // 2]:.0f} / {times[-1]:.0f}; {rows} rows)"
             report(
@@ -448,6 +455,26 @@ def measure(report: Report, address: str = "") -> None:
             )
         gc.unfreeze()
         database.close()
+
+
+def _look_through(address: str) -> None:
+    """What servers of PostgreSQL do by themselves (autovacuum), unless they are those of the tests."""
+    if address.startswith("postgres"):
+        engine = engine_of(url_of(address))
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE"))
+        engine.dispose()
+
+
+def _clock(database: Database, address: str) -> Callable[[], float]:
+    """Seconds on a processor: of this process, and of that of a server which works for it."""
+    if not address.startswith("postgres"):
+        return time.process_time
+    with database.reading() as connection:
+        # The next one gets the same connection, and no other process helps it.
+        own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    spent = Path(f"/proc/{own}/schedstat")
+    return lambda: time.process_time() + int(spent.read_text().split()[0]) / 1e9
 
 
 def _report_size(report: Report, each: Mapping[str, float], taken: float, address: str) -> None:
@@ -459,11 +486,11 @@ def _report_size(report: Report, each: Mapping[str, float], taken: float, addres
     report(title, value, f"<= {most / 1e9:g} GB", whole <= most)
 
 
-def _timed(database: Database, query: Query) -> tuple[list[float], int]:
+def _timed(database: Database, query: Query, clock: Callable[[], float]) -> tuple[list[float], int]:
     """How long each call takes, in milliseconds, the shortest first; and the most rows of an answer."""
     some, times, most = random.Random(query.name), [], 0
     for number in range(CALLS + 1):
-        begun = time.process_time()
+        begun = clock()
         answer = query.ask(database, some)
         rows = answer if isinstance(answer, list) else answer.get("data", answer.get("workloads", [answer]))
         if query.as_csv:
@@ -472,7 +499,7 @@ def _timed(database: Database, query: Query) -> tuple[list[float], int]:
             json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         # The first one finds nothing prepared, as it is once in the life of a process.
         if number:
-            times.append(1000 * (time.process_time() - begun))
+            times.append(1000 * (clock() - begun))
         most = max(most, len(rows))
     return sorted(times), most
 
@@ -481,5 +508,17 @@ def _row(what: str, value: str, bar: str, ok: bool | None) -> None:
     print(f"{what:<78} {value:>48}   {bar:<11} {'ok' if ok else 'MISSED'}", flush=True)
 
 
+def _on_postgresql() -> None:
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+    from support.postgresql_server import running_postgresql
+
+    os.environ["PGOPTIONS"] = "-c max_parallel_workers_per_gather=0"
+    with running_postgresql() as server:
+        measure(_row, server.new_database())
+
+
 if __name__ == "__main__":
-    measure(_row, sys.argv[1] if sys.argv[1:] else "")
+    if sys.argv[1:] == ["--postgresql"]:
+        _on_postgresql()
+    else:
+        measure(_row, sys.argv[1] if sys.argv[1:] else "")

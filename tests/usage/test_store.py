@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -40,12 +41,14 @@ from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
 from gpuctl_usage.store.moments import latest_snapshot
+from gpuctl_usage.store.numbering import group_ids
 from gpuctl_usage.store.packing import (
     NotPacked,
     pack_histogram,
     pack_ids,
     pack_sums,
     pack_triples,
+    unpack_columns,
     unpack_histogram,
     unpack_ids,
     unpack_numbers,
@@ -399,6 +402,35 @@ def test_sums_are_packed() -> None:
         unpack_sums(b"\x00nonsense")
 
 
+def test_columns_of_packed_sums_are_those_that_are_asked_for() -> None:
+    some = random.Random(1)
+    items = {number: Sums(alloc_gpu_s=some.random(), util_gpu_s=some.random()) for number in range(2000)}
+    packed = pack_sums(items)
+    ids, [used, held, unknown] = unpack_columns(packed, ("util_gpu_s", "alloc_gpu_s", "other"))
+    assert ids == sorted(items)
+    assert used == [items[number].util_gpu_s for number in ids]
+    assert held == [items[number].alloc_gpu_s for number in ids]
+    assert unknown == [0.0] * len(ids)
+    with pytest.raises(NotPacked):
+        unpack_columns(packed[: len(packed) // 8], ("util_gpu_s",))
+
+
+def test_workloads_stand_by_their_namespaces() -> None:
+    triples = {(5, 1, 9), (4, 2, 8), (2**31, 3, 9), (7, 2, 8), (3, 1, 9)}
+    workloads, said, namespaces = unpack_triples(pack_triples(triples))
+    assert list(workloads) == [4, 7, 3, 5, 2**31]
+    assert list(namespaces) == [8, 8, 9, 9, 9]
+    assert set(zip(workloads, said, namespaces, strict=True)) == triples
+    assert [len(column) for column in unpack_triples(pack_triples([]))] == [0, 0, 0]
+    # As they were packed before: by workload, of which the steps were kept.
+    ordered = sorted(triples)
+    steps = [ordered[0][0], *(late[0] - early[0] for early, late in itertools.pairwise(ordered))]
+    before = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
+    assert unpack_triples(zlib.compress(array("q", before).tobytes())) == tuple(
+        map(tuple, (workloads, said, namespaces))
+    )
+
+
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])
 def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
     ids = [3, largest, 5]
@@ -410,6 +442,36 @@ def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
     assert list(unpack_ids(before)) == [4, largest]
     with pytest.raises(NotPacked):
         unpack_ids(b"\x04nonsense")
+
+
+def test_groups_are_found_by_their_whole_name(address: str) -> None:
+    odd = [
+        "",
+        'a"b',
+        "a\\b",
+        "[1]",
+        "1",
+        "1.0",
+        "null",
+        "true",
+        "\u7814\u7a76\U0001f600",
+        "a\nb\x01\x7f\u2028",
+        "A",
+        "a",
+    ]
+    names = [(Level.LABEL, key, value) for key in odd for value in odd]
+    names += [(Level.ANNOTATION, *names[5][1:]), (Level.WORKLOAD, "ml/Job/a", "u"), (Level.WORKLOAD, "ml/Job/a", "v")]
+    wanted = [Group(*name) for name in names]
+    database = open_database(address)
+    one, other = database.cluster("uid-1", "lab"), database.cluster("uid-2", "den")
+    with database._writing() as connection:
+        first = group_ids(connection, one, wanted[::2])
+        found = group_ids(connection, one, wanted)
+        elsewhere = group_ids(connection, other, wanted)
+    assert set(found) == set(elsewhere) == set(wanted)
+    assert len({*found.values(), *elsewhere.values()}) == 2 * len(wanted)
+    assert {group: found[group] for group in first} == first
+    database.close()
 
 
 # The tables.

@@ -10,6 +10,7 @@ from typing import Any
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a cell begins with that a spreadsheet computes, also behind a break."""
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "\r\n") -> str:
@@ -27,14 +28,13 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULAS) else value
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return value
-    if not isinstance(value, str) and isinstance(value, (Mapping, list)):
-        value = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if isinstance(value, str) and value.startswith(_FORMULAS):
-        return f"'{value}"
-    return value
+    # JSON of an object or a list is no formula.
+    return _AS_JSON(value) if isinstance(value, (dict, list)) else value

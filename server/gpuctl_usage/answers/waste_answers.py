@@ -27,6 +27,8 @@ OWNERS = (*metadata.OWNERS, "app")
 """Labels, then annotations, whose value says whose a workload is: the first that it has."""
 _LOOKED_BACK = 30 * DAY
 """How far back an hour may be in which something began to be idle; longer ago is told as that long."""
+_TELLING = 2
+"""Hours of a day that are looked at first: of the last one not everything may be measured yet."""
 
 
 _NOTHING = GroupSums(0, 0.0, 0.0, 0.0, 0.0)
@@ -195,14 +197,27 @@ def _look_back(
         item.until = item.since = 0.0
     while following and end > last:
         start = max(end - DAY, last // HOUR * HOUR)
-        by_number: dict[int, dict[int, GroupSums]] = defaultdict(dict)
-        for number, sums in sums_by_hour(connection, cluster, sorted(following), start, end):
-            by_number[number][sums.start] = sums
         hours = hour_starts(connection, cluster, start, end)
-        going_on = {
-            number: item for number, item in following.items() if _goes_on(item, hours, by_number[number], rule, known)
-        }
-        following, end = going_on, start
+        if not hours:
+            return
+        # Most are not idle: the last hours tell that of them, and no other is read.
+        for some in filter(None, (hours[:_TELLING], hours[_TELLING:])):
+            following = _still_following(connection, cluster, following, some, rule, known)
+        end = start
+
+
+def _still_following(
+    connection: Connection,
+    cluster: int,
+    following: Mapping[int, IdleWorkload],
+    hours: Sequence[tuple[int, float]],
+    rule: IdleRule,
+    known: float,
+) -> dict[int, IdleWorkload]:
+    by_number: dict[int, dict[int, GroupSums]] = defaultdict(dict)
+    for number, sums in sums_by_hour(connection, cluster, sorted(following), hours[-1][0], hours[0][0] + HOUR):
+        by_number[number][sums.start] = sums
+    return {number: item for number, item in following.items() if _goes_on(item, hours, by_number[number], rule, known)}
 
 
 def _goes_on(
@@ -232,7 +247,7 @@ def _goes_on(
         item.util_gpu_s += hour.util_gpu_s
         if start <= item.held_since:
             return False
-    return bool(hours)
+    return True
 
 
 def _is_known(hour: GroupSums, rule: IdleRule) -> bool:

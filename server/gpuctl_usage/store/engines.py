@@ -123,6 +123,8 @@ def _set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
     cursor.execute("PRAGMA foreign_keys = ON")
     # With a write-ahead log that is safe when a process is killed; a power failure may take the last moments.
     cursor.execute("PRAGMA synchronous = NORMAL")
+    # What a question sorts is some megabytes: beyond two it would be written to a file and merged from there.
+    cursor.execute("PRAGMA temp_store = MEMORY")
     cursor.close()
 
 

@@ -36,12 +36,12 @@ def sums_by_hour(
     connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
 ) -> Iterator[tuple[int, GroupSums]]:
     """Of groups, by their numbers, each hour that begins in [start, end)."""
-    columns = (periods.c.start, periods.c.seconds, sums.c.group_id, *_SUMMED)
+    columns = (sums.c.group_id, periods.c.start, periods.c.seconds, *_SUMMED)
     for few in _portions(numbers):
         statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
         found = connection.execute(statement.where(_hours(cluster, start, end), sums.c.group_id.in_(few)))
-        for row in found:
-            yield row.group_id, GroupSums(row.start, row.seconds, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
+        for number, *values in found:
+            yield number, GroupSums(*values)
 
 
 def sums_together(

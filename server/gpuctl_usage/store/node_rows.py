@@ -10,7 +10,6 @@ from sqlalchemy import Connection, bindparam, select
 
 from gpuctl_usage.facts import HOUR, KeptTime
 from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.numbering import group_of
 from gpuctl_usage.store.packing import unpack_columns, unpack_numbers
 from gpuctl_usage.store.step_rows import STEP_BITS
 from gpuctl_usage.store.tables import groups, periods
@@ -24,7 +23,7 @@ from gpuctl_usage.store.usage_queries import (
     place_of,
     wanted_groups,
 )
-from gpuctl_usage.sums import Sums
+from gpuctl_usage.sums import Group, Sums
 
 _OF_LEDGER = ("alloc_gpu_s", "cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "obs_gpu_s", "util_gpu_s")
 _TOLD = (
@@ -45,10 +44,9 @@ class NodeRows:
         self._question = question
         self._parts = parts
         self._step = step
-        columns = (groups.c[name] for name in ("id", "level", "key", "value"))
-        self._groups = {
-            row.id: group_of(row) for row in connection.execute(select(*columns).where(wanted_groups(question)))
-        }
+        columns = groups.c.id, groups.c.key, groups.c.value
+        named = connection.execute(select(*columns).where(wanted_groups(question))).all()
+        self._groups = {number: Group(question.level, key, value) for number, key, value in named}
         self._sums: dict[int, dict[int, Sums]] = {}
         self._told = _OF_LEDGER if question.sums_only else _TOLD
 
@@ -113,9 +111,9 @@ class NodeRows:
                 alike[tuple(ids)] = columns if before is None else list(map(_together, before, columns))
             totals: dict[int, tuple[float, ...]] = {}
             for nodes, columns in alike.items():
-                for node, values in zip(nodes, zip(*columns, strict=True), strict=True):
-                    known = totals.get(node)
-                    totals[node] = values if known is None else tuple(map(add, known, values))
+                of_nodes = dict(zip(nodes, zip(*columns, strict=True), strict=True))
+                both = totals.keys() & of_nodes.keys()
+                totals |= of_nodes | {node: tuple(map(add, totals[node], of_nodes[node])) for node in both}
             ours = {node: dict[str, Any](zip(self._told, values, strict=True)) for node, values in totals.items()}
             self._sums[number] = {node: Sums(**values) for node, values in ours.items() if node in self._groups}
         return self._sums[number]

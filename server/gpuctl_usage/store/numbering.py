@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, Table, select
+from sqlalchemy import Connection, Insert, Table, Text, bindparam, select, tuple_
 
 from gpuctl_usage.facts import WorkloadKey
+from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.tables import attributes, groups
 from gpuctl_usage.sums import Group, Level
 
@@ -86,23 +88,20 @@ def group_ids(connection: Connection, cluster: int, wanted: Iterable[Group]) -> 
     return found
 
 
-def _known(connection: Connection, cluster: int, wanted: list[Group]) -> dict[Group, int]:
-    found: dict[Group, int] = {}
-    by_level: dict[Level, set[Group]] = {}
+def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dict[Group, int]:
+    names: dict[Level, dict[tuple[str, str], Group]] = defaultdict(dict)
     for group in wanted:
-        by_level.setdefault(group.level, set()).add(group)
-    for level, alike in by_level.items():
-        values = sorted({group.value for group in alike})
-        for start in range(0, len(values), _AT_ONCE):
-            statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(
-                groups.c.cluster_id == cluster,
-                groups.c.level == level.value,
-                groups.c.value.in_(values[start : start + _AT_ONCE]),
-            )
-            for row in connection.execute(statement):
-                group = group_of(row)
-                if group in alike:
-                    found[group] = row.id
+        names[group.level][group.key, group.value] = group
+    # Of a level there are a hundred times as many as an hour has: each is looked up by its whole name.
+    given = given_table(connection, "names", {"key": Text, "value": Text})
+    whole = tuple_(groups.c.key, groups.c.value).in_(select(given.c.key, given.c.value))
+    named = select(groups.c.id, groups.c.key, groups.c.value).where(
+        groups.c.cluster_id == cluster, groups.c.level == bindparam("level"), whole
+    )
+    found: dict[Group, int] = {}
+    for level, of_level in names.items():
+        rows = connection.execute(named, {"level": level.value, "names": packed_rows(of_level)})
+        found.update((of_level[key, value], number) for number, key, value in rows)
     return found
 
 

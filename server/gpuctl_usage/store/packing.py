@@ -9,14 +9,17 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from itertools import accumulate, chain
-from operator import add, sub
+from itertools import accumulate, chain, repeat
+from operator import add, itemgetter, sub
 from typing import Any
 
 from gpuctl_usage.sums import Sums
 
 _ONE_BY_ONE = 0x80
 _SHORT = b"\x04"
+_AS_THEY_ARE = {"i": b"\x05", "q": b"\x06"}
+"""What begins ids that are no steps: with which type of array. No compressed text begins so."""
+_CODES = {first: code for code, first in _AS_THEY_ARE.items()}
 ROUNDED = ("util_min", "util_max", "memory_max")
 """Of sums: kept as hundredths, to which answers are rounded; least and most of several are the same either way."""
 AS_THEY_ARE = tuple(field.name for field in fields(Sums) if field.name not in (*ROUNDED, "histogram"))
@@ -39,12 +42,16 @@ def pack_histogram(histogram: Mapping[int, int] | None) -> bytes | None:
     bins = sorted(number for number, count in histogram.items() if count)
     if not bins:
         return b""
-    row = _halves([histogram.get(number, 0) for number in range(bins[0], bins[-1] + 1)])
+    first, count = bins[0], bins[-1] - bins[0] + 1
+    row = _halves(map(histogram.get, range(first, first + count), repeat(0)))
+    if count <= 2 * len(bins):
+        # Of each bin one by one there is its step besides: that is never shorter.
+        return bytes((first,)) + _of_halves(row)
     steps = [*map(sub, bins[1:], bins), 0]
     single = _halves([number for both in zip(map(histogram.__getitem__, bins), steps, strict=True) for number in both])
     if (len(row) + 1) // 2 <= (len(single) + 1) // 2:
-        return bytes((bins[0],)) + _of_halves(row)
-    return bytes((bins[0] | _ONE_BY_ONE,)) + _of_halves(single)
+        return bytes((first,)) + _of_halves(row)
+    return bytes((first | _ONE_BY_ONE,)) + _of_halves(single)
 
 
 def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
@@ -103,10 +110,11 @@ def _numbers(packed: bytes) -> list[int]:
         return halves
     found, value, shift = [], 0, 0
     for half in halves:
-        value |= (half & 7) << shift
-        shift += 3
-        if not half & 8:
-            found.append(value)
+        if half & 8:
+            value |= (half & 7) << shift
+            shift += 3
+        else:
+            found.append(value | half << shift)
             value = shift = 0
     return found
 
@@ -166,20 +174,7 @@ def unpack_numbers(packed: bytes) -> list[int]:
 
     :raises NotPacked: these were none.
     """
-    if not packed:
-        return []
-    try:
-        unpacking, found = zlib.decompressobj(), array("q")
-        text = unpacking.decompress(packed, _HEAD)
-        count = json.loads(text.partition(b"\n")[0])[0]
-        begin = text.index(b"\n") + 1
-        text += unpacking.decompress(unpacking.unconsumed_tail, begin + count * found.itemsize)
-        found.frombytes(text[begin : begin + count * found.itemsize])
-        if len(found) != count:
-            raise NotPacked("fewer ids than there should be")
-        return _swapped(found).tolist()
-    except (zlib.error, TypeError, ValueError, IndexError) as error:
-        raise NotPacked(str(error)) from None
+    return unpack_columns(packed, ())[0]
 
 
 def unpack_columns(packed: bytes, names: Sequence[str]) -> tuple[list[int], list[list[float]]]:
@@ -191,39 +186,52 @@ def unpack_columns(packed: bytes, names: Sequence[str]) -> tuple[list[int], list
         return [], [[] for _ in names]
     try:
         columns = _Columns(packed)
-        ids = columns.of("q")
-        found = {name: columns.of("d") if name in names else columns.skip("d") for name in columns.plain}
+        ids, found = columns.of("q"), dict[str, list[float]]()
+        for name in columns.plain:
+            if len(found) == len(names):
+                break
+            if name in names:
+                found[name] = columns.of("d")
+            else:
+                columns.skip("d")
         return ids, [found.get(name) or [0.0] * len(ids) for name in names]
     except (zlib.error, TypeError, ValueError, IndexError) as error:
         raise NotPacked(str(error)) from None
 
 
 class _Columns:
-    """Packed sums, from the first column to the last."""
+    """Packed sums, from the first column to the last; no more of them is unpacked than is asked for."""
 
     def __init__(self, packed: bytes) -> None:
-        head, _, self._body = zlib.decompress(packed).partition(b"\n")
+        self._unpacking = zlib.decompressobj()
+        head, _, self._ahead = self._unpacking.decompress(packed, _HEAD).partition(b"\n")
         self._count, self.plain, self.rounded = json.loads(head)
-        self._at = 0
+
+    def _next(self, size: int) -> bytes:
+        text, self._ahead = self._ahead[:size], self._ahead[size:]
+        if len(text) < size:
+            text += self._unpacking.decompress(self._unpacking.unconsumed_tail, size - len(text))
+        if len(text) < size:
+            raise NotPacked("fewer bytes than there should be")
+        return text
 
     def of(self, code: str) -> list[Any]:
         """The next column, of numbers of a type."""
         found = array(code)
-        size = self._count * found.itemsize
-        found.frombytes(self._body[self._at : self._at + size])
-        self._at += size
+        found.frombytes(self._next(self._count * found.itemsize))
         return _swapped(found).tolist()
 
-    def skip(self, code: str) -> list[Any]:
+    def skip(self, code: str) -> None:
         """Leave the next column out."""
-        self._at += self._count * array(code).itemsize
-        return []
+        self._next(self._count * array(code).itemsize)
 
     def texts(self) -> Iterator[bytes | None]:
         """The next column, of bytes."""
-        for length in self.of("i"):
-            yield None if length < 0 else self._body[self._at : self._at + length]
-            self._at += max(length, 0)
+        lengths = self.of("i")
+        whole, begin = self._next(sum(length for length in lengths if length > 0)), 0
+        for length in lengths:
+            yield None if length < 0 else whole[begin : begin + length]
+            begin += max(length, 0)
 
 
 def _as_was(name: str, values: list[float]) -> list[Any]:
@@ -246,25 +254,34 @@ def _swapped(values: array[Any]) -> array[Any]:
 
 
 def pack_triples(triples: Iterable[tuple[int, int, int]]) -> bytes:
-    """Ids, three by three, in order: of the first ones the steps are kept, which are small."""
-    ordered = sorted(set(triples))
+    """Ids, three by three, column by column: by the third one, then by the first."""
+    ordered = sorted(set(triples), key=itemgetter(2, 0, 1))
     if not ordered:
         return b""
-    firsts, *others = (array("q", column) for column in zip(*ordered, strict=True))
-    steps = array("q", map(sub, firsts, [0, *firsts]))
-    return _packed_ids([number for column in (steps, *others) for number in column])
+    numbers = [number for column in zip(*ordered, strict=True) for number in column]
+    code = "i" if max(numbers) < 1 << 31 else "q"
+    # As they are: adding up steps, which are smaller, takes longer than reading all.
+    return _AS_THEY_ARE[code] + zlib.compress(_bytes(array(code, numbers)), 6)
 
 
-def unpack_triples(packed: bytes) -> tuple[Iterator[int], Sequence[int], Sequence[int]]:
-    """What was packed: the first ids, ascending, the second ones, and the third ones.
+def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """What was packed: the first ids, the second ones, and the third ones, which ascend, and the first of each of them.
 
     :raises NotPacked: these were none.
     """
-    numbers = _unpacked_numbers(packed)
+    code = _CODES.get(packed[:1])
+    numbers = _unpacked_numbers(packed) if code is None else _numbers_of(code, packed[1:])
     count, rest = divmod(len(numbers), 3)
     if rest:
         raise NotPacked("no whole triples")
-    return accumulate(numbers[:count]), numbers[count : 2 * count], numbers[2 * count :]
+    columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    if code is not None or not count:
+        return columns
+    # As they were packed before: by the first ones, of which the steps are kept.
+    firsts, seconds, thirds = zip(
+        *sorted(zip(accumulate(columns[0]), *columns[1:], strict=True), key=itemgetter(2, 0, 1)), strict=True
+    )
+    return firsts, seconds, thirds
 
 
 def pack_ids(ids: Iterable[int]) -> bytes:
@@ -290,13 +307,16 @@ def _packed_ids(numbers: list[int]) -> bytes:
 
 def _unpacked_numbers(packed: bytes) -> array[int]:
     is_short = packed.startswith(_SHORT)
-    numbers = array("i" if is_short else "q")
+    return _numbers_of("i" if is_short else "q", packed[is_short:])
+
+
+def _numbers_of(code: str, compressed: bytes) -> array[int]:
+    numbers = array(code)
     try:
-        numbers.frombytes(zlib.decompress(packed[is_short:]) if packed else b"")
+        numbers.frombytes(zlib.decompress(compressed) if compressed else b"")
     except (zlib.error, ValueError) as error:
         raise NotPacked(str(error)) from None
-    _swapped(numbers)
-    return numbers
+    return _swapped(numbers)
 
 
 def pack_allocations(items: Sequence[tuple[int, float, float | None]]) -> bytes:

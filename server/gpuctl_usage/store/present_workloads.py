@@ -26,8 +26,10 @@ class PresentWorkloads:
         self._wanted = wanted
         self._ids: dict[int, Collection[int]] = {}
         self._unpacked: dict[bytes, Collection[int]] = {}
-        self._known: dict[int, bool] = {}
-        self._all_theirs: frozenset[int] | None = None
+        # All that are theirs, or of those that were asked about.
+        self._listed: frozenset[int] | None = None
+        self._asked: set[int] = set()
+        self._known: set[int] = set()
 
     def together(self, numbers: Sequence[int]) -> set[int]:
         """Those that have sums in one of the hours and days that have these numbers."""
@@ -51,28 +53,28 @@ class PresentWorkloads:
             self._ids.update((number, self._unpacked[ids]) for number, ids in read)
 
     def _theirs(self, read: Mapping[bytes, list[int]]) -> Mapping[bytes, Collection[int]]:
-        found = {packed: set(ids) for packed, ids in read.items()}
-        if len(set().union(*found.values()) - self._known.keys()) > _AT_ONCE and not self._known:
-            self._list()
-        if self._all_theirs is not None:
-            return {packed: ids & self._all_theirs for packed, ids in found.items()}
-        self._ask(set().union(*found.values()) - self._known.keys())
-        theirs = {number for number, is_theirs in self._known.items() if is_theirs}
-        return {packed: ids & theirs for packed, ids in found.items()}
+        if self._listed is None:
+            new = set().union(*read.values()) - self._asked
+            if len(new) > _AT_ONCE and not self._asked:
+                self._list()
+            if self._listed is None:
+                self._ask(new)
+        theirs = self._known if self._listed is None else self._listed
+        return {packed: theirs.intersection(ids) for packed, ids in read.items()}
 
     def _list(self) -> None:
         """Of many workloads it takes long to ask which are theirs, where theirs are few."""
         assert self._wanted is not None
         listed = self._connection.execute(select(groups.c.id).where(self._wanted).limit(_LISTED + 1)).scalars().all()
         if len(listed) <= _LISTED:
-            self._all_theirs = frozenset(listed)
+            self._listed = frozenset(listed)
 
     def _ask(self, new: Collection[int]) -> None:
         assert self._wanted is not None
         theirs = select(groups.c.id).where(self._wanted, groups.c.id.in_(_numbers()))
-        self._known.update(dict.fromkeys(new, False))
+        self._asked.update(new)
         for few in _portions(sorted(new)):
-            self._known.update(dict.fromkeys(self._connection.execute(theirs, {"numbers": few}).scalars(), True))
+            self._known.update(self._connection.execute(theirs, {"numbers": few}).scalars())
 
 
 def _numbers() -> ColumnElement[int]:

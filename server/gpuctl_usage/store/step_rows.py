@@ -5,33 +5,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from heapq import nsmallest
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     FromClause,
+    Integer,
     Select,
     and_,
     bindparam,
     case,
     func,
-    literal_column,
-    null,
     or_,
     select,
 )
 
 from gpuctl_usage.facts import HOUR, UNSET, KeptTime
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
-from gpuctl_usage.store.hours import SUMMED, WorkloadStatus, sums_of
+from gpuctl_usage.store.given_tables import given_table, packed_rows
+from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by
-from gpuctl_usage.store.packing import ROUNDED, unpack_histogram, unpack_triples
-from gpuctl_usage.store.step_tables import STEPS, packed_steps, step_table
+from gpuctl_usage.store.packing import ROUNDED, of_hundredths, unpack_histogram, unpack_triples
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import (
@@ -76,6 +76,10 @@ class _Place(NamedTuple):
     group: int
 
 
+_Valued = tuple[int, float, int, _Place]
+"""What decides where a row stands, before its name: whether its value is unknown, the value, and when it begins."""
+
+
 @dataclass
 class _Last:
     """What only the rows of single hours and days tell."""
@@ -97,6 +101,9 @@ class _Last:
         if self.bins is None:
             return None
         return {percent: minutes for percent, minutes in enumerate(self.bins) if minutes}
+
+
+_NO_LAST = _Last()
 
 
 class StepRows:
@@ -129,6 +136,7 @@ class StepRows:
         self._sizes: list[int] | None = None
         self._made: dict[int, Group] = {}
         self._columns = _columns_of(question)
+        self._rounded = [name for name in ROUNDED if name in self._columns]
         self._with_lasts = question.level in WITH_HISTOGRAM and not question.sums_only
 
     def count(self) -> int:
@@ -168,7 +176,7 @@ class StepRows:
         single, several = self._apart(range(len(self._parts)))
         counts = [0] * len(self._parts)
         if several:
-            steps = step_table(self._connection)
+            steps = self._step_table()
             about, group = self._about(None, [], steps)
             distinct = about.with_only_columns(steps.c.part, func.count(group.distinct()), maintain_column_froms=True)
             for number, count in self._connection.execute(distinct.group_by(steps.c.part), self._steps(several)):
@@ -187,7 +195,11 @@ class StepRows:
         return single, [number for number in parts if len(self._parts[number].periods) > 1]
 
     def _steps(self, parts: Iterable[int]) -> dict[str, str]:
-        return {STEPS: packed_steps((period, part) for part in parts for period in self._parts[part].periods)}
+        return {"steps": packed_rows((period, part) for part in parts for period in self._parts[part].periods)}
+
+    def _step_table(self) -> CTE:
+        """Which hours and days a step is made of: so that all steps are added up by one statement."""
+        return given_table(self._connection, "steps", {"period_id": Integer, "part": Integer})
 
     def _by_time(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
         order = list(range(len(self._parts)))
@@ -232,31 +244,28 @@ class StepRows:
     def _by_value(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
         by_use = self._question.order is RowOrder.UTILIZATION
         names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
-        found: list[tuple[tuple[Any, ...], _Place]] = []
+        found: list[_Valued] = []
         turn = 1 if self._question.ascending else -1
         for place, row in self._read(range(len(self._parts)), None, {name: _added(name) for name in names}):
             amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place.part].seconds)
             start = self._parts[place.part].start
-            key = (0, turn * amount / over, start) if over > 0 else (1, 0.0, start)
-            found.append((key, place))
+            found.append((0, turn * amount / over, start, place) if over > 0 else (1, 0.0, start, place))
         return self._named(found, offset + limit, after)[offset:]
 
-    def _named(
-        self, found: list[tuple[tuple[Any, ...], _Place]], limit: int, after: tuple[Any, ...] | None
-    ) -> list[_Place]:
+    def _named(self, found: list[_Valued], limit: int, after: tuple[Any, ...] | None) -> list[_Place]:
         """The first places, those after another; names decide where values do not, and are read of those alone."""
         if after is not None:
-            known = len(after) - _NAMES
-            equal = [(key, place) for key, place in found if key == after[:known]]
-            self._know(place.group for _, place in equal)
-            beyond = [item for item in equal if self._name(item[1].group) > after[known:]]
-            found = [item for item in found if item[0] > after[:known]] + beyond
-        found.sort()
-        last = found[limit - 1][0] if len(found) > limit else None
-        few = [item for item in found if item[0] <= last] if last is not None else found
-        self._know(place.group for _, place in few)
-        ordered = sorted(few, key=lambda item: (item[0], self._name(item[1].group)))
-        return [place for _, place in ordered[:limit]]
+            before, name = after[:-_NAMES], after[-_NAMES:]
+            equal = [item for item in found if item[:-1] == before]
+            self._know(item[-1].group for item in equal)
+            beyond = [item for item in equal if self._name(item[-1].group) > name]
+            found = [item for item in found if item[:-1] > before] + beyond
+        if len(found) > limit:
+            last = nsmallest(limit, found)[-1][:-1]
+            found = [item for item in found if item[:-1] <= last]
+        self._know(item[-1].group for item in found)
+        ordered = sorted(found, key=lambda item: (*item[:-1], self._name(item[-1].group)))
+        return [item[-1] for item in ordered[:limit]]
 
     def _know(self, numbers: Iterable[int]) -> None:
         """Read what groups are."""
@@ -290,11 +299,16 @@ class StepRows:
         single, several = self._apart(parts)
         wanted = [column.label(name) for name, column in columns.items()]
         if several:
-            steps = step_table(self._connection)
+            steps = self._step_table()
             statement, group = self._about(few, wanted, steps)
-            together = statement.add_columns(steps.c.part).group_by(steps.c.part, group)
-            for row in self._connection.execute(together, self._steps(several)).all():
-                yield _Place(row[-1], row[0]), row
+            if len(several) == 1:
+                # To sort by the step as well would take half as long again.
+                for row in self._connection.execute(statement.group_by(group), self._steps(several)).all():
+                    yield _Place(several[0], row[0]), row
+            else:
+                together = statement.add_columns(steps.c.part).group_by(steps.c.part, group)
+                for row in self._connection.execute(together, self._steps(several)).all():
+                    yield _Place(row[-1], row[0]), row
         if single:
             statement, group = self._about(few, wanted)
             each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
@@ -314,7 +328,7 @@ class StepRows:
         every, theirs = of_all_workloads(self._question), wanted_groups(self._question)
         source: FromClause = sums
         if len(known) <= _FEW:
-            theirs = sums.c.group_id.in_(sorted(known))
+            theirs = _among(sums.c.group_id, sorted(known))
         elif every is not None:
             theirs = every
         else:
@@ -344,10 +358,17 @@ class StepRows:
         rows = self._read(parts, few, self._columns) if self._whole is None else self._whole.items()
         for place, row in rows:
             if place in places:
-                values, last = sums_of(row[1 : 1 + len(SUMMED)], False), lasts.get(place, _Last())
-                found[place] = self._row(place, values, last, described, workloads.get(place, 0))
-        idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places if place not in found}
+                last = lasts.get(place, _NO_LAST)
+                found[place] = self._row(place, self._sums(row), last, described, workloads.get(place, 0))
+        idle = {place: self._row(place, Sums(), _NO_LAST, {}, 0) for place in places if place not in found}
         return found | idle
+
+    def _sums(self, row: Any) -> Sums:
+        # Behind them is the step.
+        found = Sums(**dict(zip(self._columns, row[1:], strict=False)))
+        for name in self._rounded:
+            setattr(found, name, of_hundredths(getattr(found, name)))
+        return found
 
     def _lasts(self, wanted: Iterable[int], few: Collection[int]) -> dict[_Place, _Last]:
         """What is no sum, and what the last of the hours and days say."""
@@ -442,12 +463,15 @@ class StepRows:
 
 def _by_namespace(held: Iterable[bytes]) -> Mapping[int, int]:
     """How many workloads there were in each namespace, of some hours and days together."""
-    where: dict[int, int] = {}
+    found: dict[int, set[int]] = defaultdict(set)
     for holders in held:
         workloads, _, namespaces = unpack_triples(holders)
-        # Each is in one.
-        where.update(zip(workloads, namespaces, strict=True))
-    return Counter(where.values())
+        begin = 0
+        while begin < len(namespaces):
+            end = bisect_right(namespaces, namespaces[begin], begin)
+            found[namespaces[begin]].update(workloads[begin:end])
+            begin = end
+    return {namespace: len(ids) for namespace, ids in found.items()}
 
 
 def _as_what(held: Iterable[bytes]) -> set[tuple[int, int]]:
@@ -457,6 +481,15 @@ def _as_what(held: Iterable[bytes]) -> set[tuple[int, int]]:
         workloads, said, _ = unpack_triples(holders)
         found.update(zip(said, workloads, strict=True))
     return found
+
+
+def _among(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[bool]:
+    """Whether a number is one of those, which ascend."""
+    if not numbers or numbers[-1] - numbers[0] >= _DENSE * len(numbers):
+        return column.in_(numbers)
+    # Rows that stand together are read one after the other, not each looked up.
+    between = column.between(numbers[0], numbers[-1])
+    return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
 
 
 def _added(name: str) -> ColumnElement[Any]:
@@ -471,13 +504,11 @@ def _added(name: str) -> ColumnElement[Any]:
 
 
 def _columns_of(question: Question) -> Mapping[str, ColumnElement[Any]]:
-    """Every field of sums, but that what no answer tells is left out: most of the time goes into adding up."""
+    """Fields of sums that answers tell: most of the time goes into adding up."""
     told = _HELD | _OWN.get(question.level, frozenset())
     if not question.sums_only:
         told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
-    return {name: column if name in told else _NONE.get(name, _ZERO) for name, column in _ADDED.items()}
+    return {name: column for name, column in _ADDED.items() if name in told}
 
 
-_NONE = {name: null() for name in (*ROUNDED, "histogram")}
-_ZERO: ColumnElement[Any] = literal_column("0")
-_ADDED = {column.name: null() if column.name == "histogram" else _added(column.name) for column in SUMMED}
+_ADDED = {field.name: _added(field.name) for field in fields(Sums) if field.name != "histogram"}
