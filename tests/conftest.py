@@ -1,9 +1,10 @@
-"""What holds for all tests: side by side, the longest first, and how often one may be run again."""
+"""What holds for all tests: side by side, in which order, and how often one may be run again."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +19,19 @@ defect."""
 
 LONGEST = (
     "cluster/test_fit_scheduler.py",
-    "service/test_deploy_rights.py",
+    "cluster/test_fit_submissions.py",
     "cluster/test_fit_admission.py",
     "cluster/test_fit_queues.py",
     "cluster/test_why.py",
+    "service/test_deploy_rights.py",
     "service/test_any_request.py",
     "faults/test_kill.py",
     "faults/test_foreign.py",
     "faults/test_going_back.py",
     "usage/test_collectors_that_end.py",
+    "unit/test_ci_kit.py",
 )
-"""Files that take minutes, the longest first: begun last, one worker would go on with them alone."""
+"""Files that take minutes, the longest of a room first: begun last, one worker would go on with them alone."""
 
 SPLIT = frozenset(
     f"{room}/test_{name}.py"
@@ -61,16 +64,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _order(items: list[pytest.Item]) -> None:
-    """The longest files first, and those of a package last that need Kueue: its plane lives until the package ends, and
-    takes processor time also while nobody asks it anything."""
-    turns = {name: turn for turn, name in enumerate(LONGEST)}
-    queueing = {item.path for item in items if "queue_plane" in getattr(item, "fixturenames", ())}
-    packages = {item.path.parent: None for item in items}
-    places = {package: place for place, package in enumerate(packages)}
+    """One room after the other, and those without control planes last: their files are short, so that all workers end
+    together.
 
-    def turn(item: pytest.Item) -> tuple[int, int, bool]:
-        name = f"{item.path.parent.name}/{item.path.name}"
-        return turns.get(name, len(turns)), places[item.path.parent], item.path in queueing
+    A plane takes processor time also while nobody asks it anything, and ends with its room. In a room the files come
+    first that start none of its planes, then those that need the room's own, then those that need Kueue's beside it;
+    of these the longest first.
+    """
+    turns = {name: turn for turn, name in enumerate(LONGEST)}
+    rooms = {room: place for place, room in enumerate(dict.fromkeys(item.path.parent for item in items))}
+    needed: dict[Path, set[str]] = {}
+    for item in items:
+        needed.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))
+
+    def turn(item: pytest.Item) -> tuple[bool, int, bool, bool, int]:
+        room, fixtures = item.path.parent, needed[item.path]
+        longest = turns.get(f"{room.name}/{item.path.name}", len(turns))
+        on_a_cluster = room.name in _ON_A_CLUSTER
+        return not on_a_cluster, rooms[room], "queue_plane" in fixtures, "plane" in fixtures, longest
 
     items.sort(key=turn)
 

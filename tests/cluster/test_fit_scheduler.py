@@ -325,7 +325,8 @@ MUTATIONS: dict[str, Patch] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTATIONS[name](monkeypatch)
-    assert any(disagreements(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"
+    telling_first = sorted(trials, key=lambda trial: trial.world.seed not in TELLING)
+    assert any(disagreements(trial) for trial in telling_first), f"{len(trials)} worlds agree without: {name}"
 
 
 def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:

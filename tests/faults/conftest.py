@@ -22,7 +22,7 @@ pytest.register_assert_rewrite("fault_tools.expectations")
 NODES = 6
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
@@ -37,13 +37,13 @@ def zygote() -> Zygote:
     return shared()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
     """The API server, as its admin."""
     return Api(plane)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def upstream(plane: ControlPlane) -> Iterator[Upstream]:
     """The connections of all proxies to the API server."""
     connections = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
@@ -51,13 +51,13 @@ def upstream(plane: ControlPlane) -> Iterator[Upstream]:
     connections.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def base(plane: ControlPlane, upstream: Upstream, zygote: Zygote, api: Api) -> Base:
     """What every site needs."""
     return Base(plane, upstream, zygote, api)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """What the new documents bring about when nothing fails."""
     with site(base, "wanted", tmp_path_factory.mktemp("wanted")) as made:
@@ -67,7 +67,7 @@ def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
         return made.snapshot()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_objects(base: Base, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What jobs of all namespaces share is there: otherwise the first apply would differ from all later ones."""
     with site(base, "shared", tmp_path_factory.mktemp("shared")) as place:

@@ -39,6 +39,8 @@ ELSEWHERE = (
     # Fixes are told as the command line tells them: `GET /jobs/{jobId}/why` is its answer.
     "reading/why/",
 )
+ADVICE = r"`gpuctl |(?<![-\\w])--[a-z]"
+"""What a text that advises has: a command, or an option of one."""
 # Beside advice: what gpuctl itself did, or the log of the process.
 SAID = ("not by `gpuctl pause`", "once more leaves it to `gpuctl recover`")
 
@@ -50,7 +52,11 @@ def texts() -> Iterator[tuple[str, str]]:
             where = str(path.relative_to(SOURCES))
             if where.startswith(ELSEWHERE):
                 continue
-            tree = ast.parse(path.read_text())
+            source = path.read_text()
+            # Each worker does this before its first test: most files have no advice, and a tree of each is seconds.
+            if not re.search(ADVICE, source):
+                continue
+            tree = ast.parse(source)
             inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
             for node in ast.walk(tree):
                 if isinstance(node, ast.JoinedStr):
@@ -59,7 +65,7 @@ def texts() -> Iterator[tuple[str, str]]:
                     text = node.value
                 else:
                     continue
-                if re.search(r"`gpuctl |(?<![-\\w])--[a-z]", text) and "``" not in text:
+                if re.search(ADVICE, text) and "``" not in text:
                     yield where, text
 
 

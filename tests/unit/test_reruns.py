@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+PLUGINS = ("-p", "xdist", "-p", "pytest_rerunfailures")
 SHAKY = """
 from pathlib import Path
 
@@ -32,8 +33,10 @@ def ran(directory: Path, *options: str, shaky: int, ci: bool = True, room: str =
     shutil.copy(Path(__file__).parents[1] / "conftest.py", path.parent)
     (path / "test_shaky.py").write_text(SHAKY.format(number=shaky))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
+    # Of all that is installed, what runs tests again and side by side: the other plugins are most of a start.
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", f"--rootdir={directory}", *options, "tests"],
+        [sys.executable, "-m", "pytest", "-q", f"--rootdir={directory}", *PLUGINS, *options, "tests"],
         cwd=directory,
         env={**environment, **({"CI": "true"} if ci else {})},
         capture_output=True,

@@ -14,7 +14,7 @@ from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.real_parts import control_plane_binaries
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane without nodes, which writes down what service accounts ask; without its programs the tests
     are skipped, in CI they fail."""
@@ -22,7 +22,7 @@ def plane() -> Iterator[ControlPlane]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
     """The API server, as its admin."""
     return Api(plane)
@@ -41,7 +41,7 @@ def place(
     yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgresql() -> Iterator[PostgresqlServer]:
     """A running PostgreSQL; without its programs the tests are skipped, in CI they fail."""
     with running_postgresql() as running:
