@@ -483,8 +483,8 @@ def test_two_revisions_and_manifests_of_one_cluster(pair: Pair) -> None:
     write("v2")
     for name, other in (("prod", "staging"), ("staging", "prod")):
         shown = typed("diff", "-f", "jobs.yaml", "--against", "git:HEAD", "--cluster", name, code=1).out
-        assert f"job.batch/{name}" in shown
-        assert f"job.batch/{other}" not in shown
+        assert f"Job {name} in " in shown
+        assert f"Job {other} in " not in shown
         typed("build", "jobs.yaml", "-o", f"rendered/{name}", "--cluster", name, code=0)
         typed("diff", "-f", "jobs.yaml", "--against", f"rendered/{name}", "--cluster", name, code=0)
         told = json.loads(
