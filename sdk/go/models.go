@@ -199,6 +199,14 @@ type Dependent struct {
 	Name string `json:"name"`
 }
 
+// DocumentCommit: The commit that a document was applied from.
+type DocumentCommit struct {
+	ID string `json:"id"`
+	// Whether its files differed from it.
+	Dirty      bool    `json:"dirty"`
+	Repository *string `json:"repository"`
+}
+
 // DocumentWarning: A diagnostic of a document that is in order, as `gpuctl validate -o json` has it; `file` is the
 // field.
 type DocumentWarning struct {
@@ -393,6 +401,35 @@ type JobDescription struct {
 	Pods         []JobPod     `json:"pods"`
 }
 
+// JobDocument: A document of a job as it was applied, without credentials.
+type JobDocument struct {
+	Revision  int64           `json:"revision"`
+	Kind      string          `json:"kind"`
+	CreatedAt *string         `json:"createdAt"`
+	Who       *string         `json:"who"`
+	Commit    *DocumentCommit `json:"commit"`
+	// The version that applied it.
+	Gpuctl string `json:"gpuctl"`
+	// `applied`, `rolled back`, or `found` in the cluster.
+	Cause string `json:"cause"`
+	// The revision that was gone back to.
+	To *int64 `json:"to"`
+	// Of each field in which it differs from the one before `path`, `from` and `to`.
+	Changes []map[string]any `json:"changes"`
+	// Fields whose values are not kept.
+	Masked []string `json:"masked"`
+}
+
+// JobDocuments: `gpuctl history -o json`: the newest first.
+type JobDocuments struct {
+	Name      string        `json:"name"`
+	Namespace string        `json:"namespace"`
+	Items     []JobDocument `json:"items"`
+	Total     int64         `json:"total"`
+	// What is marked as history, and was passed over.
+	Notes []string `json:"notes"`
+}
+
 // JobItem: An item of `GET /jobs`.
 type JobItem struct {
 	JobID     string  `json:"jobId"`
@@ -472,6 +509,26 @@ type JobResources struct {
 	GPUType *string  `json:"gpuType"`
 	CPU     *float64 `json:"cpu"`
 	Memory  *string  `json:"memory"`
+}
+
+// JobRevision: A document of a job's history, whole.
+type JobRevision struct {
+	Revision  int64           `json:"revision"`
+	Kind      string          `json:"kind"`
+	CreatedAt *string         `json:"createdAt"`
+	Who       *string         `json:"who"`
+	Commit    *DocumentCommit `json:"commit"`
+	// The version that applied it.
+	Gpuctl string `json:"gpuctl"`
+	// `applied`, `rolled back`, or `found` in the cluster.
+	Cause string `json:"cause"`
+	// The revision that was gone back to.
+	To *int64 `json:"to"`
+	// Of each field in which it differs from the one before `path`, `from` and `to`.
+	Changes []map[string]any `json:"changes"`
+	// Fields whose values are not kept.
+	Masked   []string       `json:"masked"`
+	Document map[string]any `json:"document"`
 }
 
 // JobState: A job that is deleted, paused or resumed.

@@ -212,6 +212,47 @@ func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJ
 	return &answer, nil
 }
 
+// GetJobHistoryOptions are what may be said to GetJobHistory. The zero value says nothing.
+type GetJobHistoryOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+}
+
+// GetJobHistory: Which documents of a job were applied, the newest first: by whom, when, from which commit, and what
+// each changed. A job that has gone has its history still, by its name.
+func (c *Client) GetJobHistory(ctx context.Context, jobID string, options *GetJobHistoryOptions) (*JobDocuments, error) {
+	if options == nil {
+		options = &GetJobHistoryOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	var answer JobDocuments
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/history"), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetJobRevisionOptions are what may be said to GetJobRevision. The zero value says nothing.
+type GetJobRevisionOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+}
+
+// GetJobRevision: One of the documents of a job that were applied, without its credentials.
+func (c *Client) GetJobRevision(ctx context.Context, jobID string, revision string, options *GetJobRevisionOptions) (*JobRevision, error) {
+	if options == nil {
+		options = &GetJobRevisionOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	var answer JobRevision
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/history/", segment(revision)), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // WaitJobOptions are what may be said to WaitJob. The zero value says nothing.
 type WaitJobOptions struct {
 	// Where the job is.
@@ -307,6 +348,8 @@ type RerunJobOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
 }
 
 // RerunJob: Run a training again that has ended.
@@ -317,8 +360,44 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
 	var answer RerunJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rerun"), query: query}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RollbackJobOptions are what may be said to RollbackJob. The zero value says nothing.
+type RollbackJobOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+	// The revision of its history. Default: the newest that is another.
+	To *int64
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+	// Only look: nothing is written.
+	DryRun bool
+}
+
+// RollbackJob: Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+func (c *Client) RollbackJob(ctx context.Context, jobID string, options *RollbackJobOptions) (*ChangedJob, error) {
+	if options == nil {
+		options = &RollbackJobOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "to", options.To)
+	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "dryRun", options.DryRun)
+	var answer ChangedJob
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rollback"), query: query}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

@@ -13,6 +13,7 @@ from gpuctl.apply.run.checkpointing import CheckpointManner
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import workload_of
@@ -51,6 +52,15 @@ class Meant(NamedTuple):
 
     text: str
     namespace: str | None = None
+
+
+class Bringing(NamedTuple):
+    """How a job's document is brought about: what its plan asks is ``confirmed``, what runs saves its progress by its
+    ``checkpoint``; with ``dry_run`` nothing is written."""
+
+    confirmed: bool
+    checkpoint: bool
+    dry_run: bool
 
 
 @contextmanager
@@ -141,20 +151,39 @@ def change_job(
         _present(session, item, meant)
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
-        key = _same_job(submission, item)
-        demand_documents(caller, "update", submission.documents)
-        demand_homes(caller, session, submission.documents)
-        if dry_run:
-            plan = preview_request(session, submission.wanted, talking(service), checkpoint=checkpoint)
-            refuse(plan)
-        else:
-            run = RunOptions(checkpoint=checkpoint)
-            plan = apply_request(session, submission.wanted, run, talking(service, confirmed=confirmed))
-            see_that_all_was_done(plan)
-        live = session.get(key) if dry_run else await_shown(service, session, key)
-        changed = _changed(service, submission, item, plan, live, dry_run=dry_run)
+        _see_that_it_is_the_same(submission, item)
+        manner = Bringing(confirmed, checkpoint, dry_run)
+        changed = bring_about(service, caller, session, submission, ("update",), manner)
     await_listed(service, [changed.jobId])
     return changed
+
+
+def bring_about(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    submission: Submission,
+    actions: Iterable[Action],
+    manner: Bringing,
+) -> ChangedJob:
+    """Apply the one document of a job, where somebody may do all of ``actions``.
+
+    :raises Problem: 403, 409, 503.
+    """
+    for action in actions:
+        demand_documents(caller, action, submission.documents)
+    demand_homes(caller, session, submission.documents)
+    key = submission.main(submission.documents[0])
+    assert key is not None, "it is a job's"
+    if manner.dry_run:
+        plan = preview_request(session, submission.wanted, talking(service), checkpoint=manner.checkpoint)
+        refuse(plan)
+    else:
+        run = RunOptions(checkpoint=manner.checkpoint)
+        plan = apply_request(session, submission.wanted, run, talking(service, confirmed=manner.confirmed))
+        see_that_all_was_done(plan)
+    live = session.get(key) if manner.dry_run else await_shown(service, session, key)
+    return _changed(service, submission, plan, live, dry_run=manner.dry_run)
 
 
 def delete_job(
@@ -197,7 +226,9 @@ def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str
     return _suspended(service, caller, meant, touched, resume_jobs)
 
 
-def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool) -> RerunJob:
+def rerun_job(
+    service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool, queue: bool
+) -> RerunJob:
     """Run a training again that has ended.
 
     :raises Problem: 403, 404, 409.
@@ -208,7 +239,12 @@ def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
         live = _present(session, item, meant)
         conversation = talking(service, confirmed=confirmed)
         plan = rerun_jobs(
-            session, [identity.object_name], identity.namespace, service.platform, RunOptions(), conversation
+            session,
+            [identity.object_name],
+            identity.namespace,
+            service.platform,
+            RunOptions(queue=queue),
+            conversation,
         )
         see_that_all_was_done(plan)
         again = await_shown(service, session, key_of(live))
@@ -268,8 +304,8 @@ def _present(session: Session, item: ListedJob, meant: Meant) -> Object:
     return live
 
 
-def _same_job(submission: Submission, item: ListedJob) -> Key:
-    """The key of the one job that the documents describe, which has to be the one that is changed.
+def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
+    """See that the documents describe one job, which is the one that is changed.
 
     :raises Problem: 400.
     """
@@ -278,25 +314,22 @@ def _same_job(submission: Submission, item: ListedJob) -> Key:
     if len(documents) != 1 or title_of(documents[0]) != wanted:
         found = ", ".join(submission.titles)
         raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
-    key = submission.main(documents[0])
-    assert key is not None
-    return key
 
 
-def _changed(
-    service: Service, submission: Submission, item: ListedJob, plan: Plan, live: Object | None, *, dry_run: bool
-) -> ChangedJob:
+def _changed(service: Service, submission: Submission, plan: Plan, live: Object | None, *, dry_run: bool) -> ChangedJob:
     actions = [step.action for step in plan.steps if not step.shared]
     done = next((word for action, word in _DONE.items() if action in actions), "unchanged")
     document = submission.documents[0]
-    title = f"{document.kind}/{item.row.identity.name}"
+    model = document.model
+    assert isinstance(model, Workload)
+    title = f"{document.kind}/{model.job.name}"
     said = f"{title} would be {done}; nothing is changed" if dry_run else f"{title} is {done}"
     return ChangedJob(
-        jobId=item.id if live is None else id_of_workload(live, service.keys),
-        name=item.row.identity.name,
+        jobId=None if live is None else id_of_workload(live, service.keys),
+        name=model.job.name,
         namespace=document.namespace,
         kind=document.kind,
-        pool=document.model.resources.pool,  # type: ignore[union-attr]
+        pool=model.resources.pool,
         status="validated" if dry_run else done,
         createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
         message=said,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -10,10 +9,10 @@ from typing import Any
 
 from gpuctl.answers.advice import by_service
 from gpuctl.answers.failures import meaning_of
+from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
-from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import WORKLOADS, Key
@@ -28,16 +27,14 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunO
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
-from gpuctl.usecases.fit_documents import compile_for_fit
-from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document
 from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
 from gpuctl.usecases.service_client import Refusal
 from gpuctl.usecases.service_documents import SentDocuments, unlike
-from gpuctl.usecases.service_fit import ToldFits, told_fits
 from gpuctl.usecases.suspending import PausedJob, resume_jobs
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.changing import changing, pausing_with
-from gpuctl_server.command_line import Asked, found_job, slim, told_history
+from gpuctl_server.command_line import Asked, found_job, slim
+from gpuctl_server.earlier_documents import earlier_document, visible_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -46,16 +43,7 @@ from gpuctl_server.submissions import (
     compile_documents,
     demand_documents,
     demand_homes,
-    home_of,
-    refuse_platform,
 )
-
-_AGE = re.compile(r"\b(?:\d+[dhms])+\b")
-
-
-def _ageless(question: str) -> str:
-    """A question without for how long something has run, which grows while it is being answered."""
-    return _AGE.sub("", question)
 
 
 class Asks(Exception):
@@ -70,7 +58,7 @@ class Listener:
     """The side of a conversation that hears, and answers with what was confirmed before."""
 
     def __init__(self, service: Service, confirmed: Iterable[str]) -> None:
-        self._confirmed = frozenset(map(_ageless, confirmed))
+        self._confirmed = list(confirmed)
         self._stops = service.writes.is_ending
         self.finished: list[Step] = []
         self.said: list[str] = []
@@ -91,7 +79,7 @@ class Listener:
         return [places[id(step)] for step in self.finished if id(step) in places]
 
     def _confirm(self, plan: Plan) -> bool:
-        if not self._confirmed.issuperset(map(_ageless, masked_texts([*plan.questions, *plan.courtesies]))):
+        if not all_confirmed(masked_texts([*plan.questions, *plan.courtesies]), self._confirmed):
             raise Asks(plan)
         return True
 
@@ -186,14 +174,10 @@ def preview_rollback(
 def _earlier(
     asked: Asked, session: Session, name: str, where: str | None, to: int | None, planning: PlanOptions
 ) -> Submission:
-    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it."""
+    _refuse_sets(planning)
     with asked.service.looking(asked.caller, where) as reader:
-        history = told_history(asked._replace(reader=reader, scope=reader.scope), name)
-    live = live_document(Scope(session, history.namespace), history.name, asked.service.keys)
-    target = choose_target(history, live, to)
-    documents = SentDocuments([target.source], history.namespace, False, "", "")
-    submission = compiled(asked, session, documents, planning)
-    return replace(submission, wanted=as_rollback(submission.wanted, target))
+        history = visible_history(asked.service, asked.caller, reader, name)
+    return earlier_document(asked.service, asked.caller, session, history, to, planning)
 
 
 def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool) -> ToldPauses:
@@ -259,30 +243,13 @@ def _meant(asked: Asked, action: Action, names: Sequence[str], where: str | None
     return jobs
 
 
-def fit(asked: Asked, documents: SentDocuments) -> ToldFits:
-    """Whether the jobs of documents would find room; what may not be seen counts, but has no name."""
-    demand(asked.caller, Wish("get", "plans"))
-    text = "\n".join(source.text for source in documents.sources)
-    found = compile_for_fit(
-        [source._replace(path=None) for source in documents.sources],
-        platform=asked.service.platform_source,
-        namespace=home_of(asked.service, asked.caller, text, documents.namespace),
-        strict=documents.strict,
-    )
-    refuse_platform(found.compilation.documents)
-    demand_documents(asked.caller, "get", found.compilation.documents, jobs="plans")
-    with asked.service.weighing(asked.caller) as reader:
-        return told_fits(found.fit(take_snapshot(reader.scope.session)), unlike(documents, asked.service.platform))
-
-
 def compiled(asked: Asked, session: Session, documents: SentDocuments, planning: PlanOptions) -> Submission:
     """Documents that somebody has sent.
 
     :raises InvalidDocuments: there are errors in them.
     :raises Problem: 400, 403.
     """
-    if planning.set_name is not None or planning.adopt or planning.prune:
-        raise Problem(400, "sets and --adopt are for those who reach the cluster itself")
+    _refuse_sets(planning)
     if planning.create_namespace:
         demand(asked.caller, Wish("create", "namespaces", documents.namespace))
     sources = [source._replace(path=None) for source in documents.sources]
@@ -296,6 +263,11 @@ def compiled(asked: Asked, session: Session, documents: SentDocuments, planning:
         sources=sources,
         strict=documents.strict,
     )
+
+
+def _refuse_sets(planning: PlanOptions) -> None:
+    if planning.set_name is not None or planning.adopt or planning.prune:
+        raise Problem(400, "sets and --adopt are for those who reach the cluster itself")
 
 
 def bounded(run: RunOptions) -> RunOptions:

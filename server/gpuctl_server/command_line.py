@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
-from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
@@ -37,6 +36,7 @@ from gpuctl.usecases.node_queries import NodeListing, NodeQuery
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
+from gpuctl_server.earlier_documents import visible_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.others import told_together
@@ -182,30 +182,8 @@ def found_job(asked: Asked, name: str) -> Job:
 
 
 def told_history(asked: Asked, name: str) -> DocumentHistory:
-    """The history of a job that may be seen.
-
-    :raises NoSuchJob: there is none, or there are several.
-    :raises Problem: 403.
-    """
-    demand(asked.caller, Wish("get", "jobs", asked.namespace))
-    namespace = asked.namespace
-    if namespace is None:
-        try:
-            namespace = found_job(asked, name).identity.namespace
-        except NoSuchJob:
-            # One that is not there any more has a history still, where whoever asks has theirs.
-            namespace = asked.caller.home or asked.service.namespace
-    demand(asked.caller, Wish("get", "jobs", namespace))
-    with asked.service.asking(asked.caller) as session:
-        reader = reader_of(session, asked.service.platform, namespace)
-        found = job_queries.document_history(reader, name)
-    for note in reader.scope.notes:
-        asked.scope.note(note)
-    for row in found.rows:
-        # A job may have been in another pool once.
-        pool = (row.past.document.get("resources") or {}).get("pool") or DEFAULT_POOL
-        demand(asked.caller, Wish("get", "jobs", namespace, str(pool)))
-    return found
+    """As :func:`visible_history`."""
+    return visible_history(asked.service, asked.caller, asked.reader, name)
 
 
 def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:

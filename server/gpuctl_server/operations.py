@@ -19,6 +19,7 @@ _BASE = re.compile(r"^/api/v\d+")
 _NAMES = {
     "POST /jobs": "createJobs",
     "POST /jobs/batch": "createJobBatch",
+    "GET /jobs/{jobId}/history/{revision}": "getJobRevision",
     "POST /plan": "planDocuments",
     "POST /fit": "fitDocuments",
     "POST /recoveries": "recover",

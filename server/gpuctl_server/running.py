@@ -167,6 +167,11 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
     """
     try:
         platform = read_platform(settings.platform).settings
+        if settings.cluster is not None and settings.cluster not in platform.clusters:
+            named = ", ".join(platform.clusters) or "none"
+            raise CannotStart(
+                f"the platform names no cluster `{settings.cluster}` (it names {named}): correct `cluster`"
+            )
         connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
     except InvalidDocuments as error:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None

@@ -42,6 +42,11 @@ class ServerSettings(StatedSettings):
     kubeconfig: str | None = Field(None, description="As kubectl's --kubeconfig. In a pod: its service account.")
     context: str | None = Field(None, description="Context of the kubeconfig.")
     platform: str | None = Field(None, description="The platform's file.")
+    cluster: str | None = Field(
+        None,
+        description="Name of this cluster among the platform's `clusters`. Default: the one that its uid, or outside "
+        "of a pod its server, tells. Documents that belong on others are refused.",
+    )
     namespace: str | None = Field(None, description="Namespace of jobs that name none. Default: the context's.")
 
     auth: AuthMode = Field("tokens", description="Whose tokens are accepted.")

@@ -25,12 +25,14 @@ from gpuctl.usecases.applying import DocumentRequest, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.own_cluster import cluster_for, refuse_elsewhere
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 
@@ -175,19 +177,26 @@ def compile_documents(
     planning: PlanOptions | None = None,
     sources: Sequence[Source] = (),
     strict: bool = False,
+    cluster: str | None = None,
 ) -> Submission:
     """Compile documents as whoever sends them means them. Nothing is asked of the cluster.
 
     :param sources: texts with names of their own, beside ``text``; ``strict`` makes errors of their warnings.
     :param namespace: of jobs that name none; default: the sender's.
+    :param cluster: the one that they are for, whatever this one is called.
     :raises InvalidDocuments: there are errors in them.
+    :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     :raises Problem: 400, 403.
     """
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
     _see_that_few(len(given))
     namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
-    options = DocumentOptions(given, platform=service.platform_source, namespace=namespace, strict=strict)
+    cluster = cluster or cluster_for(service, given)
+    options = DocumentOptions(
+        given, platform=service.platform_source, namespace=namespace, strict=strict, cluster=cluster
+    )
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+    refuse_elsewhere(wanted.compilation, cluster)
     wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees), origin=ApplyOrigin(who=caller.name))
     refuse_platform(wanted.compilation.documents)
     submission = Submission(text, wanted)
@@ -195,6 +204,28 @@ def compile_documents(
         _confine_pods(service, caller, submission)
         _confine_nodes(service, caller, submission)
     return submission
+
+
+def compile_to_fit(
+    service: Service, caller: Caller, sources: Sequence[Source], namespace: str | None, *, strict: bool = False
+) -> FitDocuments:
+    """Compile documents that are asked about, as :func:`compile_documents`.
+
+    :raises InvalidDocuments: there are errors in them.
+    :raises Problem: 400, 403.
+    """
+    cluster = cluster_for(service, sources)
+    found = compile_for_fit(
+        sources,
+        platform=service.platform_source,
+        namespace=home_of(service, caller, "\n".join(source.text for source in sources), namespace),
+        strict=strict,
+        cluster_name=cluster,
+    )
+    refuse_platform(found.compilation.documents)
+    refuse_elsewhere(found.compilation, cluster)
+    demand_documents(caller, "get", found.compilation.documents, jobs="plans")
+    return found
 
 
 def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:

@@ -354,6 +354,24 @@ def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     assert place.names() >= {"Job/train", "Job/shared"}
 
 
+def test_what_runs_none_says_so_before_it_asks(place: Place, disk: Disk) -> None:
+    """A namespace goes with all that is in it, and which of the replicas end is Kubernetes' choice."""
+    place.apply(training(job=disk.job()), inference(job=disk.job(), service={"replicas": 2}), training("other"))
+    place.running("train", "other")
+    place.running("serve", pods=2)
+    place.until(lambda: place.get("Deployment", "serve")["status"].get("readyReplicas") == 2, "two replicas")
+    asked = place.anywhere("delete", "namespace", place.namespace, code=2).err
+    assert re.search(
+        r"; checkpoints are not run: the progress of training/train \(running for \w+\), inference/serve ", asked
+    )
+    assert "other" not in asked.partition("checkpoints are not run")[2]
+    fewer = inference(job=disk.job(), service={"replicas": 1})
+    asked = place.apply(fewer, code=2).err
+    assert "scales inference/serve in" in asked
+    assert "ends 1 ready pod, whose checkpoints are not run" in asked
+    assert disk.saved == []
+
+
 def journal(place: Place, session: Session, name: str, pods: Iterable[str]) -> None:
     """What an apply that was killed right after the checkpoint of a training has left."""
     live = place.get("Job", name)

@@ -6,17 +6,22 @@ import io
 import json
 import os
 import re
+import signal
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import gpuctl
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, cut_after, cut_before, from_the_first, matching, on, refuse
+from fault_tools.proxy import Proxy, cut_after, cut_before, from_the_first, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.usecases.change_options import InvalidOptions
-from support.cluster_tools import Place, training
+from support.cluster_tools import MERGE_PATCH, Place, image, inference, merged, training
+from support.command import Start, on_a_terminal
+from support.repositories import Repository
+from support.repositories import gpuctl as gpuctl_in
+from support.two_clusters import BOTH, Pair, pairs
 
 OTHER = "00000000-0000-4000-8000-000000000000"
 
@@ -161,55 +166,17 @@ def test_a_name_that_no_cluster_has(place: Place, clusters: dict[str, Any], name
     assert says in place.gpuctl("apply", "-f", place.file(training()), "--cluster", name, code=2).err
 
 
-class Pair(NamedTuple):
-    """Two clusters, `prod` and `staging`, by contexts of one kubeconfig; the second is behind a proxy."""
-
-    here: Place
-    there: Api
-    proxy: Proxy
-
-    @property
-    def jobs_there(self) -> set[str]:
-        """The jobs of the namespace on the second cluster."""
-        found = self.there.call("GET", f"/apis/batch/v1/namespaces/{self.here.namespace}/jobs")["items"]
-        return {item["metadata"]["name"] for item in found}
-
-
 @pytest.fixture
-def pair(plane: ControlPlane, queue_plane: ControlPlane, place: Place, monkeypatch: Any) -> Iterator[Pair]:
+def pair(
+    plane: ControlPlane, queue_plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Pair]:
     """Two control planes, with the same namespace on both."""
-    there = Api(queue_plane)
-    there.create_namespace(place.namespace)
-    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(queue_plane, upstream) as proxy:
-        configs = {"prod": _config(plane)}
-        configs["staging"] = json.loads(proxy.kubeconfig(place.directory / "second").read_text())
-        merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "nowhere"}
-        for part in ("cluster", "user", "context"):
-            merged[f"{part}s"] = [{"name": name, part: config[f"{part}s"][0][part]} for name, config in configs.items()]
-        for entry in merged["contexts"]:
-            entry["context"] = {"cluster": entry["name"], "user": entry["name"], "namespace": place.namespace}
-        path = place.directory / "both"
-        path.write_text(json.dumps(merged))
-        monkeypatch.setenv("KUBECONFIG", str(path))
-        uids = {
-            name: str(api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"])
-            for name, api in (("prod", place.api), ("staging", there))
-        }
-        assert uids["prod"] != uids["staging"]
-        _named(place, **{name: {"context": name, "uid": uid} for name, uid in uids.items()})
-        proxy.reset()
-        yield Pair(place, there, proxy)
-    upstream.close()
-    there.clear(place.namespace)
+    yield from pairs(plane, queue_plane, place, monkeypatch)
 
 
 def placed(document: dict[str, Any], *clusters: str) -> dict[str, Any]:
     """A document that belongs on clusters."""
     return {**document, "placement": {"clusters": list(clusters)}}
-
-
-BOTH = ("--cluster", "prod", "--cluster", "staging")
 
 
 def test_several_clusters_are_planned_together_and_changed_one_after_another(pair: Pair) -> None:
@@ -347,6 +314,122 @@ def test_one_question_for_all_clusters(pair: Pair) -> None:
     assert told["error"] == "nobody can be asked here: confirm with --yes"
 
 
+def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
+    """As many questions as were confirmed, and not the same: one takes nobody's place."""
+    place, namespace = pair.here, pair.here.namespace
+    serve = inference(service={"replicas": 1})
+    place.gpuctl("apply", "-f", place.file(training("a"), serve), *BOTH)
+    place.running("a")
+    pair.until_running("a", "serve")
+    deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/serve"
+
+    def between() -> None:
+        pair.there.call("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/a?propagationPolicy=Background")
+        place.until(lambda: pair.jobs_there == set(), "the job to go")
+        pair.there.call("PATCH", deployment, {"spec": {"replicas": 3}}, MERGE_PATCH)
+        place.until(lambda: pair.there.call("GET", deployment)["status"].get("readyReplicas") == 3, "three pods")
+
+    new = place.file(training("a", environment=image("v2")), serve)
+    code, shown = on_a_terminal("apply", "-f", new, *BOTH, "-n", namespace, answer="y\nn", meanwhile=between)
+    assert "cluster staging: replaces training/a" in shown
+    assert f"scales inference/serve in {namespace} from 3 to 1: ends 2 ready pods\nGo on? [y/N]: " in shown, shown
+    assert code == 1
+    assert "cluster prod: 1 replaced" in shown
+    assert pair.there.call("GET", deployment)["spec"]["replicas"] == 3
+
+
+def test_what_comes_under_a_name_that_was_confirmed_stays(pair: Pair) -> None:
+    """A deletion ends what it has shown, and nothing that somebody has created meanwhile."""
+    place, namespace = pair.here, pair.here.namespace
+    file = place.file(training("a"))
+    place.gpuctl("apply", "-f", file, *BOTH)
+    place.running("a")
+    pair.until_running("a")
+
+    def between() -> None:
+        pair.there.call("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/a?propagationPolicy=Background")
+        place.until(lambda: pair.jobs_there == set(), "the job to go")
+        place.gpuctl("apply", "-f", file, "--cluster", "staging")
+
+    code, shown = on_a_terminal("delete", "-f", file, *BOTH, "-n", namespace, answer="y", meanwhile=between)
+    assert "error: cluster staging: the cluster has changed: more would be taken away than the plan said" in shown
+    assert "cluster prod: 1 deleted" in shown
+    assert code == 3
+    assert pair.jobs_there == {"a"}
+    assert not place.exists("Job", "a")
+
+
+TURNED = ("--cluster", "staging", "--cluster", "prod")
+
+
+def scaled(most: int) -> dict[str, Any]:
+    """A model server whose autoscaler is changed after the jobs."""
+    return inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": most})
+
+
+def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
+    """What is under way is finished, the rest of it and the other cluster are named as not begun."""
+    place = pair.here
+    place.gpuctl("apply", "-f", place.file(training("a"), scaled(4)), *BOTH)
+    new = place.file(training("a", environment=image("v2")), scaled(6))
+    command = start("apply", "-f", new, *TURNED, "--yes", "-n", place.namespace)
+    stop = meanwhile(lambda: command.process.send_signal(signal.SIGINT))
+    pair.proxy.reset(on(matching("DELETE", "/jobs/a"), stop))
+    assert command.end() == 130, command.err
+    said = command.err.decode()
+    assert "interrupted: finishing what is under way" in said
+    assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*1 not run", said), said
+    assert "\ncluster prod: not run, nothing was changed there\n" in said
+    assert "`gpuctl recover" not in said.rpartition("once more leaves it to `gpuctl recover`")[2]
+    assert not place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v2")
+    pair.proxy.reset()
+    assert "cluster prod: 1 replaced" in place.gpuctl("apply", "-f", new, *TURNED, "--yes").err
+
+
+def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
+    """What was begun is left to a recovery, which is named."""
+    place = pair.here
+    place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
+    new = place.file(training("a", environment=image("v2")))
+    command = start("apply", "-f", new, *TURNED, "--yes", "-n", place.namespace)
+
+    def stop() -> None:
+        command.process.send_signal(signal.SIGINT)
+        command.until(b"interrupted: finishing what is under way")
+        command.process.send_signal(signal.SIGINT)
+        command.process.wait(120)
+
+    pair.proxy.reset(on(matching("DELETE", "/jobs/a"), meanwhile(stop)))
+    assert command.end() == 130, command.err
+    said = command.err.decode()
+    assert (
+        "\ncluster staging: interrupted: 1 failed; `gpuctl recover --cluster=staging` finishes what was begun\n" in said
+    )
+    assert "\ncluster prod: not run, nothing was changed there\n" in said
+    pair.proxy.drain()
+    pair.proxy.reset()
+    place.gpuctl("recover", "--cluster", "staging", "--yes")
+    assert pair.jobs_there == {"a"}
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> None:
+    place = pair.here
+    place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
+    new = place.file(training("a", environment=image("v2")))
+    uid = place.uid("Job", "a")
+    begun = nth(1, lambda request: place.exists("Job", "a") and place.uid("Job", "a") != uid)
+    command = start("apply", "-f", new, *BOTH, "--yes", "-n", place.namespace, "-o", output)
+    pair.proxy.reset(on(begun, meanwhile(lambda: command.process.send_signal(signal.SIGINT))))
+    assert command.end() == 130, command.err
+    said = command.err.decode()
+    assert "\ncluster prod: 1 replaced" in f"\n{said}"
+    assert said.endswith("\ncluster staging: not run, nothing was changed there\nInterrupted.\n")
+    assert pair.proxy.writes() == []
+    if output == "json":
+        assert [item["state"] for item in json.loads(command.out)["clusters"]] == ["done", "not-run"]
+
+
 def test_a_set_of_each_cluster(pair: Pair) -> None:
     place = pair.here
     flags = ("--set", "jobs", "--prune", "--yes")
@@ -374,3 +457,40 @@ def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, 
     assert "works on one cluster: give --cluster once, and call it for each" in said
     said = place.gpuctl("get", "jobs", "--cluster", "prod", "--server", "https://gpuctl.example.com", code=2).err
     assert "--server is a service of one cluster: leave --cluster out, and name the service of that one" in said
+
+
+def test_two_revisions_and_manifests_of_one_cluster(pair: Pair) -> None:
+    """`impact` and `diff --against` leave out what belongs elsewhere; beside a cluster it is the one that is named."""
+    place = pair.here
+    repository = Repository(place.directory / "repository")
+    platform = ("--platform", str(place.directory / "platform.yaml"))
+
+    def write(tag: str) -> None:
+        documents = [placed(training(name, environment=image(tag)), name) for name in ("prod", "staging")]
+        documents = [merged(document, {"job": {"namespace": place.namespace}}) for document in documents]
+        repository.write("jobs.yaml", "\n---\n".join(map(json.dumps, documents)))
+
+    def typed(*arguments: str, code: int) -> Any:
+        done = gpuctl_in(repository.root, *arguments, *platform)
+        assert done.code == code, done
+        return done
+
+    write("v1")
+    repository.commit()
+    typed("apply", "-f", "jobs.yaml", "--yes", code=0)
+    place.running("prod")
+    pair.until_running("staging")
+    write("v2")
+    for name, other in (("prod", "staging"), ("staging", "prod")):
+        shown = typed("diff", "-f", "jobs.yaml", "--against", "git:HEAD", "--cluster", name, code=1).out
+        assert f"Job {name} in " in shown
+        assert f"Job {other} in " not in shown
+        typed("build", "jobs.yaml", "-o", f"rendered/{name}", "--cluster", name, code=0)
+        typed("diff", "-f", "jobs.yaml", "--against", f"rendered/{name}", "--cluster", name, code=0)
+        told = json.loads(
+            typed("impact", "--from", "HEAD", "-f", "jobs.yaml", "--cluster", name, "-o", "json", code=0).out
+        )
+        assert [item["name"] for item in told["cluster"]["ended"]] == [name]
+    both = ("--cluster", "prod", "--cluster", "staging")
+    for arguments in (("impact", "--from", "HEAD"), ("diff", "--against", "git:HEAD")):
+        assert "works on one cluster" in typed(*arguments, "-f", "jobs.yaml", *both, code=2).err

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from support.cluster_tools import GPU, Document, Place, image, inference, training
+from support.cluster_tools import GPU, Document, Place, image, inference, outcome, training
 from support.queues import Queues
 
 QUEUE = ("--queue",)
@@ -57,6 +57,30 @@ def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None
     place.gpuctl("delete", "job", "first", "--yes")
     # Asked again after 1, 2, 4 ... 60 seconds; the ReplicaSet's pods after 5, 10, 20 ... milliseconds.
     place.running("second", "third")
+
+
+def test_a_training_that_runs_again(place: Place) -> None:
+    """While it had ended others took its quota."""
+    again = gpus("again", 2, job=outcome("complete"))
+    place.limit(gpu="2")
+    place.apply(again)
+    place.ended("again")
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "0", "its quota")
+    place.apply(gpus("first", 2))
+    place.running("first")
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "2", "its use")
+    uid = place.uid("Job", "again")
+    refused = place.gpuctl("rerun", "again", "--yes", code=1)
+    assert "would be 4 of 2 (in use 2, needed 2); --queue creates it all the same" in refused.err
+    assert place.uid("Job", "again") == uid
+    done = place.gpuctl("rerun", "again", "--queue")
+    assert (
+        f"runs again; will wait: quota few in {place.namespace}: asks 2 {GPU}, 0 free; held by training/first (2))"
+        in done.out
+    )
+    assert place.uid("Job", "again") != uid
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.ended("again")
 
 
 def test_of_several_that_come_together_those_wait_that_have_no_room(place: Place) -> None:

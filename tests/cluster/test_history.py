@@ -6,12 +6,14 @@ import base64
 import gzip
 import json
 import subprocess
+import threading
 from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.apply.run import past_documents
+from fault_tools.proxy import Exchange, Proxy, first_of, nth, on
+from gpuctl.apply.run import past_documents, recording
 from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
 from support.cluster_tools import DOMAIN, Place, image, inference, training
@@ -184,6 +186,75 @@ def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
     live = json.loads(place.get("Deployment", "serve")["metadata"]["annotations"][f"{DOMAIN}/document"])
     kept_texts = {json.loads(content(secret))["document"]["job"].get("description") for secret in kept(place, "serve")}
     assert live["job"]["description"] in kept_texts
+
+
+class Hold:
+    """Holds a request back until it is released."""
+
+    def __init__(self) -> None:
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def __call__(self, exchange: Exchange) -> None:
+        self.reached.set()
+        self.released.wait(120)
+        exchange.pass_on()
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_two_who_apply_the_same_at_the_same_time(place: Place, proxy: Proxy, start: Start, both: bool) -> None:
+    """Both have planned the change; it is written down once, also where neither has read what the other writes."""
+    place.apply(inference())
+    path = place.file(inference(job={"description": "new"}))
+    changes, writes = Hold(), Hold()
+    change = on(nth(1, lambda request: request.is_write and request.path.endswith("/deployments/serve")), changes)
+    write = on(nth(1, lambda request: request.is_write and request.path.endswith("/secrets")), writes)
+    proxy.reset(first_of(change, write) if both else change)
+    slower = start("apply", "-f", path, "-n", place.namespace)
+    place.until(changes.reached.is_set, "the change")
+    faster = start("apply", "-f", path, "-n", place.namespace)
+    if both:
+        place.until(writes.reached.is_set, "the history")
+        changes.released.set()
+        assert slower.end() == 0, slower.err
+        writes.released.set()
+        assert faster.end() == 0, faster.err
+    else:
+        assert faster.end() == 0, faster.err
+        changes.released.set()
+        assert slower.end() == 0, slower.err
+    assert [item["revision"] for item in revisions(place, "serve")] == [2, 1]
+    assert "could not be written" not in (slower.err + faster.err).decode()
+    # What comes back later is written down again.
+    place.apply(inference())
+    place.apply(inference(job={"description": "new"}))
+    assert [item["revision"] for item in revisions(place, "serve")] == [4, 3, 2, 1]
+
+
+def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
+    """Those that were changed last, and all whose jobs are there."""
+    place.apply(training("there"))
+
+    def gone(name: str) -> Object:
+        document = {"kind": "training", "job": {"name": name, "namespace": place.namespace}}
+        past = past_documents.PastDocument(1, document)
+        return place.create(past_documents.secret_of(past, place.namespace, name, KEYS))
+
+    oldest = [gone(f"oldest-{number}")["metadata"]["creationTimestamp"] for number in range(3)]
+
+    def is_later() -> bool:
+        """Whether what is created from now on is younger, by whole seconds."""
+        path = f"/api/v1/namespaces/{place.namespace}/configmaps"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "clock-"}}
+        return bool(place.api.call("POST", path, body)["metadata"]["creationTimestamp"] > max(oldest))
+
+    place.until(is_later, "the next second")
+    later = {f"later-{number}" for number in range(recording.KEPT_GONE)}
+    for name in later:
+        gone(name)
+    place.apply(training("new"))
+    path = f"/api/v1/namespaces/{place.namespace}/secrets?labelSelector={DOMAIN}%2Fhistory"
+    kept_of = {item["metadata"]["labels"][f"{DOMAIN}/history"] for item in place.api.call("GET", path)["items"]}
+    assert kept_of == later | {"there", "new"}
 
 
 def forged(place: Place, document: Object, changes: Object) -> None:

@@ -94,6 +94,37 @@ def test_killed_at_every_write(saving: Saving, number: int, moment: str) -> None
     assert saving.times == times + (untouched and not remembered)
 
 
+ENDED = {"delete": (("delete", "job", "train", "--yes"), 5), "pause": (("pause", "train"), 3)}
+"""Commands that put nothing in the place of a job, and their writes: the journal, the end and the journal away again, and
+around them a deletion's lease."""
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name, (_, writes) in ENDED.items() for number in range(1, writes + 1)]
+)
+def test_killed_before_every_write_of_what_ends_a_job(saving: Saving, name: str, number: int) -> None:
+    place = saving.place
+    old = place.snapshot()
+    arguments = [*ENDED[name][0], "-n", place.namespace]
+    counter = Counter(Call("write", number, "before"))
+    killed = place.disturb(arguments, lambda victim: on(counter.is_the_call, MOMENTS["before"](victim)))
+    assert (killed.code, counter.found is None) == (-signal.SIGKILL, False), killed.stderr
+    there, times = place.snapshot(), saving.times
+    untouched = is_as_it_was(there, old) and not there["Job", "train"].object["spec"].get("suspend")
+    remembered = any(key.startswith("gpuctl-journal-") for _, key in there)
+    assert times == 1 or ((times, number) == (0, 1) and untouched and name == "delete")
+    assert remembered or untouched or number == 5
+    if untouched:
+        again = place.run(arguments, place.direct)
+        assert again.code == 0, again.stderr
+    assert saving.times == times + (untouched and not remembered)
+    place.wait_for_deleted()
+    recovered = place.recover(place.direct)
+    assert recovered.code == 0, recovered.stderr
+    assert [left for left in rest(place.snapshot()) if "lease" not in left] == []
+    assert (("Job", "train") in place.snapshot()) == (name == "pause")
+
+
 def test_killed_and_recovered(saving: Saving) -> None:
     """A recovery keeps the old job, which goes on: what it does then is to be saved by the next apply."""
     place = saving.place

@@ -246,6 +246,7 @@ WRITES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/jobs/role-job/pause"): {},
     ("POST", "/jobs/role-job/resume"): {},
     ("POST", "/jobs/role-job/rerun"): {},
+    ("POST", "/jobs/role-job/rollback"): {},
     ("POST", "/recoveries"): {},
 }
 FOR_ADMINS = {"/recoveries"}

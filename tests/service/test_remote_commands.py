@@ -93,7 +93,19 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
         ("test_logs_are_followed", "test_logs_of_pods_that_come_and_go", "test_a_reader_of_logs_that_goes_away")
     ),
     "wait": HeldBy(("test_waiting", "test_a_wait_that_is_too_long")),
-    "fit": Same(("fit -f {file}", "fit -f {file} -o json", "fit -f {large}", "fit -f {large} -o json", "fit -f {bad}")),
+    "fit": Same(
+        (
+            "fit -f {file}",
+            "fit -f {file} -o json",
+            "fit -f {large}",
+            "fit -f {large} -o json",
+            "fit -f {bad}",
+            "fit -f {large} --suggest",
+            "fit -f {large} --suggest -o json",
+            "fit -n {namespace}",
+            "fit -n {namespace} -o json",
+        )
+    ),
     "diff": Same(
         ("diff -f {file}", "diff -f {file} -o json", "diff -f {large}", "diff -f {bad}", "diff -f {directory}")
     ),
@@ -233,10 +245,6 @@ def test_what_is_refused_says_what_to_do(world: World) -> None:
             name = " ".join(row.call.split()[: 2 if row.call.startswith("usage ") else 1])
             said = world.remote.typed("--server", world.remote.served.url, *world.arguments(row.call), code=2)
             assert said.err.endswith(f"`gpuctl {name}` asks no service: leave --server out.\n"), said.err
-    said = world.remote.typed("fit", code=1)
-    assert "`gpuctl fit` without files does not work through the service" in said.err
-    said = world.remote.typed("fit", "-f", world.values["file"], "--suggest", code=1)
-    assert "`gpuctl fit --suggest` does not work through the service" in said.err
     for more in (("diff", "-f", world.values["file"], "--against", "git:HEAD"), ("fit", "--snapshot", "x", "y.yaml")):
         said = world.remote.typed(*more, "--server", world.remote.served.url, code=2)
         assert "leave --server out" in said.err

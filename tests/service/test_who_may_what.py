@@ -274,6 +274,9 @@ ROWS: dict[str, Row] = {
     "getJob": Row(get("/jobs/{job}"), READS_JOBS),
     "getJobWhy": Row(get("/jobs/{job}/why"), READS_JOBS),
     "getJobTimeline": Row(get("/jobs/{job}/timeline"), READS_JOBS),
+    "getJobHistory": Row(get("/jobs/{job}/history"), READS_JOBS),
+    "getJobRevision": Row(get("/jobs/{job}/history/1"), READS_JOBS),
+    "rollbackJob": Row(method("POST", "/jobs/{job}/rollback", params={"to": 1, "dryRun": True}), CHANGES_JOBS),
     "waitJob": Row(method("POST", "/jobs/{job}/wait", json={"condition": "running", "timeout": 0}), READS_JOBS),
     "getJobLogs": Row(get("/jobs/{job}/logs"), READS_JOBS),
     # Nothing measures here: whose right it is learns that.

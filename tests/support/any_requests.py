@@ -48,8 +48,10 @@ JOBS = (
 _NODES = ("node-1", "node-2", "node-3", "node-4", "npu-1", "absent")
 _LONG = "a" * 253
 _TOO_LONG = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=4).map(lambda text: text * 254)
-NAMES: dict[str, tuple[str, ...]] = {
+NAMES: dict[str, tuple[str | int, ...]] = {
     "jobId": (ENDED, *(job["job"]["name"] for job in JOBS), "sft-abcde", "foreign", "big-abcde", "broken", _LONG, "*"),
+    "revision": (1, 1, 2, 999_999_999),
+    "to": (1, 1, 2),
     "poolName": (POOL, "training-pool", "npu-pool", "default", "POOL", _LONG),
     "nodeName": (*_NODES, "labels", "a.b", _LONG),
     "userName": (USER, QUOTA, TEAM, "nobody", _LONG),

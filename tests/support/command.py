@@ -83,13 +83,26 @@ def _connected(pid: int) -> set[int]:
     return {int(row[2].partition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in sockets and row[3] == "01"}
 
 
-def on_a_terminal(*arguments: str, answer: str | None = None) -> tuple[int, str]:
-    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed."""
+def on_a_terminal(
+    *arguments: str, answer: str | None = None, meanwhile: Callable[[], None] | None = None
+) -> tuple[int, str]:
+    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed.
+
+    :param meanwhile: what happens between the question and the answer.
+    """
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "gpuctl", *arguments]
     shown = bytearray()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
+        while meanwhile is not None and b"Go on?" not in shown:
+            shown += os.read(ours, 65536)
+        if meanwhile is not None:
+            try:
+                meanwhile()
+            except BaseException:
+                process.kill()
+                raise
         if answer is not None:
             os.write(ours, f"{answer}\n".encode())
         # Linux says EIO when the other end is closed.

@@ -8,14 +8,14 @@ import copy
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
-from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encoded
+from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
@@ -53,9 +53,9 @@ def entries(number: int = 3) -> list[JournalEntry]:
     return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
 
 
-def secrets_of(group: list[JournalEntry], namespace: str = SPACE, run: str = RUN) -> list[Object]:
+def secrets_of(group: Sequence[JournalEntry | SavedNote], namespace: str = SPACE, run: str = RUN) -> list[Object]:
     """The Secrets of a journal, as the server gives them: the index is the first."""
-    index, parts = journal_secrets.secrets_of(run, namespace, group, KEYS)
+    index, parts = journal_secrets.secrets_of(run, namespace, list(group), KEYS)
     found = copy.deepcopy([index, *parts])
     for number, secret in enumerate(found):
         secret["metadata"] |= {"uid": str(number), "resourceVersion": "1"}
@@ -92,6 +92,39 @@ def test_what_is_written_is_read() -> None:
     assert journal.whole
     assert [entry.key for entry in journal.entries] == [entry.key for entry in entries()]
     assert [entry.new for entry in journal.entries] == [entry.new for entry in entries()]
+
+
+NOTE = SavedNote(UID.format(4), Key("Job", SPACE, "gone"), frozenset({UID.format(7)}))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_note_of_what_has_saved_brings_nothing_back() -> None:
+    found = secrets_of([*entries(1), NOTE])
+    journal = read(found)
+    assert journal.notes == [NOTE]
+    assert journal.saved == {UID.format(0): NOTE.saved, NOTE.uid: NOTE.saved}
+    assert [entry.key.name for entry in journal.entries] == ["a0", "a0"]
+    # Its part is missed by nobody.
+    del found[3]
+    assert read(found).lost == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ended": ["Job", "team-b", "gone"]},
+        {"ended": ["Secret", SPACE, "gone"]},
+        {"ended": ["Job", SPACE, "../gone"]},
+        {"ended": "Job"},
+        {"uid": "all"},
+        {"saved": ["all"]},
+        {"saved": None},
+    ],
+)
+def test_a_note_that_no_gpuctl_writes(change: Object) -> None:
+    assert decoded(encoded(NOTE), SPACE, KEYS) == NOTE
+    with pytest.raises(ForeignEntry):
+        decoded({**encoded(NOTE), **change}, SPACE, KEYS)
 
 
 @pytest.mark.usefixtures("small")

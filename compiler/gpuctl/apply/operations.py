@@ -85,8 +85,8 @@ def apply(
     with session.within(how.timeout):
         plan, run = _plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
     refuse(plan, pending)
-    if seen is not None and not _deletions(plan) <= _deletions(seen):
-        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
+    if seen is not None:
+        _takes_no_more(plan, seen)
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)
@@ -114,6 +114,7 @@ def _carry_out(
     pending: Pending,
 ) -> Plan:
     leases = Execution(session, plan, how).lease_keys()
+    how.begins(plan)
     if run is not None:
         leases.add(run.lease)
         _make_home(session, plan, run)
@@ -134,15 +135,27 @@ def _carry_out(
                     raise
                 again.recovery = plan.recovery
                 plan = again
+                how.begins(plan)
         if run is not None and _all_done(plan):
             run.write(session, run.final)
     return plan
 
 
-def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
+def execute(
+    session: Session,
+    plan: Plan,
+    how: How,
+    dialogue: Dialogue,
+    seen: Plan | None = None,
+    checks: CheckOptions | None = None,
+) -> Plan:
     """Carry out a plan that rests on no documents: deletions, and jobs that run once more.
 
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
+
+    :param seen: as :func:`apply` has it.
+    :param checks: of a plan that creates anything.
+    :raises Changed: as there.
     """
     refuse(plan)
     with session.within(how.timeout):
@@ -152,14 +165,17 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
         weigh(session, plan)
         if how.checkpoint:
             note_checkpoints(plan, how.keys)
+    if seen is not None:
+        _takes_no_more(plan, seen)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     with session.within(how.timeout):
-        check(session, plan)
+        check(session, plan, checks)
     refuse(plan)
     _recover(session, pending, plan, how, dialogue)
     execution = Execution(session, plan, how)
     leases = execution.lease_keys()
+    how.begins(plan)
     with session.within(how.timeout):
         if pending.journals:
             _leave_out_gone(session, plan)
@@ -188,15 +204,10 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: P
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
-    from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
+    from gpuctl.apply.run.checkpointing import CheckpointManner, save
+    from gpuctl.apply.run.saving_first import unsaved
 
-    before = pending.just_saved(session)
-    savings = []
-    for live in [step.live for step in steps if step.live is not None]:
-        pods_before = before.get(live["metadata"]["uid"], frozenset())
-        savings.append(saving_of(live, how.keys, pods_before))
-        if pods_before:
-            dialogue.tell(f"checkpoint of {savings[-1].title} has just run, in a run that did not finish: not again")
+    savings = unsaved(session, [step.live for step in steps if step.live is not None], how.keys, pending, dialogue.tell)
     manner = CheckpointManner(dialogue.wait, dialogue.tell, dialogue.lose, how.stops, how.longest_checkpoint)
     session.count_from_now(how.timeout + how.longest_checkpoint)
     pods = save(session, savings, how.keys, manner, plan)
@@ -235,7 +246,9 @@ def _recover(session: Session, pending: Pending, plan: Plan, how: How, dialogue:
     """Complete or restore what a killed run left, as the plan says."""
     if not pending.outlook.journals:
         return
-    dialogue.tell("an earlier apply did not finish: recovering what it left")
+    how.begins(plan)
+    if plan.recovery:
+        dialogue.tell("an earlier apply did not finish: recovering what it left")
     outlook = pending.outlook
     result = recovery.recover(session, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
     outcomes = {item.key: item for item in result.results}
@@ -337,6 +350,20 @@ def refuse(plan: Plan, pending: Pending | None = None) -> None:
         more = [] if pending is None or not pending.outlook.journals else [pending.advice]
         kind = Exists if plan.existing else Refused if plan.errors or plan.tracked else Forbidden
         raise kind("\n".join([*plan.obstacles, *more]), plan)
+
+
+def _takes_no_more(plan: Plan, seen: Plan) -> None:
+    """See that a plan ends nothing that another did not: not even what has come under the same name.
+
+    :raises Changed: it does.
+    """
+    if not (_deletions(plan) <= _deletions(seen) and _ended(plan) <= _ended(seen)):
+        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
+
+
+def _ended(plan: Plan) -> set[str]:
+    """The uids of what goes away."""
+    return {step.live["metadata"]["uid"] for step in plan.steps if step.deletes and step.live is not None}
 
 
 def _deletions(plan: Plan) -> set[tuple[str, object]]:

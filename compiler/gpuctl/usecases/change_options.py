@@ -78,7 +78,8 @@ class RunOptions:
     ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
     once more, until everything runs; with ``rollback`` what does not is brought back as it was. ``force`` ends pods
     without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for. Without
-    ``checkpoint`` what runs does not save its progress before it ends.
+    ``checkpoint`` what runs does not save its progress before it ends. With ``queue`` what runs again may wait for a
+    quota; of documents :class:`PlanOptions` says so.
     """
 
     timeout: float = 300.0
@@ -87,3 +88,4 @@ class RunOptions:
     until_gone: bool = True
     rollback: bool = False
     checkpoint: bool = True
+    queue: bool = False

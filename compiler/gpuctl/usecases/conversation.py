@@ -33,14 +33,15 @@ class Conversation:
     """How a use case talks. By default nobody listens, and what has to be confirmed is refused.
 
     ``confirm`` returns whether a plan may go on. ``diagnosed`` hears what is to be said of documents that are in order,
-    with their sources; ``done`` of each finished step; ``wait`` of what is being waited for, which is of no interest
-    afterwards; ``say`` of what has to be known. ``stops`` tells that nothing new is to be begun any more.
-    ``lose`` returns whether jobs may end though their checkpoints failed, as the problems say, and
-    ``longest_checkpoint`` is for how many seconds a checkpoint is waited for at most.
+    with their sources; ``begins`` of each plan before anything of it is done, ``done`` of each finished step; ``wait``
+    of what is being waited for, which is of no interest afterwards; ``say`` of what has to be known. ``stops`` tells
+    that nothing new is to be begun any more. ``lose`` returns whether jobs may end though their checkpoints failed, as
+    the problems say, and ``longest_checkpoint`` is for how many seconds a checkpoint is waited for at most.
     """
 
     confirm: Callable[[Plan], bool] = ask_nobody
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None
+    begins: Callable[[Plan], None] = lambda plan: None
     done: Callable[[Step], None] = lambda step: None
     wait: Callable[[str], None] = lambda text: None
     say: Callable[[str], None] = lambda text: None
@@ -58,6 +59,7 @@ class Conversation:
             checkpoint=run.checkpoint,
             longest_checkpoint=self.longest_checkpoint,
             stops=self.stops,
+            begins=self.begins,
             done=self.done,
             tell=self.wait,
             warn=self.say,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.server_checks import CheckOptions
 from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
@@ -51,12 +52,17 @@ def delete_compiled(
     conversation: Conversation,
     *,
     keep_labels: bool = False,
+    seen: Plan | None = None,
 ) -> Plan:
-    """As :func:`delete_documents`, of documents that were compiled before."""
+    """As :func:`delete_documents`, of documents that were compiled before.
+
+    :param seen: a plan that was looked at before: only what it takes away may be taken away.
+    :raises Changed: more than that would be taken away; nothing was changed.
+    """
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
-    return _carry_out(session, plan, keys, run, conversation)
+    return _carry_out(session, plan, keys, run, conversation, seen)
 
 
 def delete_jobs(
@@ -104,7 +110,9 @@ def rerun_jobs(
 
     with session.within(run.timeout):
         plan = _together(map(again, names))
-    return _carry_out(session, plan, keys, run, conversation)
+    gpus = frozenset(gpu.resource for gpu in settings.gpus.values())
+    checks = CheckOptions(keys, gpus, queue=run.queue)
+    return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), checks=checks)
 
 
 def _together(plans: Iterable[Plan]) -> Plan:
@@ -116,10 +124,17 @@ def _together(plans: Iterable[Plan]) -> Plan:
     return Plan(list(steps.values()))
 
 
-def _carry_out(session: Session, plan: Plan, keys: Records, run: RunOptions, conversation: Conversation) -> Plan:
+def _carry_out(
+    session: Session,
+    plan: Plan,
+    keys: Records,
+    run: RunOptions,
+    conversation: Conversation,
+    seen: Plan | None = None,
+) -> Plan:
     if run.force and any(step.deletes for step in plan.steps):
         conversation.say("warning: without their grace period processes may still hold their GPUs for a while")
-    return execute(session, plan, conversation.how(keys, run), conversation.dialogue())
+    return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), seen)
 
 
 def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:

@@ -49,6 +49,13 @@ class RollbackTarget(NamedTuple):
         return Source(name, emit_object(self.past.document))
 
     @property
+    def cluster(self) -> str | None:
+        """One that the document says it belongs on: it has been applied here before, whatever this one is called."""
+        placed = self.past.document.get("placement") or {}
+        names = placed.get("clusters") if isinstance(placed, dict) else None
+        return str(names[0]) if isinstance(names, list) and names else None
+
+    @property
     def question(self) -> str:
         """What is to be confirmed."""
         past, history = self.past, self.history
@@ -131,11 +138,7 @@ def rollback_request(
     """
     from gpuctl.usecases.change_options import DocumentOptions
 
-    # It has been applied here before, whatever the cluster is called now.
-    placed = target.past.document.get("placement") or {}
-    names = placed.get("clusters") if isinstance(placed, dict) else None
-    cluster = str(names[0]) if isinstance(names, list) and names else None
-    documents = DocumentOptions([target.source], platform, target.history.namespace, cluster=cluster)
+    documents = DocumentOptions([target.source], platform, target.history.namespace, cluster=target.cluster)
     return as_rollback(request_for(session, documents, planning, conversation), target)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.capacity.told_fit import ToldFit, told_fit
 from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
 from gpuctl.frontend.source import Source
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from gpuctl.usecases.fit_documents import FitResult
 
 
+class SuggestedChanges(NamedTuple):
+    """The changes with which the job of a document would fit."""
+
+    namespace: str
+    name: str
+    changes: list[Suggestion]
+
+
 class ToldFits(NamedTuple):
     """As :class:`~gpuctl.usecases.fit_documents.FitResult`."""
 
@@ -25,18 +34,29 @@ class ToldFits(NamedTuple):
     fits: bool | None
     diagnostics: list[Diagnostic]
     platform: str
+    suggested: list[SuggestedChanges] | None
+
+    @property
+    def suggestions(self) -> dict[JobName, list[Suggestion]] | None:
+        """As of :class:`~gpuctl.usecases.fit_documents.FitResult`."""
+        return None if self.suggested is None else {(it.namespace, it.name): it.changes for it in self.suggested}
 
 
-def told_fits(result: FitResult, platform: str) -> ToldFits:
+def told_fits(result: FitResult, platform: str = "") -> ToldFits:
     """An answer as it is told; ``platform`` says that the one beside the documents is not used."""
     jobs = [told_fit(item) for item in result.jobs]
-    return ToldFits(jobs, result.notes, result.fits, result.diagnostics, platform)
+    suggested = None
+    if result.suggestions is not None:
+        suggested = [SuggestedChanges(*name, changes) for name, changes in result.suggestions.items()]
+    return ToldFits(jobs, result.notes, result.fits, result.diagnostics, platform, suggested)
 
 
 def fit_by_service(
     service: ServiceClient,
     documents: DocumentOptions,
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None],
+    *,
+    suggest: bool = False,
 ) -> ToldFits:
     """As :func:`gpuctl.usecases.fit_documents.fit`.
 
@@ -44,6 +64,11 @@ def fit_by_service(
     """
     found = gather(documents)
     with worded(found.sources):
-        told = service.ask("fit", ToldFits, documents=found.sent)
+        told = service.ask("fit", ToldFits, documents=found.sent, suggest=suggest)
     diagnosed(in_source_order([*found.notes, *told.diagnostics]), found.sources)
     return told
+
+
+def fit_waiting_by_service(service: ServiceClient, namespace: str | None) -> ToldFits:
+    """As :func:`gpuctl.usecases.fit_documents.fit_waiting`, of the jobs that may be seen."""
+    return service.ask_about(namespace, "fit-waiting", ToldFits)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuctl.apply.plan.cluster_plan import ClusterPlan
+from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.kube.api_errors import ClusterError
 
 if TYPE_CHECKING:
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """What is to be done on one cluster, and how it is carried out once it has been confirmed."""
+    """What is to be done on one cluster, and how it is carried out once it has been confirmed.
+
+    ``begun`` are the plans that were begun by then, the last one last: it may be broken off.
+    """
 
     plan: Plan
     keys: Records
     carry_out: Callable[[], Plan]
+    begun: list[Plan]
 
 
 def prepare_apply(
@@ -40,14 +44,15 @@ def prepare_apply(
     wanted = request_for(session, documents, planning, conversation, offline=offline)
     with session.within(run.timeout):
         plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
-    talk = replace(conversation, confirm=_no_more_than(plan))
-    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan))
+    begun: list[Plan] = []
+    talk = _asking_for_more(conversation, plan, begun)
+    return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan), begun)
 
 
 def prepare_delete(
     session: Session, documents: DocumentOptions, run: RunOptions, conversation: Conversation, *, keep_labels: bool
 ) -> Prepared:
-    """A deletion of what documents stand for."""
+    """A deletion of what documents stand for, as :func:`prepare_apply`."""
     from gpuctl.apply.operations import preview_deletion
     from gpuctl.apply.plan.deletion import plan_delete
     from gpuctl.apply.state.records import records
@@ -62,16 +67,23 @@ def prepare_delete(
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
         preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
 
-    def carry_out() -> Plan:
-        talk = replace(conversation, confirm=_no_more_than(plan))
-        return delete_compiled(session, compilation, run, talk, keep_labels=keep_labels)
+    begun: list[Plan] = []
+    talk = _asking_for_more(conversation, plan, begun)
+    return Prepared(
+        plan, keys, lambda: delete_compiled(session, compilation, run, talk, keep_labels=keep_labels, seen=plan), begun
+    )
 
-    return Prepared(plan, keys, carry_out)
 
+def _asking_for_more(conversation: Conversation, seen: Plan, begun: list[Plan]) -> Conversation:
+    """A conversation in which what was confirmed of one plan holds for another; what that asks more is asked again."""
 
-def _no_more_than(seen: Plan) -> Callable[[Plan], bool]:
-    """What was confirmed of one plan holds for another that asks no more."""
-    return lambda again: len(again.questions) <= len(seen.questions)
+    def confirm(again: Plan) -> bool:
+        from gpuctl.apply.plan.confirmations import all_confirmed
+
+        asked, confirmed = ([*plan.questions, *plan.courtesies] for plan in (again, seen))
+        return all_confirmed(asked, confirmed) or conversation.confirm(again)
+
+    return replace(conversation, confirm=confirm, begins=begun.append)
 
 
 def plan_each(
@@ -102,6 +114,7 @@ def carry_out_each(
     """Carry the plans out, one after another; the first that does not come to its end is the last that is begun.
 
     :param begun: hears of each before its first request.
+    :raises KeyboardInterrupt: somebody does not want to wait; each plan's state tells how far it has come.
     """
     for item in plans:
         item.state = "not-run"
@@ -111,9 +124,31 @@ def carry_out_each(
         begun(item)
         try:
             item.plan = prepared[item.name].carry_out()
-            item.state = "done" if all(step.result == "done" for step in item.plan.steps) else "failed"
+            item.state = _state(item.plan)
         except ClusterError as error:
-            item.error, item.state = error, "failed"
+            item.error = error
             item.plan = getattr(error, "plan", None) or item.plan
-        if item.state == "failed" or (item.plan is not None and item.plan.interrupted):
+        except KeyboardInterrupt:
+            _break_off(item, prepared[item.name].begun)
+            raise
+        if item.state != "done" or (item.plan is not None and item.plan.interrupted):
             return
+
+
+def _break_off(item: ClusterPlan, begun: list[Plan]) -> None:
+    """Say how far it had come when somebody did not want to wait any longer."""
+    item.state = "not-run"
+    if begun:
+        item.plan = begun[-1]
+        item.state = "done" if _is_done(item.plan) else "interrupted"
+        for step in item.plan.steps:
+            step.result = "not-run" if step.result == "planned" else step.result
+
+
+def _state(plan: Plan) -> ClusterState:
+    """What became of a plan that has come to its end."""
+    return "done" if _is_done(plan) else "interrupted" if plan.interrupted else "failed"
+
+
+def _is_done(plan: Plan) -> bool:
+    return all(step.result == "done" for step in plan.steps)

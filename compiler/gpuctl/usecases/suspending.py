@@ -38,11 +38,12 @@ def pause_jobs(
     """
 
     def act(session: Session, workload: Object, keys: Records) -> Paused:
-        if manner is not None:
-            from gpuctl.apply.run.checkpointing import save, saving_of
+        if manner is None:
+            return pausing.pause(session, workload, keys)
+        from gpuctl.apply.run.saving_first import saved_first
 
-            save(session, [saving_of(workload, keys)], keys, manner)
-        return pausing.pause(session, workload, keys)
+        with saved_first(session, workload, keys, manner):
+            return pausing.pause(session, workload, keys)
 
     return _each(act, scope, names, records(settings))
 

@@ -25,14 +25,14 @@ class Call:
     repeatable: bool = True
 
 
-def segment(text: str) -> str:
-    """A name as one part of a path, whatever it contains.
+def segment(name: str | int) -> str:
+    """A name, or a number, as one part of a path, whatever it contains.
 
     :raises ValueError: no path can have it.
     """
-    if text in ("", ".", ".."):
-        raise ValueError(f"`{text}` is no name")
-    return quote(text, safe="")
+    if name in ("", ".", ".."):
+        raise ValueError(f"`{name}` is no name")
+    return quote(str(name), safe="")
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

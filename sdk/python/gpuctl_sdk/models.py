@@ -226,6 +226,15 @@ class Dependent(Answer):
     name: str
 
 
+class DocumentCommit(Answer):
+    """The commit that a document was applied from."""
+
+    id: str
+    dirty: bool
+    """Whether its files differed from it."""
+    repository: str | None
+
+
 class DocumentWarning(Answer):
     """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
 
@@ -434,6 +443,37 @@ class JobDescription(Answer):
     pods: list[JobPod]
 
 
+class JobDocument(Answer):
+    """A document of a job as it was applied, without credentials."""
+
+    revision: int
+    kind: str
+    created_at: str | None
+    who: str | None
+    commit: DocumentCommit | None
+    gpuctl: str
+    """The version that applied it."""
+    cause: str
+    """`applied`, `rolled back`, or `found` in the cluster."""
+    to: int | None
+    """The revision that was gone back to."""
+    changes: list[dict[str, Any]]
+    """Of each field in which it differs from the one before `path`, `from` and `to`."""
+    masked: list[str]
+    """Fields whose values are not kept."""
+
+
+class JobDocuments(Answer):
+    """``gpuctl history -o json``: the newest first."""
+
+    name: str
+    namespace: str
+    items: list[JobDocument]
+    total: int
+    notes: list[str]
+    """What is marked as history, and was passed over."""
+
+
 class JobItem(Answer):
     """An item of ``GET /jobs``."""
 
@@ -519,6 +559,27 @@ class JobResources(Answer):
     gpu_type: str | None
     cpu: float | None
     memory: str | None
+
+
+class JobRevision(Answer):
+    """A document of a job's history, whole."""
+
+    revision: int
+    kind: str
+    created_at: str | None
+    who: str | None
+    commit: DocumentCommit | None
+    gpuctl: str
+    """The version that applied it."""
+    cause: str
+    """`applied`, `rolled back`, or `found` in the cluster."""
+    to: int | None
+    """The revision that was gone back to."""
+    changes: list[dict[str, Any]]
+    """Of each field in which it differs from the one before `path`, `from` and `to`."""
+    masked: list[str]
+    """Fields whose values are not kept."""
+    document: dict[str, Any]
 
 
 class JobState(Answer):
@@ -1418,6 +1479,7 @@ CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
 DeletedLabel.model_rebuild()
 Dependent.model_rebuild()
+DocumentCommit.model_rebuild()
 DocumentWarning.model_rebuild()
 EventsAlike.model_rebuild()
 FitAnswer.model_rebuild()
@@ -1432,6 +1494,8 @@ HeldIdle.model_rebuild()
 HeldInNamespace.model_rebuild()
 IdleGpus.model_rebuild()
 JobDescription.model_rebuild()
+JobDocument.model_rebuild()
+JobDocuments.model_rebuild()
 JobItem.model_rebuild()
 JobMetrics.model_rebuild()
 JobObjects.model_rebuild()
@@ -1439,6 +1503,7 @@ JobOnNodes.model_rebuild()
 JobPage.model_rebuild()
 JobPod.model_rebuild()
 JobResources.model_rebuild()
+JobRevision.model_rebuild()
 JobState.model_rebuild()
 JobTimeline.model_rebuild()
 KeptLabel.model_rebuild()

@@ -192,6 +192,35 @@ class Operations(ABC):
         )
         return found
 
+    def get_job_history(self, job_id: str, *, namespace: str | None = None) -> models.JobDocuments:
+        """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each
+        changed. A job that has gone has its history still, by its name.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobDocuments = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/history", models.JobDocuments, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def get_job_revision(self, job_id: str, revision: int, *, namespace: str | None = None) -> models.JobRevision:
+        """One of the documents of a job that were applied, without its credentials.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param revision: Its number.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobRevision = self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/history/{segment(revision)}",
+                models.JobRevision,
+                query=given({"namespace": namespace}),
+            )
+        )
+        return found
+
     def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
@@ -268,19 +297,63 @@ class Operations(ABC):
         )
         return found
 
-    def rerun_job(self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None) -> models.RerunJob:
+    def rerun_job(
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
+    ) -> models.RerunJob:
         """Run a training again that has ended.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         """
         found: models.RerunJob = self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def rollback_job(
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        to: int | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        checkpoint: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.ChangedJob:
+        """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param to: The revision of its history. Default: the newest that is another.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Only look: nothing is written.
+        """
+        found: models.ChangedJob = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/rollback",
+                models.ChangedJob,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "to": to,
+                        "confirm": confirm,
+                        "queue": queue,
+                        "checkpoint": checkpoint,
+                        "dryRun": dry_run,
+                    }
+                ),
                 repeatable=False,
             )
         )
@@ -1514,6 +1587,35 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def get_job_history(self, job_id: str, *, namespace: str | None = None) -> models.JobDocuments:
+        """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each
+        changed. A job that has gone has its history still, by its name.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobDocuments = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/history", models.JobDocuments, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def get_job_revision(self, job_id: str, revision: int, *, namespace: str | None = None) -> models.JobRevision:
+        """One of the documents of a job that were applied, without its credentials.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param revision: Its number.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobRevision = await self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/history/{segment(revision)}",
+                models.JobRevision,
+                query=given({"namespace": namespace}),
+            )
+        )
+        return found
+
     async def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
@@ -1591,20 +1693,62 @@ class AsyncOperations(ABC):
         return found
 
     async def rerun_job(
-        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
     ) -> models.RerunJob:
         """Run a training again that has ended.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
         """
         found: models.RerunJob = await self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def rollback_job(
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        to: int | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        checkpoint: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.ChangedJob:
+        """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param to: The revision of its history. Default: the newest that is another.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Only look: nothing is written.
+        """
+        found: models.ChangedJob = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/rollback",
+                models.ChangedJob,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "to": to,
+                        "confirm": confirm,
+                        "queue": queue,
+                        "checkpoint": checkpoint,
+                        "dryRun": dry_run,
+                    }
+                ),
                 repeatable=False,
             )
         )

@@ -88,6 +88,48 @@ class JobTimeline(Answer):
     events: list[EventsAlike] | None = Field(description="Null where they may not be read.")
 
 
+class DocumentCommit(Answer):
+    """The commit that a document was applied from."""
+
+    id: str = Field(examples=["9f2c1e07ab3d4c5e6f708192a3b4c5d6e7f80912"])
+    dirty: bool = Field(description="Whether its files differed from it.", examples=[False])
+    repository: str | None = Field(examples=["git.example.com/team-a/jobs"])
+
+
+class JobDocument(Answer):
+    """A document of a job as it was applied, without credentials."""
+
+    revision: int = Field(examples=[3])
+    kind: str = Field(examples=["inference"])
+    created_at: str | None = Field(examples=["2024-06-01T10:00:00Z"])
+    who: str | None = Field(examples=["ann"])
+    commit: DocumentCommit | None
+    gpuctl: str = Field(description="The version that applied it.", examples=["0.1.0"])
+    cause: str = Field(description="`applied`, `rolled back`, or `found` in the cluster.", examples=["applied"])
+    to: int | None = Field(description="The revision that was gone back to.", examples=[None])
+    changes: list[dict[str, Any]] = Field(
+        description="Of each field in which it differs from the one before `path`, `from` and `to`.",
+        examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
+    )
+    masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
+
+
+class JobDocuments(Answer):
+    """``gpuctl history -o json``: the newest first."""
+
+    name: str = Field(examples=["chat"])
+    namespace: str = Field(examples=["team-a"])
+    items: list[JobDocument]
+    total: int = Field(examples=[3])
+    notes: list[str] = Field(description="What is marked as history, and was passed over.", examples=[[]])
+
+
+class JobRevision(JobDocument):
+    """A document of a job's history, whole."""
+
+    document: dict[str, Any] = Field(examples=[{"kind": "inference", "version": "v0.1", "job": {"name": "chat"}}])
+
+
 class WaitItem(Answer):
     """What came of waiting for a job."""
 

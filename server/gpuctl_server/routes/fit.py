@@ -9,20 +9,11 @@ from fastapi import Depends, Query
 from gpuctl.answers.fit_answers import fit_answer
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.frontend.source import Source
-from gpuctl.usecases.fit_documents import compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.question_models import FitAnswer
 from gpuctl_server.others import told_together
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
-from gpuctl_server.submissions import (
-    NAME,
-    DocumentsBody,
-    body_of,
-    demand_documents,
-    documents_of,
-    home_of,
-    refuse_platform,
-)
+from gpuctl_server.submissions import NAME, DocumentsBody, body_of, compile_to_fit, documents_of
 
 router = api_router()
 
@@ -37,10 +28,7 @@ def fit(
     namespace: Annotated[str | None, Query(max_length=63, description="Of jobs that name none.")] = None,
 ) -> dict[str, Any]:
     """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing."""
-    home = home_of(service, caller, body.yamlContent, namespace)
-    found = compile_for_fit(Source(NAME, body.yamlContent), platform=service.platform_source, namespace=home)
-    refuse_platform(found.compilation.documents)
-    demand_documents(caller, "get", found.compilation.documents, jobs="plans")
+    found = compile_to_fit(service, caller, [Source(NAME, body.yamlContent)], namespace)
     with service.weighing(caller) as reader:
         result = found.fit(take_snapshot(reader.scope.session))
     answer: dict[str, Any] = told_together({**fit_answer(result.jobs), "notes": result.notes})

@@ -9,11 +9,13 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.apply.run.past_documents import LARGEST
 from gpuctl_server import batches, changing, creating
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
-from gpuctl_server.changing import Meant
+from gpuctl_server.changing import Bringing, Meant
 from gpuctl_server.creating import Ask
+from gpuctl_server.earlier_documents import roll_back
 from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, api_router, touched_by, write_router
 from gpuctl_server.submissions import DocumentsBody, body_of, documents_of, parsed
 
@@ -186,9 +188,40 @@ def rerun(
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
     confirm: Confirm = False,
+    queue: Queue = False,
 ) -> RerunJob:
     """Run a training again that has ended."""
-    return changing.rerun_job(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm)
+    return changing.rerun_job(
+        service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm, queue=queue
+    )
+
+
+@router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
+def rollback(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = None,
+    to: Annotated[
+        int | None,
+        Query(ge=1, le=LARGEST, description="The revision of its history. Default: the newest that is another."),
+    ] = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    checkpoint: Checkpoint = True,
+    dry_run: DryRun = False,
+) -> ChangedJob:
+    """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone."""
+    return roll_back(
+        service,
+        caller,
+        Meant(jobId, namespace),
+        to,
+        touched_by(request, preview=dry_run),
+        Bringing(confirm, checkpoint, dry_run),
+        queue=queue,
+    )
 
 
 @previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)

@@ -9,11 +9,14 @@ from pydantic import Field
 
 from gpuctl.answers.job_answers import history_answer, wait_answer
 from gpuctl.answers.why_answers import why_answer
+from gpuctl.apply.run.past_documents import LARGEST
 from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.changing import Meant
+from gpuctl_server.earlier_documents import job_documents, job_revision
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl_server.models.question_models import JobDocuments, JobRevision, JobTimeline, WaitAnswer, WhyAnswer
 from gpuctl_server.models.shapes import Body
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
@@ -25,6 +28,7 @@ router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 Namespace = Annotated[str, Query(max_length=63, description="Where the job is.")]
+Where = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
 
 LONGEST = 60
 """Seconds for which a request may wait."""
@@ -51,6 +55,25 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.weighing(caller, item.row.identity.namespace) as reader:
         return _told(history_answer(job_history(reader, item.reference)))
+
+
+@router.get("/jobs/{jobId}/history", response_model=JobDocuments)
+def history(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Where = None) -> JobDocuments:  # noqa: N803
+    """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each changed.
+    A job that has gone has its history still, by its name."""
+    return job_documents(service, caller, Meant(jobId, namespace))
+
+
+@router.get("/jobs/{jobId}/history/{revision}", response_model=JobRevision)
+def revision(
+    service: ServiceOf,
+    caller: Reads,
+    jobId: JobId,  # noqa: N803
+    revision: Annotated[int, Path(ge=1, le=LARGEST, description="Its number.")],
+    namespace: Where = None,
+) -> JobRevision:
+    """One of the documents of a job that were applied, without its credentials."""
+    return job_revision(service, caller, Meant(jobId, namespace), revision)
 
 
 async def question_of(request: Request) -> WaitQuestion:

@@ -8,7 +8,7 @@ from typing import Literal
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.kube.api_errors import ClusterError
 
-ClusterState = Literal["planned", "done", "failed", "not-run"]
+ClusterState = Literal["planned", "done", "failed", "interrupted", "not-run"]
 
 
 @dataclass

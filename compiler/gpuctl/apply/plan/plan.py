@@ -62,12 +62,13 @@ class Step:
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``checkpoint`` is how what
     runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
-    it did. ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted
-    Service or autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already,
-    ``queued`` that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict``
-    is what ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what
-    they would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names
-    the objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
+    it did; ``unsaved`` tells that it could and does not, as which pods a lower number of replicas ends is not known.
+    ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted Service or
+    autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued``
+    that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict`` is what
+    ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what they
+    would wait for. ``lost`` is what others put into the live object and a replacement drops; ``dependents`` names the
+    objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
     ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
     carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
     ``live`` and ``desired``.
@@ -84,6 +85,7 @@ class Step:
     running: str | None = None
     checkpoint: str | None = None
     saved: list[str] = field(default_factory=list)
+    unsaved: bool = False
     shared: bool = False
     adopt: bool = False
     companion_of: Key | None = None
@@ -210,7 +212,8 @@ def _question(step: Step) -> str | None:
                 ended = ready - change.new
                 pods = "pod" if ended == 1 else "pods"
                 counts = f"from {change.old} to {change.new}: ends {ended} ready {pods}"
-                return f"scales {step.title} in {step.key.namespace} {counts}"
+                unsaved = ", whose checkpoints are not run" if step.unsaved else ""
+                return f"scales {step.title} in {step.key.namespace} {counts}{unsaved}"
     return None
 
 

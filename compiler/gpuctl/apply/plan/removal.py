@@ -10,7 +10,7 @@ from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_a
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.absent import no_such
@@ -185,7 +185,16 @@ def _contents(session: Session, name: str, keys: Records) -> str:
         number = sum(obj["metadata"]["name"] not in _BUILTIN for obj in lists[kind])
         if number:
             parts.append(f"{number} {RESOURCES[kind].plural if number > 1 else kind.lower()}")
-    return ", ".join(parts) or "nothing of note"
+    unsaved = [_title(obj, keys) for obj in mains if keys.checkpoint in annotations_of(obj) and running(obj)]
+    return (", ".join(parts) or "nothing of note") + _not_saved(unsaved)
+
+
+def _not_saved(titles: list[str]) -> str:
+    """What is said of jobs whose checkpoints would run if each were deleted by itself."""
+    if not titles:
+        return ""
+    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return f"; checkpoints are not run: the progress of {', '.join(titles[:_NAMED])}{more} is lost"
 
 
 def _title(obj: Object, keys: Records) -> str:

@@ -20,6 +20,7 @@ def note_checkpoints(plan: Plan, keys: Records) -> None:
         text = annotations_of(step.live).get(keys.checkpoint) if step.live is not None else None
         if text is not None and _ends_work(step):
             step.checkpoint = described(text)
+        step.unsaved = text is not None and step.checkpoint is None
 
 
 def _ends_work(step: Step) -> bool:

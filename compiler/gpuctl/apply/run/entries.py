@@ -69,13 +69,24 @@ class JournalEntry:
         return key_of(self.new) if self.new is not None else self.key
 
 
-def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
+@dataclass(frozen=True)
+class SavedNote:
+    """A workload that is ended and of which nothing comes back; ``saved`` as :class:`JournalEntry` has it."""
+
+    uid: str
+    key: Key
+    saved: frozenset[str]
+
+
+def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | SavedNote]:
     """What has to be remembered of a plan; :func:`gpuctl.apply.run.restoring.remember` has looked at it."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
-    result = []
+    result: list[JournalEntry | SavedNote] = []
     for step in steps:
         if not step.is_remembered:
+            if step.deletes and step.saved and step.live is not None:
+                result.append(SavedNote(step.live["metadata"]["uid"], key_of(step.live), frozenset(step.saved)))
             continue
         assert step.live is not None
         assert step.restorable is not None
@@ -96,8 +107,10 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
     return result
 
 
-def encoded(entry: JournalEntry) -> Object:
+def encoded(entry: JournalEntry | SavedNote) -> Object:
     """An entry as JSON."""
+    if isinstance(entry, SavedNote):
+        return {"uid": entry.uid, "ended": list(entry.key), "saved": sorted(entry.saved)}
     return {
         "uid": entry.uid,
         "old": entry.old,
@@ -109,15 +122,17 @@ def encoded(entry: JournalEntry) -> Object:
     }
 
 
-def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry:
+def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry | SavedNote:
     """The entry that JSON from a Secret of a namespace stands for.
 
-    :raises Unfit: it is none that gpuctl could have written there.
+    :raises ForeignEntry: it is none that gpuctl could have written there.
     """
     fields = _mapping(value, "an entry")
     uid = fields.get("uid")
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
         raise ForeignEntry("an entry has no uid")
+    if "ended" in fields:
+        return _note(fields, uid, namespace)
     old = _object(fields.get("old"), namespace)
     new = None if fields.get("new") is None else _object(fields["new"], namespace)
     changed = fields.get("changedFrom")
@@ -130,11 +145,26 @@ def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry:
         return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
         raise ForeignEntry(f"{key_of(old)}: it is not said how it is created")
-    # Journals of older versions have none.
+    saved = _pods(fields, key_of(old))
+    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=saved)
+
+
+def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> SavedNote:
+    ended = fields["ended"]
+    if not isinstance(ended, list) or len(ended) != 3 or not all(isinstance(part, str) for part in ended):
+        raise ForeignEntry("what was to be ended is not named")
+    key = Key(*ended)
+    if key.kind not in WORKLOADS or key.namespace != namespace or not _NAME.fullmatch(key.name):
+        raise ForeignEntry(f"{visible(str(key))[:120]} is no job of {namespace}")
+    return SavedNote(uid, key, _pods(fields, key))
+
+
+def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
+    """The uids of pods that have saved; journals of older versions have none."""
     saved = fields.get("saved", [])
     if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
-        raise ForeignEntry(f"{key_of(old)}: the pods that have saved are not uids")
-    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=frozenset(saved))
+        raise ForeignEntry(f"{key}: the pods that have saved are not uids")
+    return frozenset(saved)
 
 
 def _workload_of(value: Any, old: Object, keys: Records) -> Key:

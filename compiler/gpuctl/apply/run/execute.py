@@ -14,7 +14,7 @@ from typing import Any
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.departures import Departures, held_by
-from gpuctl.apply.run.entries import entries_of
+from gpuctl.apply.run.entries import SavedNote, entries_of
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
@@ -55,6 +55,7 @@ class Execution:
         self._journals: list[Journal] = []
         # Of any stage: what vanishes before its turn has no second event.
         self._gone: set[Key] = set()
+        self._begun: set[int] = set()
         self._deadline = float("inf")
         self._writes = StepWrites(session, plan, how)
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
@@ -84,6 +85,9 @@ class Execution:
                 self.session.count_from_now(self.how.timeout)
                 self._stages()
                 self._close_journals()
+        except KeyboardInterrupt:
+            self._broken_off()
+            raise
         finally:
             self._departures.stop()
 
@@ -97,6 +101,9 @@ class Execution:
         try:
             return journals.write(self.session, entries, self.how.keys)
         except ApiError as error:
+            if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
+                # Nothing comes back of it; killed, it would save twice.
+                return []
             if not error.lacks_namespace:
                 raise
             if any(step.action == "replace" for step in deleting):
@@ -105,6 +112,13 @@ class Execution:
         return journals.write(
             self.session, [entry for entry in entries if entry.key.namespace not in gone], self.how.keys
         )
+
+    def _broken_off(self) -> None:
+        """Say of what has come to no end that it has not."""
+        self.plan.unfinished = bool(self._journals)
+        for step in self.plan.steps:
+            if step.result == "planned" and id(step) in self._begun:
+                step.result, step.error = "failed", f"{step.key}: broken off: whether it was carried out is not known"
 
     def _close_journals(self) -> None:
         """Away with the journals, but for those that something still depends on and that can bring it back."""
@@ -221,6 +235,7 @@ class Execution:
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
+        self._begun.add(id(step))
         future = self.session.executor.submit(task, step)
 
         def finished(future: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.records import Records
 from gpuctl.language.durations import LONGEST_CHECKPOINT
 
@@ -17,8 +17,8 @@ class How:
     ``timeout`` in seconds is how long deletions and late quotas are waited for in all; ``force`` ends pods without
     grace; without ``until_gone`` what is deleted and has no successor is not waited for. ``checkpoint`` lets what runs
     save its progress before it ends, each job for ``longest_checkpoint`` seconds at most. ``stops`` tells that nothing
-    new is to be begun: the process is to end. ``done`` hears of each finished step, ``tell`` of what is waited for,
-    ``warn`` of what has to be known.
+    new is to be begun: the process is to end. ``begins`` hears of a plan before anything of it is done, ``done`` of
+    each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
     """
 
     keys: Records
@@ -28,6 +28,7 @@ class How:
     checkpoint: bool = True
     longest_checkpoint: float = LONGEST_CHECKPOINT
     stops: Callable[[], bool] = lambda: False
+    begins: Callable[[Plan], None] = lambda plan: None
     done: Callable[[Step], None] = lambda step: None
     tell: Callable[[str], None] = lambda text: None
     warn: Callable[[str], None] = lambda text: None

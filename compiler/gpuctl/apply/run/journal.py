@@ -11,7 +11,7 @@ import contextlib
 import secrets
 from collections.abc import Iterable
 
-from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encoded
+from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.run.journal_secrets import Journal, index_name, read_journal, secrets_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Object, key_of, labels_of
@@ -19,7 +19,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
 
-def write(session: Session, entries: Iterable[JournalEntry], keys: Records) -> list[Journal]:
+def write(session: Session, entries: Iterable[JournalEntry | SavedNote], keys: Records) -> list[Journal]:
     """Write a journal of the entries, one a namespace. When this returns they may be deleted.
 
     :raises ClusterError: a recovery would not believe an entry; nothing was written.
@@ -30,10 +30,10 @@ def write(session: Session, entries: Iterable[JournalEntry], keys: Records) -> l
     try:
         written = session.each(session.create, [part for _, parts in planned.values() for part in parts])
         result = []
-        for namespace, group in namespaces.items():
+        for namespace in namespaces:
             index = session.create(planned[namespace][0])
             own = [part for part in written if part["metadata"]["namespace"] == namespace]
-            result.append(Journal(identifier, namespace, group, [index, *own]))
+            result.append(Journal(identifier, namespace, secrets=[index, *own]))
         return result
     except BaseException:
         # Nothing was deleted yet. Which of them were written is not known when a create was cut off.
@@ -78,12 +78,14 @@ def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, s
     ]
 
 
-def _by_namespace(entries: Iterable[JournalEntry], keys: Records) -> dict[str, list[JournalEntry]]:
+def _by_namespace(
+    entries: Iterable[JournalEntry | SavedNote], keys: Records
+) -> dict[str, list[JournalEntry | SavedNote]]:
     """The entries of each namespace.
 
     :raises ClusterError: a recovery would not believe one of them.
     """
-    namespaces: dict[str, list[JournalEntry]] = {}
+    namespaces: dict[str, list[JournalEntry | SavedNote]] = {}
     for entry in entries:
         namespaces.setdefault(entry.key.namespace, []).append(entry)
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, decoded, encoded
+from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, json_of, mapping_of, unpacked
 from gpuctl.backend.api_resources import Key, Object
@@ -46,7 +46,7 @@ class Journal:
 
     ``committed``: its index is there; before that nothing was deleted. ``whole``: no part is missing. ``missing`` are
     the names of the Secrets that are, ``lost`` what was in them, as far as the index tells. ``unfit`` says why nothing
-    of it may be believed: then it has no entries.
+    of it may be believed: then it has no entries. ``notes`` are of what does not come back.
     """
 
     id: str
@@ -59,12 +59,19 @@ class Journal:
     lost: list[MissingPart] = field(default_factory=list)
     unfit: str | None = None
     written: str = ""
+    notes: list[SavedNote] = field(default_factory=list)
 
     @property
     def created(self) -> float:
         """When the first of its Secrets was created, by the server's clock, in seconds since 1970."""
         stamps = (item["metadata"]["creationTimestamp"] for item in self.secrets)
         return min(datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() for stamp in stamps)
+
+    @property
+    def saved(self) -> dict[str, frozenset[str]]:
+        """The pods that had saved their progress before the plan was begun, by the uid of their workload."""
+        found = [(item.uid, item.saved) for item in self.entries] + [(item.uid, item.saved) for item in self.notes]
+        return {uid: pods for uid, pods in found if pods}
 
     @property
     def state(self) -> frozenset[tuple[str, str]]:
@@ -79,7 +86,7 @@ class Journal:
 
 
 def secrets_of(
-    identifier: str, namespace: str, entries: list[JournalEntry], keys: Records
+    identifier: str, namespace: str, entries: list[JournalEntry | SavedNote], keys: Records
 ) -> tuple[Object, list[Object]]:
     """The index, and the parts that are to be there before it.
 
@@ -95,7 +102,11 @@ def secrets_of(
         "parts": [
             {
                 "digest": digest,
-                "objects": [[*entry.key, entry.uid, entry.companion_of is not None] for entry in group],
+                "objects": [
+                    [*entry.key, entry.uid, entry.companion_of is not None]
+                    for entry in group
+                    if isinstance(entry, JournalEntry)
+                ],
             }
             for digest, (_, group) in zip(digests, packed, strict=True)
         ],
@@ -127,7 +138,7 @@ def secrets_of(
     return secret(index_name(identifier), main), parts
 
 
-def _packed(entries: list[JournalEntry]) -> Iterator[tuple[bytes, list[JournalEntry]]]:
+def _packed(entries: list[JournalEntry | SavedNote]) -> Iterator[tuple[bytes, list[JournalEntry | SavedNote]]]:
     """The entries in groups, each compressed by itself: what is left of a journal can be read."""
     texts = [json.dumps(encoded(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
@@ -200,7 +211,7 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
         name = ""
         _fill(journal, index, parts, keys)
     except Damaged as error:
-        journal.entries = []
+        journal.entries, journal.notes = [], []
         journal.unfit = f"Secret {name}: {error}" if name else str(error)
     return journal
 
@@ -230,7 +241,8 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
     for number in sorted(intact):
         entries, size = _entries(intact[number], journal.namespace, keys, budget)
         budget -= size
-        journal.entries += entries
+        journal.entries += [entry for entry in entries if isinstance(entry, JournalEntry)]
+        journal.notes += [entry for entry in entries if isinstance(entry, SavedNote)]
     if len({entry.key for entry in journal.entries}) < len(journal.entries):
         raise Damaged(f"Secret {_names(journal.secrets)}: an object is in it several times")
 
@@ -293,7 +305,7 @@ def _part(secret: Object, identifier: str, namespace: str) -> _Part:
     return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
 
 
-def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry], int]:
+def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry | SavedNote], int]:
     """The entries of a part, and what they are unpacked."""
     most = min(_UNPACKED, budget)
     try:

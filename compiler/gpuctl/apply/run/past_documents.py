@@ -111,7 +111,7 @@ def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Ob
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": f"gpuctl-history-{job}.v{past.revision}",
+            "name": secret_name(job, past.revision),
             "namespace": namespace,
             "labels": {**managed_labels(), keys.history: job},
             # By this a create whose answer was lost is found again, and a document without being read.
@@ -121,6 +121,11 @@ def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Ob
         "immutable": True,
         "data": encoded_data({_ENTRY: gzip.compress(text, 6, mtime=0)}),
     }
+
+
+def secret_name(job: str, revision: int) -> str:
+    """The name of the Secret that keeps a revision of a job."""
+    return f"gpuctl-history-{job}.v{revision}"
 
 
 def number_of(secret: Object, job: str) -> int | None:

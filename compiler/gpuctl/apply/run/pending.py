@@ -55,12 +55,12 @@ class Pending:
 
         What is older than :data:`RECENT` does not count: they have gone on since.
         """
-        found = [item for item in self.journals if any(entry.saved for entry in item.entries)]
+        found = [item for item in self.journals if item.saved]
         if not found:
             return {}
         now = time.time() + session.clock_ahead()
         recent = [item for item in found if now - item.created < RECENT]
-        return {entry.uid: entry.saved for item in recent for entry in item.entries if entry.saved}
+        return {uid: pods for item in recent for uid, pods in item.saved.items()}
 
     @property
     def is_left(self) -> bool:
@@ -97,7 +97,7 @@ class Pending:
         self.outlook = look(session, keys, self.journals, spared)
         plan.recovery = self.outlook.steps
         if not plan.recovery:
-            plan.notes.append("an apply that did not finish left its journal, which is taken away")
+            plan.notes.append("a run that did not finish left its journal, which is taken away")
         for namespace, who in self.outlook.working.items():
             plan.notes.append(
                 f"{who} may be applying in {namespace} at this moment: what is said here of recovering is then its work"

@@ -22,6 +22,7 @@ from gpuctl.apply.run.past_documents import (
     job_of_secret,
     noted_digest,
     number_of,
+    secret_name,
     secret_of,
 )
 from gpuctl.apply.state.records import Records
@@ -55,17 +56,22 @@ class ApplyOrigin:
 
 
 class _Applied(NamedTuple):
-    """A document that a plan has brought about, and the one that was there before."""
+    """A document that a plan has brought about, and the one that was there before, in an object of this resourceVersion
+    ("" where there was none)."""
 
     namespace: str
     job: str
     document: dict[str, Any]
     before: dict[str, Any] | None
+    version: str
     is_new: bool
 
 
 def record(session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> None:
-    """Write the documents down that a plan has brought about, and take old ones away. What fails becomes a note."""
+    """Write the documents down that a plan has brought about, and take old ones away. What fails becomes a note.
+
+    What somebody else has applied and written down since the plan was made is not written a second time.
+    """
     applied = list(_changed(plan, keys))
     if not applied:
         return
@@ -100,7 +106,8 @@ def _changed(plan: Plan, keys: Records) -> Iterator[_Applied]:
         if document is None or document == before:
             continue
         job = document["job"]["name"]
-        yield _Applied(step.key.namespace, job, document, before, step.action == "create")
+        version = str(step.live["metadata"]["resourceVersion"]) if step.live is not None else ""
+        yield _Applied(step.key.namespace, job, document, before, version, step.action == "create")
 
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
@@ -199,20 +206,26 @@ class _Keeper:
         number = max(known, default=0) + 1
         if before is not None and digest_of(before[0]) not in digests:
             # From before there was a history, or brought here by other means: to be gone back to all the same.
-            number = self._write(item.job, PastDocument(number, *before, cause="found")) + 1
+            number = self._write(item, PastDocument(number, *before, cause="found")) + 1
         document, masked = hide(item.document)
+        digest = digest_of(document)
+        newest = known.get(max(known, default=0))
+        # Where credentials alone differ, what was written down is what was there before.
+        differs = before is None or digest_of(before[0]) != digest
+        if newest is not None and differs and self._is_written(newest, digest, item.version):
+            return
         to = (self._origin.to or {}).get((item.namespace, item.job))
         if self._origin.is_back:
-            wanted = digest_of(document)
-            to = max((old for old in known if noted_digest(known[old], self._keys) == wanted), default=None)
+            to = max((old for old in known if noted_digest(known[old], self._keys) == digest), default=None)
         cause: Cause = "rolled back" if to is not None or self._origin.is_back else "applied"
         past = PastDocument(number, document, masked, who=self._who, commit=self._commit, cause=cause, to=to)
-        last = self._write(item.job, past)
+        last = self._write(item, past)
         written = set(range(max(known, default=0) + 1, last + 1))
         self._delete(known[old] for old in sorted(known.keys() | written)[:-KEPT] if old in known)
 
-    def _write(self, job: str, past: PastDocument) -> int:
+    def _write(self, item: _Applied, past: PastDocument) -> int:
         """Write a document down; the number that it got: somebody else may have been faster."""
+        job = item.job
         for number in range(past.revision, past.revision + _ATTEMPTS):
             if number > LARGEST:
                 raise ClusterError(f"its numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`")
@@ -222,7 +235,17 @@ class _Keeper:
             except ApiError as error:
                 if not error.exists_already:
                     raise
+            taken = self._session.get(Key("Secret", self.namespace, secret_name(job, number)))
+            if taken is not None and self._is_written(taken, past.digest, item.version):
+                return number
         raise ClusterError("too many others are writing it")
+
+    def _is_written(self, secret: Object, digest: str, version: str) -> bool:
+        """Whether somebody who applies the same at the same time was faster: the document was written down after the
+        job was seen to have another one. Versions of a cluster's objects grow, as Kubernetes says from 1.35 on."""
+        written = str(secret["metadata"].get("resourceVersion") or "")
+        is_later = written.isdecimal() and version.isdecimal() and int(written) > int(version)
+        return is_later and noted_digest(secret, self._keys) == digest
 
     def forget(self) -> None:
         """Of jobs that are no longer there only so many are remembered: those that were changed last.

@@ -88,7 +88,7 @@ def command(
             if as_json:
                 click.echo(to_json(fit_failure(error.message)), nl=False)
             raise
-    found = getattr(result, "suggestions", None)
+    found = result.suggestions
     if as_json:
         click.echo(to_json(fit_answer(result.jobs, found)), nl=False)
     else:
@@ -123,13 +123,9 @@ def _fit(
     session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
         if service is not None:
-            if suggest:
-                from gpuctl.usecases.service_client import not_by_service
-
-                raise not_by_service(service.url, "`gpuctl fit --suggest`", "it judges changed documents many times")
             from gpuctl.usecases.service_fit import fit_by_service
 
-            told = fit_by_service(service, documents, diagnosed)
+            told = fit_by_service(service, documents, diagnosed, suggest=suggest)
             if told.platform:
                 click.echo(told.platform, err=True)
             return told
@@ -157,7 +153,7 @@ def _fit(
 
 def _fit_waiting(
     namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
-) -> FitResult:
+) -> FitResult | ToldFits:
     """The answer for what waits now."""
     from gpuctl.cli.options.connecting import asked_service, connected
     from gpuctl.usecases.fit_documents import fit_waiting
@@ -165,10 +161,12 @@ def _fit_waiting(
     if snapshot_file is not None:
         return fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace)
     if (service := asked_service(kubeconfig, context)) is not None:
-        from gpuctl.usecases.service_client import not_by_service
+        from gpuctl.usecases.service_fit import fit_waiting_by_service
 
-        service.close()
-        raise not_by_service(service.url, "`gpuctl fit` without files", "it judges the pods of everybody")
+        try:
+            return fit_waiting_by_service(service, namespace)
+        finally:
+            service.close()
     session = connected(kubeconfig, context)
     try:
         return fit_waiting(cluster=session.connection, namespace=namespace)

@@ -7,7 +7,7 @@ import click
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options
 from gpuctl.cli.options.document_options import checked_namespace
-from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reading_options
 
 
@@ -17,6 +17,7 @@ from gpuctl.cli.options.reading_options import reading_options
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
 @click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where the jobs are.")
 @reading_options
+@queue_option
 @changing_options
 def command(
     names: tuple[str, ...],
@@ -24,6 +25,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     platform: str | None,
+    queue: bool,
     yes: bool,
     timeout: float,
     output: str,
@@ -53,11 +55,11 @@ def command(
                 told.conversation,
                 names=list(names),
                 where=namespace,
-                run=RunOptions(timeout),
+                run=RunOptions(timeout, queue=queue),
             )
     if told is not None:
         return finish(plan, as_json=as_json)
     with changing(manner) as (session, conversation):
         settings = platform_settings(platform)
-        plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout), conversation)
+        plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout, queue=queue), conversation)
     return finish(plan, as_json=as_json)

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+queue_option = click.option(
+    "--queue", is_flag=True, help="Create a job also where a quota is full: it starts when there is room."
+)
+
+
 def checking_options(function: Function) -> Function:
     """Options of everything that checks a plan."""
     for decorate in (
-        click.option(
-            "--queue", is_flag=True, help="Create a job also where a quota is full: it starts when there is room."
-        ),
+        queue_option,
         click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused."),
         click.option(
             "--create-namespace",

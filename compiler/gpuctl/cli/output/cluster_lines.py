@@ -70,7 +70,7 @@ def show_cluster_results(plans: Sequence[ClusterPlan], *, as_json: bool) -> None
     if as_json:
         show_value(clusters_value(plans), "json")
     for item in plans:
-        if item.state != "not-run" and item.plan is not None and item.error is None:
+        if item.state not in ("not-run", "interrupted") and item.plan is not None and item.error is None:
             _show_one(item)
         elif item.error is not None:
             tell_obstacles(item)
@@ -91,5 +91,10 @@ def _outcome(item: ClusterPlan) -> str:
     done = printer.summary_line(item.plan, done=True) if item.plan is not None and item.error is None else ""
     if item.state == "done":
         return done
+    if item.state == "interrupted":
+        unfinished = item.plan is not None and item.plan.unfinished
+        return f"interrupted: {done}" + (
+            f"; `{recover_command(item.name)}` finishes what was begun" if unfinished else ""
+        )
     advice = f"; `{recover_command(item.name)}` shows what was begun" if item.error is not None else ""
     return f"failed{f': {done}' if done else ''}{advice}"

@@ -1,0 +1,60 @@
+"""What the command line asks as a client of room: for the jobs of documents, and for those that wait."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.usecases.fit_documents import FitDocuments, fit_waiting
+from gpuctl.usecases.service_documents import SentDocuments, unlike
+from gpuctl.usecases.service_fit import ToldFits, told_fits
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.command_line import Asked
+from gpuctl_server.lookups import demand
+from gpuctl_server.problems import Problem
+from gpuctl_server.submissions import compile_to_fit
+
+MOST_SUGGESTED = 20
+"""Documents whose changes are looked for at once: each is compiled and judged many times."""
+_SUGGESTING = threading.Lock()
+_PATIENCE = 30.0
+"""Seconds that somebody waits for the suggestions of somebody else: two would not be faster side by side."""
+
+
+def fit(asked: Asked, documents: SentDocuments, suggest: bool) -> ToldFits:
+    """Whether the jobs of documents would find room; what may not be seen counts, but has no name."""
+    demand(asked.caller, Wish("get", "plans"))
+    sources = [source._replace(path=None) for source in documents.sources]
+    found = compile_to_fit(asked.service, asked.caller, sources, documents.namespace, strict=documents.strict)
+    platform = unlike(documents, asked.service.platform)
+    if not suggest:
+        with asked.service.weighing(asked.caller) as reader:
+            return told_fits(found.fit(take_snapshot(reader.scope.session)), platform)
+    return _suggested(asked, found, platform)
+
+
+def _suggested(asked: Asked, found: FitDocuments, platform: str) -> ToldFits:
+    number = len(found.compilation.documents)
+    if number > MOST_SUGGESTED:
+        raise Problem(
+            400,
+            f"changes are looked for in {MOST_SUGGESTED} documents at most, and these are {number}",
+            error="TooManyDocuments",
+        )
+    if not _SUGGESTING.acquire(timeout=_PATIENCE):
+        raise Problem(429, "changes of other documents are being looked for; try again in a moment")
+    try:
+        with asked.service.weighing(asked.caller) as reader:
+            return told_fits(found.fit(take_snapshot(reader.scope.session), suggest=True), platform)
+    finally:
+        _SUGGESTING.release()
+
+
+def fit_waiting_jobs(asked: Asked) -> ToldFits:
+    """Whether the jobs whose pods wait for a node would find room. All that wait count; told is what may be seen."""
+    demand(asked.caller, Wish("get", "jobs", asked.namespace))
+    with asked.service.weighing(asked.caller) as reader:
+        result = fit_waiting(snapshot=take_snapshot(reader.scope.session), namespace=asked.namespace)
+    seen = [job for job in result.jobs if asked.caller.sees(job.demand.namespace)]
+    return told_fits(replace(result, jobs=seen))

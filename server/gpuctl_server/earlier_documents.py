@@ -1,0 +1,137 @@
+"""What was applied of a job before, as far as somebody may see it; and an earlier document of a job applied again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuctl.answers.history_answers import history_value, revision_value
+from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.reading.document_history import DocumentHistory
+from gpuctl.reading.find import find_job as find_by_name
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.job_queries import document_history
+from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.change_values import ChangedJob
+from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing
+from gpuctl_server.lookups import demand, find_job
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.question_models import JobDocuments, JobRevision
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+from gpuctl_server.submissions import Submission, compile_documents
+
+
+def visible_history(service: Service, caller: Caller, reader: Reader, name: str) -> DocumentHistory:
+    """The history of a job that may be seen.
+
+    :param reader: a look at what somebody may see; its notes get those of the history.
+    :raises NoSuchJob: there is none, or there are several.
+    :raises Problem: 403.
+    """
+    namespace = reader.scope.namespace
+    demand(caller, Wish("get", "jobs", namespace))
+    if namespace is None:
+        try:
+            namespace = find_by_name(reader.scope, name, reader.keys)[0].identity.namespace
+        except NoSuchJob:
+            # One that is not there any more has a history still, where whoever asks has theirs.
+            namespace = caller.home or service.namespace
+    demand(caller, Wish("get", "jobs", namespace))
+    with service.asking(caller) as session:
+        asking = reader_of(session, service.platform, namespace)
+        found = document_history(asking, name)
+    for note in asking.scope.notes:
+        reader.scope.note(note)
+    for row in found.rows:
+        # A job may have been in another pool once.
+        pool = (row.past.document.get("resources") or {}).get("pool") or DEFAULT_POOL
+        demand(caller, Wish("get", "jobs", namespace, str(pool)))
+    return found
+
+
+def earlier_document(
+    service: Service, caller: Caller, session: Session, history: DocumentHistory, to: int | None, planning: PlanOptions
+) -> Submission:
+    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it."""
+    live = live_document(Scope(session, history.namespace), history.name, service.keys)
+    target = choose_target(history, live, to)
+    submission = compile_documents(
+        service,
+        caller,
+        session,
+        "",
+        namespace=history.namespace,
+        planning=planning,
+        sources=[target.source],
+        cluster=target.cluster,
+    )
+    return replace(submission, wanted=as_rollback(submission.wanted, target))
+
+
+def job_documents(service: Service, caller: Caller, meant: Meant) -> JobDocuments:
+    """Which documents of a job were applied, the newest first.
+
+    :raises Problem: 403, 404, 409.
+    """
+    history, notes = _history(service, caller, meant)
+    return JobDocuments(**history_value(history), notes=notes)
+
+
+def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) -> JobRevision:
+    """One of them, with the document.
+
+    :raises NotThere: it is not kept.
+    :raises Problem: 403, 404, 409.
+    """
+    history, _ = _history(service, caller, meant)
+    past = history.at(revision)
+    return JobRevision(**revision_value(next(row for row in history.rows if row.past is past), whole=True))
+
+
+def roll_back(
+    service: Service,
+    caller: Caller,
+    meant: Meant,
+    to: int | None,
+    touched: list[str],
+    manner: Bringing,
+    *,
+    queue: bool,
+) -> ChangedJob:
+    """Apply an earlier document of a job again.
+
+    :raises NotThere: that revision is not kept.
+    :raises Problem: 403, 404, 409.
+    """
+    history, _ = _history(service, caller, meant)
+    with changing(service, caller) as session:
+        submission = earlier_document(service, caller, session, history, to, PlanOptions(queue=queue))
+        touched += submission.titles
+        changed = bring_about(service, caller, session, submission, ("create", "update"), manner)
+    await_listed(service, [changed.jobId])
+    return changed
+
+
+def _history(service: Service, caller: Caller, meant: Meant) -> tuple[DocumentHistory, Iterable[str]]:
+    """The history of the job that a path means, and what is to be said of it. One that has gone has its name alone."""
+    item = _there(service, caller, meant)
+    name = meant.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
+    namespace = meant.namespace if item is None else item.row.identity.namespace
+    with service.looking(caller, namespace) as reader:
+        return visible_history(service, caller, reader, name), reader.scope.notes
+
+
+def _there(service: Service, caller: Caller, meant: Meant) -> ListedJob | None:
+    try:
+        return find_job(service, caller, "get", "jobs", meant.text, meant.namespace)
+    except Problem as problem:
+        if problem.status != 404:
+            raise
+        return None

@@ -1,0 +1,29 @@
+"""Which questions are the ones that were confirmed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuctl.apply.plan.confirmations import all_confirmed
+
+ASKED = "replaces training/a in nlp: running for {}, its progress is lost"
+
+
+@pytest.mark.parametrize(
+    ("asked", "confirmed", "holds"),
+    [
+        ([], [], True),
+        ([], ["anything"], True),
+        ([ASKED.format("2h5m")], [ASKED.format("59m")], True),
+        ([ASKED.format("2m")], [ASKED.format("1m").replace("nlp", "cv")], False),
+        # As many as were confirmed.
+        (["prunes training/b"], [ASKED.format("1m")], False),
+        ([ASKED.format("1m"), "prunes training/b"], [ASKED.format("1m")], False),
+        # What looks like an age and is a name.
+        (["prunes training/run-2d"], ["prunes training/run-1d"], False),
+        (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, running for 72h)"], True),
+        (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, not running yet)"], False),
+    ],
+)
+def test_ages_alone_may_differ(asked: list[str], confirmed: list[str], holds: bool) -> None:
+    assert all_confirmed(asked, confirmed) is holds
