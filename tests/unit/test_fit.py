@@ -82,7 +82,12 @@ def test_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str
 
 @pytest.mark.parametrize(
     ("said", "verdict"),
-    [({"value": "another"}, "never"), ({"effect": "NoSchedule"}, "fits"), ({"key": "another"}, "fits"), (None, "fits")],
+    [
+        ({"value": "another"}, "fits-when-empty"),
+        ({"effect": "NoSchedule"}, "fits"),
+        ({"key": "another"}, "fits"),
+        (None, "fits"),
+    ],
 )
 def test_lost_nodes_are_tolerated_unless_the_pod_says_otherwise(said: Object | None, verdict: str) -> None:
     """Admission adds its tolerations only for keys of which the pod has none, even if it tolerates nothing."""
@@ -427,7 +432,7 @@ def test_what_is_told_of_a_shortage() -> None:
     found = answer(cluster([node("a"), node("b")], pods), job(pods=2, gpus=5, amounts={"cpu": "1500m"}))
     why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in all, "
     assert list(lines(found)) == [
-        "job.batch/train -n team: does not fit now, only when others end (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
+        "job.batch/train -n team: does not fit now, but may later (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
         f"{why}at most 4 on one node (a)",
         "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",

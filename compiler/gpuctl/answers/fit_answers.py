@@ -72,6 +72,7 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
         "likelihood": answer.likelihood,
         "pods": demand.pods,
         "startingPods": answer.starts,
+        "heldByStartingPods": named(answer.held),
         "need": {**named(found.need), "perPod": named(found.per_pod)},
         "free": named(found.free),
         "largestNode": None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},

@@ -66,6 +66,7 @@ class ToldFit(NamedTuple):
     balance: ToldBalance
     change: str | None
     likelihood: float
+    held: Units
 
 
 def told_fit(answer: Fit) -> ToldFit:
@@ -81,4 +82,5 @@ def told_fit(answer: Fit) -> ToldFit:
         ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,
         answer.likelihood,
+        answer.held,
     )

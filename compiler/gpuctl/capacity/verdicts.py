@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.gangs import held_in_vain
 from gpuctl.capacity.seats import PlacedPod, Units
 from gpuctl.capacity.shortage import Balance
 
@@ -40,6 +41,11 @@ class Fit:
     balance: Balance
     change: str | None
     likelihood: float = 1.0
+
+    @property
+    def held(self) -> Units:
+        """What the pods that start hold for nothing while the others of their job have no room."""
+        return held_in_vain(self.demand, self.starts)
 
 
 def named(amounts: Units) -> dict[str, float | int]:

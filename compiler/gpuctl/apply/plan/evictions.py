@@ -12,6 +12,7 @@ from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
+from gpuctl.capacity.gangs import partly
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
@@ -139,11 +140,13 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
     if answer.verdict == "fits-when-empty":
         if not step.waits:
-            step.waits.append(Wait("room", _lacking(step, answer, request)))
+            held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
+            step.waits.append(Wait("room", "; ".join(filter(None, (_lacking(step, answer, request), held)))))
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
-        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
+        held = f"; {partly(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
+        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}{held}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
