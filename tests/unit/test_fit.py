@@ -13,10 +13,10 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.capacity.doubts import attachable
 from gpuctl.capacity.every_choice import _afterwards
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.placement import Placements, _departures, initial, settle
+from gpuctl.capacity.pod_claims import attachable
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
@@ -603,8 +603,8 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
         ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv does not exist any more)"),
         (
             {"phase": "Pending", "storageClass": "late"},
-            "unknown",
-            "claim data gets its volume with the first pod that uses it (storage class late)",
+            "fits",
+            "the volume of claim data is yet to be made, by x",
         ),
         (
             {"phase": "Pending", "storageClass": "early"},
@@ -655,8 +655,8 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 2', '"version": 3'),
-            "c.json has version 3; this gpuctl reads versions 1 to 2",
+            lambda text: text.replace('"version": 3', '"version": 4'),
+            "c.json has version 4; this gpuctl reads versions 1 to 3",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, capacity, initial, settle
-from gpuctl.capacity.pod_shapes import shape_key
+from gpuctl.capacity.pod_shapes import selection_of, shape_key
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
@@ -58,7 +58,7 @@ class Scene:
         if not demand.groups:
             return balance(demand, seats)
         incoming = demand.groups[0][0].incoming
-        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        key = selection_of(incoming), str(incoming.tolerations)
         if key not in self.open_nodes:
             own = self.cluster.seats
             numbers = {seat.node.name: index for index, seat in enumerate(own)}

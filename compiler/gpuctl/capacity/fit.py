@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import Scene, judge, shown
@@ -17,7 +18,7 @@ from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.sampled import Sample
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
-from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, named
+from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
 
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
 
@@ -27,6 +28,15 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     cluster, demands = understand(snapshot, objects)
     owned = [pod for demand in demands for pod in demand.owned]
     cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
+    least = with_volumes(cluster, demands, snapshot)
+    answers = [with_remarks(answer) for answer in _answers(least.cluster, least.demands)]
+    if not least.drivers:
+        return answers
+    most = with_volumes(cluster, demands, snapshot, apart=False)
+    return agreed(answers, _answers(most.cluster, most.demands), least.drivers)
+
+
+def _answers(cluster: Cluster, demands: Sequence[Demand]) -> list[Fit]:
     quotas = QuotaAdmission(cluster.quotas, demands)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in demands]
     nodes = Landscape(cluster.seats)

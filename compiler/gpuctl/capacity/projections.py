@@ -15,6 +15,10 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The field of affinity that only ranks nodes."""
 _POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_FILES = "Filesystem"
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
 
@@ -179,16 +183,39 @@ def counted_namespace(obj: Object) -> Object:
 
 
 def counted_storage_class(obj: Object) -> Object:
-    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": obj.get("volumeBindingMode", "Immediate")}
+    terms = [
+        [{"key": item["key"], "values": item["values"]} for item in term.get("matchLabelExpressions") or []]
+        for term in obj.get("allowedTopologies") or []
+    ]
+    rest = {"topologies": terms, "default": _annotations(obj).get(_DEFAULT_CLASS) == "true"}
+    mode = obj.get("volumeBindingMode", "Immediate")
+    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **_without_empty(rest)}
 
 
 def counted_csi_node(obj: Object) -> Object:
-    """Only drivers with a limit."""
-    limits = {item["name"]: (item.get("allocatable") or {}).get("count") for item in obj["spec"].get("drivers") or []}
     return {
         **_named(obj),
-        "drivers": [{"name": name, "count": count} for name, count in limits.items() if count is not None],
+        "drivers": [
+            {
+                "name": item["name"],
+                **_pick(item.get("allocatable"), "count"),
+                "topologyKeys": item.get("topologyKeys") or [],
+            }
+            for item in obj["spec"].get("drivers") or []
+        ],
     }
+
+
+def counted_csi_driver(obj: Object) -> Object:
+    return {**_named(obj), **_pick(obj["spec"], "storageCapacity")}
+
+
+def counted_storage_capacity(obj: Object) -> Object:
+    """Source of the size: ``volumebinding/binder.go``, volumeLimit."""
+    size = obj.get("maximumVolumeSize") or obj.get("capacity")
+    rest = {"size": size} if size is not None else {}
+    topology = {} if obj.get("nodeTopology") is None else {"topology": obj["nodeTopology"]}
+    return {"storageClass": obj["storageClassName"], **rest, **topology}
 
 
 def counted_attachment(obj: Object) -> Object:
@@ -209,9 +236,13 @@ def counted_budget(obj: Object) -> Object:
 
 def counted_claim(obj: Object) -> Object:
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    named = spec.get("volumeName")
     rest = {
-        "volume": spec.get("volumeName") if phase in ("Bound", "Lost") else None,
-        "storageClass": spec.get("storageClassName"),
+        "volume": named if phase in ("Bound", "Lost") else None,
+        "storageClass": _class_of(obj),
+        # What is asked of a volume is over when there is one.
+        **({} if phase in ("Bound", "Lost") else {**wanted_volume(spec), "named": named}),
+        "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
         # Bound goes without saying.
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
@@ -219,11 +250,50 @@ def counted_claim(obj: Object) -> Object:
     return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
 
 
+def wanted_volume(spec: Object) -> Object:
+    """What a claim, by its spec, asks of a volume that is there already."""
+    block = (spec.get("volumeMode") or _FILES) != _FILES
+    rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    selector = {} if spec.get("selector") is None else {"selector": spec["selector"]}
+    return {**_without_empty({**rest, "size": size}), **selector}
+
+
 def counted_volume(obj: Object) -> Object:
     required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     source = obj["spec"].get("csi") or {}
     rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
-    return {**_labelled(obj), **_without_empty(rest)}
+    phase = (obj.get("status") or {}).get("phase")
+    # Bound goes without saying, and then nothing else can have it.
+    return {**_labelled(obj), **_without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
+
+
+def _offered(volume: Object, phase: str | None) -> Object:
+    spec = volume["spec"]
+    return {
+        "phase": phase or "Pending",
+        "storageClass": _class_of(volume),
+        "size": (spec.get("capacity") or {}).get("storage"),
+        "accessModes": spec.get("accessModes"),
+        "block": (spec.get("volumeMode") or _FILES) != _FILES,
+        "attributesClass": spec.get("volumeAttributesClassName"),
+        "claim": _claim_of(spec.get("claimRef") or {}),
+        "deleting": bool(volume["metadata"].get("deletionTimestamp")),
+    }
+
+
+def _claim_of(reference: Object) -> Object:
+    """Whom a volume is kept for. With a ``uid`` it has been somebody's: of another claim of that name it is not."""
+    return _pick(reference, "namespace") if reference.get("uid") else _pick(reference, "namespace", "name")
+
+
+def _class_of(obj: Object) -> str | None:
+    """Source: ``component-helpers/storage/volume/helpers.go``, GetPersistentVolumeClaimClass, ...VolumeClass."""
+    return _annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName")
+
+
+def _annotations(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
 
 
 def counted_custom_resource(obj: Object) -> Object:

@@ -17,7 +17,7 @@ from gpuctl.capacity.unready import is_passing
 
 PODS = "pods"
 """The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
-_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity")
+_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity", "volumes")
 # A change is told in steps that people would take.
 # What the node controller, autoscalers (cluster-autoscaler, Karpenter) and administrators put on nodes out of use.
 _UPKEEP = re.compile(

@@ -15,7 +15,7 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.shape import ADDED, check
 
 KIND = "ClusterSnapshot"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Snapshot:
     storage_classes: list[Object] = field(default_factory=list)
     csi_nodes: list[Object] = field(default_factory=list)
     attachments: list[Object] = field(default_factory=list)
+    csi_drivers: list[Object] = field(default_factory=list)
+    storage_capacities: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -53,6 +55,10 @@ class Snapshot:
     def volumes_by_name(self) -> Mapping[str, Object]:
         """The volumes by name."""
         return {item["name"]: item for item in self.volumes}
+
+    def lacks(self, *names: str) -> list[str]:
+        """Those of some lists, by their names in the document, that could not be read."""
+        return [name for name in names if name in (*self.unreadable, *self.missing)]
 
 
 class DamagedSnapshot(ValueError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.demand import Demand
@@ -46,6 +47,32 @@ class Fit:
     def held(self) -> Units:
         """What the pods that start hold for nothing while the others of their job have no room."""
         return held_in_vain(self.demand, self.starts)
+
+
+def with_remarks(answer: Fit) -> Fit:
+    """The answer with what else is to be said of the job."""
+    remarks = answer.demand.remarks
+    if not remarks or answer.verdict == "unknown":
+        return answer
+    return replace(answer, reason="; ".join(filter(None, (answer.reason, *remarks))))
+
+
+def agreed(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
+    """What holds from wherever volumes are reached that are yet to be made: from one node alone, or from all of them.
+
+    :param least: the answers when from one node alone, with the same jobs as ``most``.
+    :param drivers: claims with what makes their volumes, for people.
+    """
+    return [_agreed(one, other, drivers) for one, other in zip(least, most, strict=True)]
+
+
+def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
+    if one.verdict != other.verdict:
+        why = f"from which nodes the volume of a claim is reached is not known before it is made: {', '.join(drivers)}"
+        return replace(one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None)
+    told = [(answer.starts, {id(victim.pod) for victim in answer.victims}) for answer in (one, other)]
+    certain = one.certain and other.certain and told[0] == told[1]
+    return replace(one, certain=certain, likelihood=min(one.likelihood, other.likelihood))
 
 
 def named(amounts: Units) -> dict[str, float | int]:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from gpuctl.apply.plan.request import Request
 
-_VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
+_VOLUMES = frozenset(
+    {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
+)
 _SENT = ("post", "put", "apply", "labels")
 
 

@@ -12,6 +12,7 @@ from gpuctl.capacity.projections import (
     counted_attachment,
     counted_budget,
     counted_claim,
+    counted_csi_driver,
     counted_csi_node,
     counted_custom_resource,
     counted_limit_range,
@@ -21,6 +22,7 @@ from gpuctl.capacity.projections import (
     counted_priority_class,
     counted_quota,
     counted_runtime_class,
+    counted_storage_capacity,
     counted_storage_class,
     counted_volume,
     is_seen,
@@ -33,6 +35,8 @@ _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+_CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
@@ -57,6 +61,8 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
         ("storage_classes", _STORAGE_CLASSES, counted_storage_class),
         ("csi_nodes", _CSI_NODES, counted_csi_node),
         ("attachments", _ATTACHMENTS, counted_attachment),
+        ("csi_drivers", _CSI_DRIVERS, counted_csi_driver),
+        ("storage_capacities", _STORAGE_CAPACITIES, counted_storage_capacity),
         ("custom_resources", RESOURCES["CustomResourceDefinition"], counted_custom_resource),
     ]
 
