@@ -63,13 +63,15 @@ def _with_groups(demand: Demand, work: _Work) -> Demand:
 @dataclass
 class _Work:
     """What is found out about claims. ``domains`` has where each shared claim's volume is reached from, node by node,
-    ``amounts`` what nodes have of volumes that several claims want, ``wanted`` which of these a claim takes.
+    ``loose`` those that are reached from everywhere, ``amounts`` what nodes have of volumes that several claims want,
+    ``wanted`` which of these a claim takes, ``unclear`` why nobody can tell.
     """
 
     cluster: Cluster
     snapshot: Snapshot
     apart: bool
     domains: dict[Key, dict[str, str]] = field(default_factory=dict)
+    loose: set[Key] = field(default_factory=set)
     amounts: dict[str, dict[str, int]] = field(default_factory=dict)
     wanted: dict[Key, str] = field(default_factory=dict)
     unclear: dict[Key, str] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class _Work:
         if made:
             self.drivers.add(f"{name} ({self._finder.provisioner(late.claim)})")
             if not self.apart:
-                self.domains[key] = {}
+                self.loose.add(key)
                 return
         domains = {}
         for node, way in ways.items():
@@ -203,16 +205,15 @@ class _Work:
         if not incoming.late:
             return incoming
         keys = [_key(item, incoming) for item in incoming.late]
-        bound = [key for key in keys if self.domains.get(key)]
-        loose = any(key in self.domains and not self.domains[key] for key in keys)
+        bound = [key for key in keys if key in self.domains]
         requests = Counter(self.wanted[key] for key in keys if key in self.wanted)
-        labels = {**incoming.pod.labels, **{_label(key): "" for key in keys if key in self.domains}}
+        labels = {**incoming.pod.labels, **{_label(key): "" for key in bound}}
         pod = replace(incoming.pod, labels=labels, requests={**incoming.pod.requests, **requests})
         terms = tuple(
             Term(_topology(key), {"matchLabels": {_label(key): ""}}, frozenset((incoming.pod.namespace,)))
             for key in bound
         )
-        nodes = None if loose else frozenset(self._ways_of(incoming))
+        nodes = None if self.loose.intersection(keys) else frozenset(self._ways_of(incoming))
         return replace(incoming, pod=pod, affinity=(*incoming.affinity, *terms), volume_nodes=nodes)
 
     def seat(self, seat: Seat) -> Seat:
@@ -238,7 +239,7 @@ class _Work:
         """What claims mean for a job, whether or not it fits."""
         ways = self._ways_of(incoming) if incoming.late else {}
         for item in incoming.late:
-            if self.domains.get(_key(item, incoming)):
+            if _key(item, incoming) in self.domains:
                 yield f"pods that share claim {item.claim['name']} go where its volume is then"
             if any(way.volumes[item.claim["name"]] is None for way in ways.values()):
                 yield f"the volume of {_title(item)} is yet to be made, by {self._finder.provisioner(item.claim)}"

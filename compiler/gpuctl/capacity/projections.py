@@ -193,17 +193,13 @@ def counted_storage_class(obj: Object) -> Object:
 
 
 def counted_csi_node(obj: Object) -> Object:
-    return {
-        **_named(obj),
-        "drivers": [
-            {
-                "name": item["name"],
-                **_pick(item.get("allocatable"), "count"),
-                "topologyKeys": item.get("topologyKeys") or [],
-            }
-            for item in obj["spec"].get("drivers") or []
-        ],
-    }
+    return {**_named(obj), "drivers": [_counted_driver(item) for item in obj["spec"].get("drivers") or []]}
+
+
+def _counted_driver(driver: Object) -> Object:
+    count = (driver.get("allocatable") or {}).get("count")
+    own = {"name": driver["name"], "topologyKeys": driver.get("topologyKeys") or []}
+    return own if count is None else {**own, "count": count}
 
 
 def counted_csi_driver(obj: Object) -> Object:
