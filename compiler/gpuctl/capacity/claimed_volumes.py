@@ -110,6 +110,9 @@ class _Work:
             return
         if affine:
             self.unclear[key] = "several pods with rules of affinity share it"
+        if len(made) < len(ways) and any(self._finder.is_made(late.claim, seat.node) for seat in self.cluster.seats):
+            # While one pod binds a volume that is there, the scheduler lets the next one have another made elsewhere.
+            self.unclear[key] = "several pods share it, of which one may find a volume, and another have one made"
         if made:
             self.drivers.add(f"{name} ({self._finder.provisioner(late.claim)})")
             if not self.apart:

@@ -7,12 +7,14 @@ scheduler may make is told for certain, and of the rest what most of the ways tr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import Scene, judge, shown
+from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.sampled import Sample
@@ -29,21 +31,27 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     owned = [pod for demand in demands for pod in demand.owned]
     cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
     least = with_volumes(cluster, demands, snapshot)
-    answers = [with_remarks(answer) for answer in _answers(least.cluster, least.demands)]
-    if not least.drivers:
-        return answers
-    most = with_volumes(cluster, demands, snapshot, apart=False)
-    return agreed(answers, _answers(most.cluster, most.demands), least.drivers)
+    answers = [with_remarks(answer) for answer in _answers(least.cluster, least.demands, snapshot.taken_at)]
+    if least.drivers:
+        most = with_volumes(cluster, demands, snapshot, apart=False)
+        answers = agreed(answers, _answers(most.cluster, most.demands, snapshot.taken_at), least.drivers)
+    # When a queue lets a job start is the queue's to decide.
+    queued = {_key(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
+    return [replace(one, opening=None) if tuple(one.demand[:3]) in queued else one for one in answers]
 
 
-def _answers(cluster: Cluster, demands: Sequence[Demand]) -> list[Fit]:
+def _key(obj: Object) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _answers(cluster: Cluster, demands: Sequence[Demand], now: str) -> list[Fit]:
     quotas = QuotaAdmission(cluster.quotas, demands)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in demands]
     nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
     for part in components(cluster, asking, nodes):
         scene = _scene(cluster, demands, quotas, part, nodes)
-        for position, answer in zip(part.demands, _judged(scene), strict=True):
+        for position, answer in zip(part.demands, _judged(scene, now), strict=True):
             result[position] = answer
     return [result[position] for position in range(len(demands))]
 
@@ -71,9 +79,9 @@ def _scene(
     )
 
 
-def _judged(scene: Scene) -> list[Fit]:
+def _judged(scene: Scene, now: str) -> list[Fit]:
     answers = judge(scene)
     if None not in answers:
-        return [answer for answer in answers if answer is not None]
+        return with_openings(scene, [answer for answer in answers if answer is not None], now)
     sample = Sample(scene, len(scene.whole))
     return [answer or sample.answer(position) for position, answer in enumerate(answers)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
 from gpuctl.capacity.projections import PREFERRED, anti_affinity, host_ports, preferences
@@ -123,6 +124,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         _cpu_and_memory({**UNSTATED, **amounts(item["requests"]), **amounts(item.get("scored"))}),
         tuple(_preferences(item.get("preferences") or (), item["namespace"], item.get("labels") or {}, namespaces)),
         _terms(item.get("near") or (), item["namespace"], item.get("labels") or {}, namespaces),
+        known_end(item, snapshot),
     )
 
 

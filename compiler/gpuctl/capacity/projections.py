@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
 
@@ -19,6 +20,10 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FILES = "Filesystem"
+# Seconds, and pods: the server's defaults (pkg/apis/core/v1/defaults.go, pkg/apis/batch/v1/defaults.go).
+_GRACE = 30
+_BACKOFF_LIMIT = 6
+_JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
 
@@ -55,6 +60,7 @@ def counted_pod(pod: Object) -> Object:
         "deleting": bool(metadata.get("deletionTimestamp")),
         "priorityClass": spec.get("priorityClassName"),
         "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
+        "endsBy": _end(spec, status.get("startTime"), spec),
         "claims": _claims(pod),
         "owner": _owner(metadata),
         "wants": None if node else _wants(spec),
@@ -65,6 +71,51 @@ def counted_pod(pod: Object) -> Object:
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def _end(spec: Object, start: str | None, pod: Object) -> str | None:
+    """When what has started at a time has ended at the latest: its deadline, and the time that pods get to end."""
+    if start is None or spec.get("activeDeadlineSeconds") is None:
+        return None
+    grace = pod.get("terminationGracePeriodSeconds")
+    seconds = int(spec["activeDeadlineSeconds"]) + (_GRACE if grace is None else int(grace))
+    try:
+        end = datetime.fromisoformat(start.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+    return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counted_job(job: Object) -> Object | None:
+    """A Job of which it is known when it ends; ``final``: with the first pod that fails.
+
+    One in a queue of Kueue's is none: what it leaves is given to the next one there.
+    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline, exceedsBackoffLimit).
+    """
+    spec, status = job["spec"], job.get("status") or {}
+    ended = any(item["type"] in _JOB_ENDS and item["status"] == "True" for item in status.get("conditions") or [])
+    if ended or QUEUE_LABEL in labels_of(job):
+        return None
+    limit = spec.get("backoffLimit")
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    retried = any(rule["action"] != "FailJob" and rule.get("onExitCodes") for rule in rules)
+    final = (
+        not retried
+        and spec.get("backoffLimitPerIndex") is None
+        and (status.get("failed") or 0) >= (_BACKOFF_LIMIT if limit is None else limit)
+    )
+    end = _end(spec, status.get("startTime"), spec["template"]["spec"])
+    found = _without_empty({"endsBy": end, "final": final})
+    return {**_named(job, namespaced=True), **found} if found else None
+
+
+def counted_job_set(obj: Object) -> Object | None:
+    """A JobSet that starts none of its Jobs again. Source: JobSet 0.12, ``pkg/controllers/failure_policy.go``."""
+    policy = obj["spec"].get("failurePolicy") or {}
+    left = (policy.get("maxRestarts") or 0) - ((obj.get("status") or {}).get("restarts") or 0)
+    if left > 0 or policy.get("rules") or QUEUE_LABEL in labels_of(obj):
+        return None
+    return _named(obj, namespaced=True)
 
 
 def _claims(pod: Object) -> list[str]:

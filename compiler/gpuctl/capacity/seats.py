@@ -91,7 +91,8 @@ class PlacedPod:
     (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.
 
     ``preferences`` are weighted terms, negative ones to stay away from; ``near`` are those that it requires of its
-    neighbours, which prefer it to the others.
+    neighbours, which prefer it to the others. ``ends`` is when it has left at the latest (RFC 3339, "" where
+    that is not known).
     """
 
     namespace: str
@@ -111,6 +112,7 @@ class PlacedPod:
     scored: tuple[int, int] = (0, 0)
     preferences: tuple[tuple[int, Term], ...] = ()
     near: tuple[Term, ...] = ()
+    ends: str = ""
 
     @property
     def liked(self) -> Iterator[tuple[int, Term]]:

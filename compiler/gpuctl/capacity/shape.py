@@ -82,6 +82,7 @@ SHAPE: dict[str, Any] = {
             "priority": _Maybe(int),
             "priorityClass": _Maybe(str),
             "hasDeadline": _Maybe(bool),
+            "endsBy": _Maybe(_moment),
             "claims": _Maybe([str]),
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
@@ -190,6 +191,8 @@ SHAPE: dict[str, Any] = {
     "csiDrivers": [{"name": str, "storageCapacity": _Maybe(bool)}],
     "storageCapacities": [{"storageClass": str, "size": _Maybe(quantity), "topology": _Maybe(_SELECTOR)}],
     "attachments": [{"node": str, "driver": str, "volume": str}],
+    "jobs": [{"namespace": str, "name": str, "endsBy": _Maybe(_moment), "final": _Maybe(bool)}],
+    "jobSets": [{"namespace": str, "name": str}],
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }
@@ -200,7 +203,7 @@ _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an
 
 ADDED = {
     2: ("storageClasses", "csiNodes", "attachments"),
-    3: ("csiDrivers", "storageCapacities"),
+    3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
 }
 """Version of snapshots -> the lists that are new in it."""
 

@@ -54,6 +54,22 @@ class ToldBalance(NamedTuple):
     held_by: list[ToldHolder]
 
 
+class ToldEnding(NamedTuple):
+    """As :class:`~gpuctl.capacity.verdicts.Ending`; all of those whom the caller may not see are one."""
+
+    namespace: str
+    job: str
+    at: str | None
+
+
+class ToldOpening(NamedTuple):
+    """As :class:`~gpuctl.capacity.verdicts.Opening`."""
+
+    now: str
+    at: str
+    after: list[ToldEnding]
+
+
 class ToldFit(NamedTuple):
     """As :class:`~gpuctl.capacity.fit.Fit`."""
 
@@ -67,11 +83,12 @@ class ToldFit(NamedTuple):
     change: str | None
     likelihood: float
     held: Units
+    opening: ToldOpening | None
 
 
 def told_fit(answer: Fit) -> ToldFit:
     """An answer as it is told."""
-    demand = answer.demand
+    demand, opening = answer.demand, answer.opening
     return ToldFit(
         ToldDemand(demand.kind, demand.namespace, demand.name, demand.pods),
         answer.verdict,
@@ -83,4 +100,5 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.change,
         answer.likelihood,
         answer.held,
+        None if opening is None else ToldOpening(*opening[:-1], [ToldEnding(*ending) for ending in opening.after]),
     )

@@ -24,13 +24,33 @@ class Victim(NamedTuple):
     node: str
 
 
+class Ending(NamedTuple):
+    """Work that has ended at a time (RFC 3339), at the latest; ``job`` is ``Job/NAME``, as owners of pods are told."""
+
+    namespace: str
+    job: str
+    at: str
+
+
+class Opening(NamedTuple):
+    """When a job finds room, at the latest (RFC 3339): ``after`` what runs now has ended, the first to end first.
+
+    ``now`` is the time of the snapshot, by the API server's clock.
+    """
+
+    now: str
+    at: str
+    after: list[Ending]
+
+
 @dataclass(frozen=True)
 class Fit:
     """The answer for one job.
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
     ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods of one priority
-    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict.
+    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict. ``opening``
+    is when it will fit, where that is known.
     """
 
     demand: Demand
@@ -42,6 +62,7 @@ class Fit:
     balance: Balance
     change: str | None
     likelihood: float = 1.0
+    opening: Opening | None = None
 
     @property
     def held(self) -> Units:
@@ -69,7 +90,9 @@ def agreed(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) ->
 def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
     if one.verdict != other.verdict:
         why = f"from which nodes the volume of a claim is reached is not known before it is made: {', '.join(drivers)}"
-        return replace(one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None)
+        return replace(
+            one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None, opening=None
+        )
     told = [(answer.starts, {id(victim.pod) for victim in answer.victims}) for answer in (one, other)]
     certain = one.certain and other.certain and told[0] == told[1]
     return replace(one, certain=certain, likelihood=min(one.likelihood, other.likelihood))

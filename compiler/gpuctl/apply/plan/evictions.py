@@ -16,6 +16,7 @@ from gpuctl.capacity.gangs import partly
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.told_times import told_opening
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
@@ -143,7 +144,8 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
     if answer.verdict == "fits-when-empty":
         if not step.waits:
             held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
-            step.waits.append(Wait("room", "; ".join(filter(None, (_lacking(step, answer, request), held)))))
+            when = _when(answer, request)
+            step.waits.append(Wait("room", "; ".join(filter(None, (_lacking(step, answer, request), held, when)))))
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
@@ -151,6 +153,14 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}{held}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
+
+
+def _when(answer: Fit, request: Request) -> str:
+    """When it will fit, where that is known and is nobody's that may not be seen."""
+    opening = answer.opening
+    if opening is None or not all(request.sees(item.namespace) for item in opening.after):
+        return ""
+    return told_opening(opening)
 
 
 def _lacking(step: Step, answer: Fit, request: Request) -> str:

@@ -30,6 +30,7 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
     from gpuctl.backend.api_resources import RESOURCES
     from gpuctl.capacity.gangs import partly
     from gpuctl.capacity.shortage import told
+    from gpuctl.capacity.told_times import told_opening
 
     demand, found = answer.demand, answer.balance
     title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
@@ -41,6 +42,8 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
     yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"
     if answer.reason:
         yield f"  reason: {answer.reason}"
+    if answer.opening is not None:
+        yield f"  when: {told_opening(answer.opening)}"
     if answer.held:
         yield f"  partly: {partly(answer.starts, demand.pods, answer.held)}"
     for victim in answer.victims:
