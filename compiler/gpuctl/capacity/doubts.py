@@ -47,7 +47,9 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
     for name in claims_of(spec):
         claim = find_claim(name, namespace, snapshot)
         if claim is None:
-            yield f"claim {name} was not found in {namespace}"
+            is_known = "claims" not in snapshot.unreadable
+            why = f"was not found in {namespace}" if is_known else "is not known: claims could not be read"
+            yield f"claim {name} {why}"
         elif volume_of(claim, snapshot) is None:
             yield from _unbound(claim, f"claim {name}", snapshot)
     for volume in spec.get("volumes") or []:

@@ -49,10 +49,13 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], now: str) -> list[Fit]
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in demands]
     nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
+    awaited = {index for pod in cluster.waiting for index in nodes.open_to(pod)}
     for part in components(cluster, asking, nodes):
         scene = _scene(cluster, demands, quotas, part, nodes)
-        for position, answer in zip(part.demands, _judged(scene, now), strict=True):
-            result[position] = answer
+        answers = _judged(scene)
+        if awaited.isdisjoint(part.seats):
+            answers = with_openings(scene, answers, now)
+        result.update(zip(part.demands, answers, strict=True))
     return [result[position] for position in range(len(demands))]
 
 
@@ -79,9 +82,9 @@ def _scene(
     )
 
 
-def _judged(scene: Scene, now: str) -> list[Fit]:
+def _judged(scene: Scene) -> list[Fit]:
     answers = judge(scene)
     if None not in answers:
-        return with_openings(scene, [answer for answer in answers if answer is not None], now)
+        return [answer for answer in answers if answer is not None]
     sample = Sample(scene, len(scene.whole))
     return [answer or sample.answer(position) for position, answer in enumerate(answers)]

@@ -25,12 +25,13 @@ class _Work(NamedTuple):
 def with_openings(scene: Scene, answers: Sequence[Fit], now: str) -> list[Fit]:
     """The answers, with when the only job of a scene that finds no room now finds some.
 
-    Nothing is known where others wait for the same room, or where other jobs of the scene may have it.
+    Nothing is known where other jobs of the scene may have that room.
 
+    :param scene: one on whose nodes nobody waits for room.
     :param now: the time of the snapshot.
     """
     late = [position for position, answer in enumerate(answers) if answer.verdict != "fits"]
-    if len(late) != 1 or scene.cluster.waiting or scene.cluster.nominated:
+    if len(late) != 1 or scene.cluster.nominated:
         return list(answers)
     (position,) = late
     answer, admission = answers[position], scene.admissions[position]
