@@ -68,3 +68,26 @@ def test_nodes_that_are_not_ready_are_named_where_they_help() -> None:
 def test_a_taint_of_the_pool_is_still_never() -> None:
     found = answer([node("a", taints=[NOT_READY, {"key": "team", "effect": "NoSchedule"}])], job())
     assert found.verdict == "never"
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "wants", "verdict"),
+    [
+        ("nvidia.com/mig-1g.10gb", "7", "7", "fits"),
+        ("nvidia.com/mig-1g.10gb", "7", "8", "never"),
+        ("nvidia.com/gpu.shared", "4", "4", "fits"),
+        ("volcano.sh/vgpu-number", "4", "5", "never"),
+    ],
+)
+def test_parts_of_cards_that_nodes_report_are_judged(name: str, has: str, wants: str, verdict: str) -> None:
+    assert answer([node("a", allocatable={name: has})], job(gpus=0, amounts={name: wants})).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [("nvidia.com/gpumem", "HAMi"), ("nvidia.com/gpucores", "HAMi"), ("volcano.sh/vgpu-memory", "Volcano")],
+)
+def test_parts_of_cards_that_another_scheduler_hands_out_are_not(name: str, whose: str) -> None:
+    found = answer([node("a")], job(amounts={name: "1"}))
+    said = f"no node reports {name} as allocatable: the scheduler of {whose} hands it out"
+    assert (found.verdict, found.reason) == ("unknown", said)

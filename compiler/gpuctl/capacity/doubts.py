@@ -12,6 +12,9 @@ from gpuctl.capacity.seats import units
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import NEEDED, ephemeral_claim, is_late, storage_class_of
 
+# Source: HAMi, docs/config.md (resource names); Volcano, pkg/scheduler/api/devices (vgpu).
+_SHARES = {"nvidia.com/gpumem": "HAMi", "nvidia.com/gpucores": "HAMi", "volcano.sh/": "Volcano"}
+
 
 def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
     """The RuntimeClass that a pod names, as far as the snapshot has it."""
@@ -25,7 +28,7 @@ def doubts(
     """Why it cannot be known from a snapshot where such pods would go."""
     for resource in units(pod_requests(spec)):
         if resource not in shown:
-            yield f"no node reports {resource} as allocatable"
+            yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
     scheduler = spec.get("schedulerName") or SCHEDULER
     if scheduler != SCHEDULER:
         yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
@@ -41,6 +44,12 @@ def doubts(
     if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
         yield f"RuntimeClass {spec['runtimeClassName']} was not found"
     yield from _doubts_of_volumes(spec, namespace, snapshot)
+
+
+def _handed_out(resource: str) -> str:
+    """Whose scheduler hands a share of a card out: nodes need not report such a resource."""
+    whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)
+    return f": the scheduler of {whose} hands it out" if whose else ""
 
 
 def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
