@@ -80,6 +80,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self._finder = VolumeFinder(self.snapshot)
+        self._nodes = {seat.node.name: seat for seat in self.cluster.seats}
         self._free_of_place = _reached_everywhere(self.snapshot)
 
     def look_at(self, pods: Sequence[tuple[Incoming, int]]) -> None:
@@ -130,19 +131,23 @@ class _Work:
 
     def _is_partition(self, late: LateClaim, ways: _Ways) -> bool:
         """Whether the nodes that reach a volume would have chosen this one, too."""
-        name, volumes = late.claim["name"], self.snapshot.volumes_by_name
+        chosen: dict[str, set[str]] = {}
         for node, way in ways.items():
-            chosen = way.volumes[name]
-            if chosen is None:
-                continue
-            reached = [other for other in ways if is_reached(volumes[chosen], self._nodes[other].node)]
-            if any(ways[other].volumes[name] != chosen for other in reached):
+            volume = way.volumes[late.claim["name"]]
+            if volume is not None:
+                chosen.setdefault(volume, set()).add(node)
+        for name, nodes in chosen.items():
+            volume_there = self.snapshot.volumes_by_name[name]
+            if {node for node in ways if is_reached(volume_there, self._nodes[node].node)} != nodes:
                 return False
-            alike = [
-                item for item in self._finder.open_to(late.claim).volumes if item["size"] == volumes[chosen]["size"]
-            ]
-            here = [item for item in alike if is_reached(item, self._nodes[node].node)]
-            if any(item.get("nodeTerms") != volumes[chosen].get("nodeTerms") for item in here):
+            # Of volumes of one size the scheduler takes any.
+            others = (
+                item
+                for item in self._finder.open_to(late.claim).volumes
+                if item.get("size") == volume_there.get("size")
+                and item.get("nodeTerms") != volume_there.get("nodeTerms")
+            )
+            if any(is_reached(item, self._nodes[node].node) for item in others for node in nodes):
                 return False
         return True
 
@@ -191,10 +196,6 @@ class _Work:
             for node in nodes:
                 result[node] = result.get(node, 0) + 1
         return result
-
-    @property
-    def _nodes(self) -> dict[str, Seat]:
-        return {seat.node.name: seat for seat in self.cluster.seats}
 
     def _ways_of(self, incoming: Incoming) -> _Ways:
         key = str([(item.claim, item.own) for item in incoming.late])
