@@ -240,6 +240,14 @@ type FitAnswer struct {
 	Notes []string `json:"notes"`
 }
 
+// FitEnding: Work that ends.
+type FitEnding struct {
+	Namespace string `json:"namespace"`
+	Job       string `json:"job"`
+	// When it has left its nodes at the latest; null where several are told as one.
+	EndsBy *string `json:"endsBy"`
+}
+
 // FitJob: Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
 type FitJob struct {
 	Name      string `json:"name"`
@@ -252,19 +260,33 @@ type FitJob struct {
 	VictimsCertain bool  `json:"victimsCertain"`
 	Pods           int64 `json:"pods"`
 	StartingPods   int64 `json:"startingPods"`
+	// What the pods that start hold while the others of their job have no room.
+	HeldByStartingPods map[string]float64 `json:"heldByStartingPods"`
 	// Of all pods; in `perPod` of one.
 	Need map[string]any     `json:"need"`
 	Free map[string]float64 `json:"free"`
 	// The node with the most room, by `name`, and what is free of it.
 	LargestNode map[string]any `json:"largestNode"`
 	// Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.
-	HeldBy         []map[string]any `json:"heldBy"`
-	Reason         string           `json:"reason"`
-	SmallestChange *string          `json:"smallestChange"`
+	HeldBy []map[string]any `json:"heldBy"`
+	Reason string           `json:"reason"`
+	// When it will find room, where that is known.
+	Opening        *FitOpening `json:"opening"`
+	SmallestChange *string     `json:"smallestChange"`
 	// Whether verdict, pods and victims are these whatever the scheduler chooses.
 	Certain bool `json:"certain"`
 	// Without certainty: the share of the orders and choices tried that give the verdict.
 	Likelihood float64 `json:"likelihood"`
+}
+
+// FitOpening: When a job that finds no room now will find some.
+type FitOpening struct {
+	// At the latest, by the API server's clock.
+	By string `json:"by"`
+	// When the cluster was looked at.
+	TakenAt string `json:"takenAt"`
+	// What has to end before, the first to end first.
+	After []FitEnding `json:"after"`
 }
 
 // FitVictim: A pod that would be evicted.

@@ -33,6 +33,8 @@ Object = dict[str, Any]
 
 WORLDS = int(os.environ.get("GPUCTL_ADMISSION_WORLDS", "280"))
 PATIENCE = 240.0
+STATIC = "kubernetes.io/no-provisioner"
+"""Nobody makes volumes here: what drivers make is in test_fit_volumes."""
 
 
 class Trial(NamedTuple):
@@ -172,7 +174,7 @@ def _shared() -> list[Object]:
     ]
     default = _object("scheduling.k8s.io/v1", "PriorityClass", "admission-default")
     storage = [
-        {**_object("storage.k8s.io/v1", "StorageClass", name), "provisioner": DRIVER, "volumeBindingMode": mode}
+        {**_object("storage.k8s.io/v1", "StorageClass", name), "provisioner": STATIC, "volumeBindingMode": mode}
         for name, mode in (("admission-late", "WaitForFirstConsumer"), ("admission-early", "Immediate"))
     ]
     return [*classes, {**default, "value": 5, "globalDefault": True}, *storage]

@@ -273,9 +273,10 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
 
 
 PLENTY = 10**15
+OF_VOLUMES = ("attach-limits", "volumes")
 MUTATIONS: dict[str, Patch] = {
-    # Volumes that drivers attach are in the worlds of test_fit_admission.
-    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name != "attach-limits"},
+    # Volumes are in the worlds of test_fit_admission and test_fit_volumes.
+    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name not in OF_VOLUMES},
     **{
         f"amount of {name}": _nodes_with(**{name: PLENTY}) for name in ("cpu", "memory", "ephemeral-storage", GPU, CARD)
     },

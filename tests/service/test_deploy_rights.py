@@ -149,7 +149,11 @@ def test_users_find_out_everything(audited: ControlPlane, asked: list[Asked]) ->
     for resource, scope in (
         ("endpointslices.discovery.k8s.io", ("-n", TEAM)),
         ("runtimeclasses.node.k8s.io", ()),
+        ("csidrivers.storage.k8s.io", ()),
         ("csinodes.storage.k8s.io", ()),
+        ("csistoragecapacities.storage.k8s.io", ()),
+        ("jobs.batch", ()),
+        ("jobsets.jobset.x-k8s.io", ()),
         ("volumeattachments.storage.k8s.io", ()),
         ("customresourcedefinitions.apiextensions.k8s.io", ()),
     ):

@@ -13,10 +13,10 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.capacity.doubts import attachable
 from gpuctl.capacity.every_choice import _afterwards
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.placement import Placements, _departures, initial, settle
+from gpuctl.capacity.pod_claims import attachable
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
@@ -82,7 +82,12 @@ def test_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str
 
 @pytest.mark.parametrize(
     ("said", "verdict"),
-    [({"value": "another"}, "never"), ({"effect": "NoSchedule"}, "fits"), ({"key": "another"}, "fits"), (None, "fits")],
+    [
+        ({"value": "another"}, "fits-when-empty"),
+        ({"effect": "NoSchedule"}, "fits"),
+        ({"key": "another"}, "fits"),
+        (None, "fits"),
+    ],
 )
 def test_lost_nodes_are_tolerated_unless_the_pod_says_otherwise(said: Object | None, verdict: str) -> None:
     """Admission adds its tolerations only for keys of which the pod has none, even if it tolerates nothing."""
@@ -427,7 +432,7 @@ def test_what_is_told_of_a_shortage() -> None:
     found = answer(cluster([node("a"), node("b")], pods), job(pods=2, gpus=5, amounts={"cpu": "1500m"}))
     why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in all, "
     assert list(lines(found)) == [
-        "job.batch/train -n team: does not fit now, only when others end (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
+        "job.batch/train -n team: does not fit now, but may later (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
         f"{why}at most 4 on one node (a)",
         "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
@@ -598,8 +603,8 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
         ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv does not exist any more)"),
         (
             {"phase": "Pending", "storageClass": "late"},
-            "unknown",
-            "claim data gets its volume with the first pod that uses it (storage class late)",
+            "fits",
+            "the volume of claim data is yet to be made, by x",
         ),
         (
             {"phase": "Pending", "storageClass": "early"},
@@ -650,8 +655,8 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 2', '"version": 3'),
-            "c.json has version 3; this gpuctl reads versions 1 to 2",
+            lambda text: text.replace('"version": 3', '"version": 4'),
+            "c.json has version 4; this gpuctl reads versions 1 to 3",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),

@@ -129,7 +129,7 @@ def test_the_command(tmp_path: Path) -> None:
     have = cluster([node("a", 8)], [pod("x", 6, "x", node="a"), pod("t", 4, "train")])
     shown = run(tmp_path, have)
     assert shown.return_value == 1
-    assert shown.stdout.startswith("job.batch/train -n team: does not fit now, only when others end (1 pod of 4")
+    assert shown.stdout.startswith("job.batch/train -n team: does not fit now, but may later (1 pod of 4")
     value = json.loads(run(tmp_path, have, "-o", "json").stdout)
     assert [(item["kind"], item["name"], item["verdict"]) for item in value["jobs"]] == [
         ("Job", "train", "fits-when-empty")

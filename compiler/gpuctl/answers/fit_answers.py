@@ -10,7 +10,8 @@ from gpuctl.capacity.fit import named
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
     from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
-    from gpuctl.capacity.told_fit import ToldFit
+    from gpuctl.capacity.told_fit import ToldFit, ToldOpening
+    from gpuctl.capacity.verdicts import Opening
 
 
 def fit_answer(
@@ -31,6 +32,11 @@ def _field_change(change: FieldChange) -> dict[str, Any]:
     span = change.span
     where = {"file": span.file, "line": span.line, "column": span.column}
     return {"path": change.path, "from": change.old, "to": change.new, **where}
+
+
+def _opening_value(opening: Opening | ToldOpening) -> dict[str, Any]:
+    after = [{"namespace": item.namespace, "job": item.job, "endsBy": item.at} for item in opening.after]
+    return {"by": opening.at, "takenAt": opening.now, "after": after}
 
 
 def fit_failure(message: str) -> dict[str, Any]:
@@ -72,10 +78,12 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
         "likelihood": answer.likelihood,
         "pods": demand.pods,
         "startingPods": answer.starts,
+        "heldByStartingPods": named(answer.held),
         "need": {**named(found.need), "perPod": named(found.per_pod)},
         "free": named(found.free),
         "largestNode": None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
         "heldBy": held,
         "reason": answer.reason,
+        "opening": None if answer.opening is None else _opening_value(answer.opening),
         "smallestChange": answer.change,
     }

@@ -11,6 +11,7 @@ from gpuctl.capacity.doubts import doubts
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
+from gpuctl.capacity.pod_claims import with_planned_claims
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import Usage, admissions
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod
@@ -32,7 +33,8 @@ class Demand(NamedTuple):
     for which its pods are not created, or never placed.
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
-    ``created`` tells its place in the order of the documents, in which jobs are created.
+    ``created`` tells its place in the order of the documents, in which jobs are created. ``remarks`` are what else is
+    to be said of it.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Demand(NamedTuple):
     usages: list[Usage]
     owned: list[PlacedPod]
     created: int
+    remarks: tuple[str, ...] = ()
 
     @property
     def pods(self) -> int:
@@ -62,6 +65,7 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
     namespaces.
     """
+    snapshot = with_planned_claims(snapshot, objects)
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
     workloads = [obj for obj in objects if obj["kind"] in (*WORKLOADS, "Pod")]
     for obj in workloads:

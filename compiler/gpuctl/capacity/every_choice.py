@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, initial, settle
-from gpuctl.capacity.pod_shapes import shape_key
+from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, capacity, initial, settle
+from gpuctl.capacity.pod_shapes import selection_of, shape_key
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.unready import made_ready, not_ready_yet, unready
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
 _FOLLOWED = 4096
@@ -57,7 +58,7 @@ class Scene:
         if not demand.groups:
             return balance(demand, seats)
         incoming = demand.groups[0][0].incoming
-        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        key = selection_of(incoming), str(incoming.tolerations)
         if key not in self.open_nodes:
             own = self.cluster.seats
             numbers = {seat.node.name: index for index, seat in enumerate(own)}
@@ -320,7 +321,7 @@ def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, 
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
     if empty == "fits-when-empty":
-        why = shortage(demand, found, starts)
+        why = why or shortage(demand, found, starts)
     return empty, why
 
 
@@ -343,10 +344,25 @@ def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     number = placed.pop()
     if number == demand.pods:
         return "fits-when-empty", ""
+    late = _once_ready(scene, demand)
+    if late:
+        return "fits-when-empty", not_ready_yet(late)
     if number:
         return "never", f"even the empty cluster has room for {number} of {demand.pods} pods only"
     empty = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.whole]
     return "never", exclusions(demand.groups[0][0].incoming, empty)
+
+
+def _once_ready(scene: Scene, demand: Demand) -> list[Seat]:
+    """The nodes that a job waits for which do not take pods yet: with them, and without other work, it fits."""
+    empty = [Seat(seat.node) for seat in unready(scene.around)]
+    tainted = [seat for seat in empty if any(capacity(made_ready([seat])[0], group, 1) for group, _ in demand.groups)]
+    if not tainted:
+        return []
+    seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in made_ready(scene.around)]
+    outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
+    fits = all(sum(end.placed.values()) == demand.pods for end in outcome.states)
+    return tainted if fits and (outcome.exhaustive or outcome.confluent) else []
 
 
 def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, *, certain: bool) -> str:

@@ -7,11 +7,14 @@ scheduler may make is told for certain, and of the rest what most of the ways tr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import Scene, judge, not_now, plain_verdict, shown
+from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.queue_stage import queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
@@ -19,7 +22,7 @@ from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.sampled import Sample
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
-from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, named
+from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
 
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
 
@@ -28,28 +31,50 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     """Judge the workloads among ``objects`` (as lowered, with their namespaces), the most important first."""
     cluster, demands = understand(snapshot, objects)
     stage = queue_stage(snapshot, demands, objects)
-    if stage is None:
-        return _placed(cluster, demands, {})
-    return queued(cluster, demands, stage, _placed)
+
+    def placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
+        return _placed(cluster, demands, withheld, snapshot)
+
+    answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
+    # When a queue lets a job start is the queue's to decide.
+    in_queues = {_key(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
+    return [replace(one, opening=None) if tuple(one.demand[:3]) in in_queues else one for one in answers]
 
 
-def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
+def _key(obj: Object) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot) -> list[Fit]:
     """The answers for jobs, of which some are withheld, for the reason given: no pod of theirs comes."""
     owned = [pod for demand in demands for pod in demand.owned]
     cluster = cluster._replace(seats=[seat.without(owned) for seat in cluster.seats])
+    least = with_volumes(cluster, demands, snapshot)
+    answers = [with_remarks(answer) for answer in _answers(least.cluster, least.demands, withheld, snapshot.taken_at)]
+    if least.drivers:
+        most = with_volumes(cluster, demands, snapshot, apart=False)
+        others = _answers(most.cluster, most.demands, withheld, snapshot.taken_at)
+        answers = agreed(answers, others, least.drivers)
+    return answers
+
+
+def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], now: str) -> list[Fit]:
     charged = [without_pods(demand) if number in withheld else demand for number, demand in enumerate(demands)]
     quotas = QuotaAdmission(cluster.quotas, charged)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in charged]
     nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
+    awaited = {index for pod in cluster.waiting for index in nodes.open_to(pod)}
     for part in components(cluster, asking, nodes):
         alone = part.demands[0]
         if alone in withheld:
             result[alone] = _withheld(cluster, demands, quotas, alone, nodes, withheld[alone])
             continue
         scene = _scene(cluster, demands, quotas, part, nodes)
-        for position, answer in zip(part.demands, _judged(scene), strict=True):
-            result[position] = answer
+        answers = _judged(scene)
+        if awaited.isdisjoint(part.seats):
+            answers = with_openings(scene, answers, now)
+        result.update(zip(part.demands, answers, strict=True))
     return [result[position] for position in range(len(demands))]
 
 

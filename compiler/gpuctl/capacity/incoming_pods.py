@@ -7,12 +7,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.doubts import attachable, claims_of
+from gpuctl.capacity.endings import known_end
+from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
 from gpuctl.capacity.projections import PREFERRED, anti_affinity, host_ports, preferences
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
+from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
 from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.volume_finding import late_claims
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STAYING = ("DaemonSet", "Node")
@@ -34,9 +36,9 @@ def incoming_pod(
     affinity = spec.get("affinity") or {}
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
     terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
-    for claim in snapshot.claims:
-        if claim["namespace"] == namespace and claim["name"] in claims_of(spec):
-            terms += [item["nodeTerms"] for item in snapshot.volumes if _limits(item, claim)]
+    claims = claims_of(spec)
+    sole = sole_claims(claims, namespace, snapshot)
+    labels = {**labels, **dict.fromkeys(sole, "")}
     ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
     own = PlacedPod(
         namespace,
@@ -45,9 +47,9 @@ def incoming_pod(
         ranked.get("value") or 0,
         units(pod_requests(spec)),
         ports,
-        _terms(_with_label_keys(spec), namespace, labels, namespaces),
+        (*_terms(_with_label_keys(spec), namespace, labels, namespaces), *_alone(sole, namespace)),
         owner=f"{kind}/{name}",
-        volumes=attachable(claims_of(spec), namespace, snapshot),
+        volumes=attachable(claims, namespace, snapshot),
         scored=_cpu_and_memory(scored_requests(spec)),
         preferences=tuple(_preferences(preferences(spec), namespace, labels, namespaces)),
     )
@@ -63,6 +65,8 @@ def incoming_pod(
         ranked.get("preemptionPolicy") != "Never",
         [(item["weight"], item["preference"]) for item in (affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()],
         tuple(_spreads(spec, labels, "ScheduleAnyway")),
+        volume_terms=volume_terms(claims, namespace, snapshot),
+        late=tuple(late_claims(spec, namespace, snapshot)),
     )
 
 
@@ -72,7 +76,8 @@ def waiting_pod(
     """A pod that waits, as the scheduler tries it."""
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
     found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
-    return replace(found, pod=replace(resident_pod(item, namespaces, snapshot), near=found.affinity))
+    own = resident_pod(item, namespaces, snapshot)
+    return replace(found, pod=replace(own, near=found.affinity, anti_affinity=found.pod.anti_affinity))
 
 
 def waiting_spec(item: Object) -> Object:
@@ -99,11 +104,12 @@ def waiting_spec(item: Object) -> Object:
 
 
 def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
-    owner = item.get("owner") or {}
+    owner, claims = item.get("owner") or {}, item.get("claims") or ()
+    sole = sole_claims(claims, item["namespace"], snapshot) if claims else ()
     return PlacedPod(
         item["namespace"],
         item["name"],
-        item.get("labels") or {},
+        {**(item.get("labels") or {}), **dict.fromkeys(sole, "")},
         item.get("priority", 0),
         units(amounts(item["requests"])),
         tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
@@ -114,10 +120,11 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
-        attachable(item.get("claims") or (), item["namespace"], snapshot),
+        attachable(claims, item["namespace"], snapshot),
         _cpu_and_memory({**UNSTATED, **amounts(item["requests"]), **amounts(item.get("scored"))}),
         tuple(_preferences(item.get("preferences") or (), item["namespace"], item.get("labels") or {}, namespaces)),
         _terms(item.get("near") or (), item["namespace"], item.get("labels") or {}, namespaces),
+        known_end(item, snapshot),
     )
 
 
@@ -182,9 +189,10 @@ def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *own]} if own else selector
 
 
-def _limits(volume: Object, claim: Object) -> bool:
-    """Whether a claim's volume is on certain nodes only. Source: ``volumebinding/binder.go``, checkBoundClaims."""
-    return volume["name"] == claim.get("volume") and "nodeTerms" in volume
+def _alone(sole: Iterable[str], namespace: str) -> Iterator[Term]:
+    """Claims of one pod at a time. Source: ``volumerestrictions/volume_restrictions.go``, satisfyReadWriteOncePod."""
+    for label in sole:
+        yield Term(CLUSTER, {"matchLabels": {label: ""}}, frozenset((namespace,)))
 
 
 def _with_label_keys(spec: Object) -> list[Object]:

@@ -9,7 +9,7 @@ from gpuctl.capacity.scheduling import NO_CENSUS, Pair, SchedulingRule, census, 
 from gpuctl.capacity.scoring import Spreading, liking, node_preference, taint_counts
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
 
-_SELECTING = ("node-selector", "node-affinity")
+_SELECTING = ("node-selector", "node-affinity", "volumes")
 _AMOUNTS = ("pods", "resources")
 
 
@@ -26,7 +26,7 @@ class Landscape:
 
     def open_to(self, incoming: Incoming) -> list[int]:
         """The numbers of the nodes that suit a pod, and are large enough for it."""
-        selection = frozenset(incoming.node_selector.items()), str(incoming.node_terms), str(incoming.tolerations)
+        selection = *selection_of(incoming), str(incoming.tolerations)
         key = *selection, frozenset(incoming.pod.requests.items())
         if selection not in self._suiting:
             self._suiting[selection] = self._kept(incoming, self._others, range(len(self._seats)))
@@ -36,7 +36,7 @@ class Landscape:
 
     def selected_by(self, incoming: Incoming) -> list[int]:
         """The numbers of the nodes that a pod selects, whatever keeps it from them."""
-        key = frozenset(incoming.node_selector.items()), str(incoming.node_terms)
+        key = selection_of(incoming)
         if key not in self._open:
             rules = [rule for rule in self._others if rule.name in _SELECTING]
             self._open[key] = self._kept(incoming, rules, range(len(self._seats)))
@@ -122,6 +122,16 @@ class Shape:
         return all(amount <= has.get(name, 0) - used.get(name, 0) + lower.get(name, 0) for name, amount in self.wanted)
 
 
+def selection_of(incoming: Incoming) -> tuple[object, ...]:
+    """Equal for pods that select the same nodes."""
+    return (
+        frozenset(incoming.node_selector.items()),
+        str(incoming.node_terms),
+        str(incoming.volume_terms),
+        incoming.volume_nodes,
+    )
+
+
 def shape_key(incoming: Incoming) -> object:
     """Equal for pods that no rule tells apart."""
     pod = incoming.pod
@@ -130,8 +140,7 @@ def shape_key(incoming: Incoming) -> object:
         pod.scored,
         pod.priority,
         incoming.preempts,
-        frozenset(incoming.node_selector.items()),
-        str(incoming.node_terms),
+        *selection_of(incoming),
         str(incoming.tolerations),
         str(incoming.preferred_nodes),
         pod.ports,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
 
@@ -15,6 +16,14 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The field of affinity that only ranks nodes."""
 _POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_FILES = "Filesystem"
+# Seconds, and pods: the server's defaults (pkg/apis/core/v1/defaults.go, pkg/apis/batch/v1/defaults.go).
+_GRACE = 30
+_BACKOFF_LIMIT = 6
+_JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
 
@@ -51,6 +60,7 @@ def counted_pod(pod: Object) -> Object:
         "deleting": bool(metadata.get("deletionTimestamp")),
         "priorityClass": spec.get("priorityClassName"),
         "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
+        "endsBy": _end(spec, status.get("startTime"), spec),
         "claims": _claims(pod),
         "owner": _owner(metadata),
         "wants": None if node else _wants(spec),
@@ -61,6 +71,51 @@ def counted_pod(pod: Object) -> Object:
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def _end(spec: Object, start: str | None, pod: Object) -> str | None:
+    """When what has started at a time has ended at the latest: its deadline, and the time that pods get to end."""
+    if start is None or spec.get("activeDeadlineSeconds") is None:
+        return None
+    grace = pod.get("terminationGracePeriodSeconds")
+    seconds = int(spec["activeDeadlineSeconds"]) + (_GRACE if grace is None else int(grace))
+    try:
+        end = datetime.fromisoformat(start.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+    return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counted_job(job: Object) -> Object | None:
+    """A Job of which it is known when it ends; ``final``: with the first pod that fails.
+
+    One in a queue of Kueue's is none: what it leaves is given to the next one there.
+    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline, exceedsBackoffLimit).
+    """
+    spec, status = job["spec"], job.get("status") or {}
+    ended = any(item["type"] in _JOB_ENDS and item["status"] == "True" for item in status.get("conditions") or [])
+    if ended or QUEUE_LABEL in labels_of(job):
+        return None
+    limit = spec.get("backoffLimit")
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    retried = any(rule["action"] != "FailJob" and rule.get("onExitCodes") for rule in rules)
+    final = (
+        not retried
+        and spec.get("backoffLimitPerIndex") is None
+        and (status.get("failed") or 0) >= (_BACKOFF_LIMIT if limit is None else limit)
+    )
+    end = _end(spec, status.get("startTime"), spec["template"]["spec"])
+    found = _without_empty({"endsBy": end, "final": final})
+    return {**_named(job, namespaced=True), **found} if found else None
+
+
+def counted_job_set(obj: Object) -> Object | None:
+    """A JobSet that starts none of its Jobs again. Source: JobSet 0.12, ``pkg/controllers/failure_policy.go``."""
+    policy = obj["spec"].get("failurePolicy") or {}
+    left = (policy.get("maxRestarts") or 0) - ((obj.get("status") or {}).get("restarts") or 0)
+    if left > 0 or policy.get("rules") or QUEUE_LABEL in labels_of(obj):
+        return None
+    return _named(obj, namespaced=True)
 
 
 def _claims(pod: Object) -> list[str]:
@@ -179,16 +234,35 @@ def counted_namespace(obj: Object) -> Object:
 
 
 def counted_storage_class(obj: Object) -> Object:
-    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": obj.get("volumeBindingMode", "Immediate")}
+    terms = [
+        [{"key": item["key"], "values": item["values"]} for item in term.get("matchLabelExpressions") or []]
+        for term in obj.get("allowedTopologies") or []
+    ]
+    rest = {"topologies": terms, "default": _annotations(obj).get(_DEFAULT_CLASS) == "true"}
+    mode = obj.get("volumeBindingMode", "Immediate")
+    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **_without_empty(rest)}
 
 
 def counted_csi_node(obj: Object) -> Object:
-    """Only drivers with a limit."""
-    limits = {item["name"]: (item.get("allocatable") or {}).get("count") for item in obj["spec"].get("drivers") or []}
-    return {
-        **_named(obj),
-        "drivers": [{"name": name, "count": count} for name, count in limits.items() if count is not None],
-    }
+    return {**_named(obj), "drivers": [_counted_driver(item) for item in obj["spec"].get("drivers") or []]}
+
+
+def _counted_driver(driver: Object) -> Object:
+    count = (driver.get("allocatable") or {}).get("count")
+    own = {"name": driver["name"], "topologyKeys": driver.get("topologyKeys") or []}
+    return own if count is None else {**own, "count": count}
+
+
+def counted_csi_driver(obj: Object) -> Object:
+    return {**_named(obj), **_pick(obj["spec"], "storageCapacity")}
+
+
+def counted_storage_capacity(obj: Object) -> Object:
+    """Source of the size: ``volumebinding/binder.go``, volumeLimit."""
+    size = obj.get("maximumVolumeSize") or obj.get("capacity")
+    rest = {"size": size} if size is not None else {}
+    topology = {} if obj.get("nodeTopology") is None else {"topology": obj["nodeTopology"]}
+    return {"storageClass": obj["storageClassName"], **rest, **topology}
 
 
 def counted_attachment(obj: Object) -> Object:
@@ -209,9 +283,13 @@ def counted_budget(obj: Object) -> Object:
 
 def counted_claim(obj: Object) -> Object:
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    named = spec.get("volumeName")
     rest = {
-        "volume": spec.get("volumeName") if phase in ("Bound", "Lost") else None,
-        "storageClass": spec.get("storageClassName"),
+        "volume": named if phase in ("Bound", "Lost") else None,
+        "storageClass": _class_of(obj),
+        # What is asked of a volume is over when there is one.
+        **({} if phase in ("Bound", "Lost") else {**wanted_volume(spec), "named": named}),
+        "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
         # Bound goes without saying.
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
@@ -219,11 +297,50 @@ def counted_claim(obj: Object) -> Object:
     return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
 
 
+def wanted_volume(spec: Object) -> Object:
+    """What a claim, by its spec, asks of a volume that is there already."""
+    block = (spec.get("volumeMode") or _FILES) != _FILES
+    rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    selector = {} if spec.get("selector") is None else {"selector": spec["selector"]}
+    return {**_without_empty({**rest, "size": size}), **selector}
+
+
 def counted_volume(obj: Object) -> Object:
     required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     source = obj["spec"].get("csi") or {}
     rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
-    return {**_labelled(obj), **_without_empty(rest)}
+    phase = (obj.get("status") or {}).get("phase")
+    # Bound goes without saying, and then nothing else can have it.
+    return {**_labelled(obj), **_without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
+
+
+def _offered(volume: Object, phase: str | None) -> Object:
+    spec = volume["spec"]
+    return {
+        "phase": phase or "Pending",
+        "storageClass": _class_of(volume),
+        "size": (spec.get("capacity") or {}).get("storage"),
+        "accessModes": spec.get("accessModes"),
+        "block": (spec.get("volumeMode") or _FILES) != _FILES,
+        "attributesClass": spec.get("volumeAttributesClassName"),
+        "claim": _claim_of(spec.get("claimRef") or {}),
+        "deleting": bool(volume["metadata"].get("deletionTimestamp")),
+    }
+
+
+def _claim_of(reference: Object) -> Object:
+    """Whom a volume is kept for. With a ``uid`` it has been somebody's: of another claim of that name it is not."""
+    return _pick(reference, "namespace") if reference.get("uid") else _pick(reference, "namespace", "name")
+
+
+def _class_of(obj: Object) -> str | None:
+    """Source: ``component-helpers/storage/volume/helpers.go``, GetPersistentVolumeClaimClass, ...VolumeClass."""
+    return _annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName")
+
+
+def _annotations(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
 
 
 def counted_custom_resource(obj: Object) -> Object:

@@ -138,6 +138,13 @@ def _in_terms(incoming: Incoming, node: SchedulableNode) -> bool:
     return all(any(in_term(term, node) for term in terms) for terms in incoming.node_terms)
 
 
+def _has_volumes(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``volumebinding/binder.go``, FindPodVolumes; ``volumezone/volume_zone.go``."""
+    if incoming.volume_nodes is not None and seat.node.name not in incoming.volume_nodes:
+        return False
+    return all(any(in_term(term, seat.node) for term in terms) for terms in incoming.volume_terms)
+
+
 def _ports_free(incoming: Incoming, seat: Seat, _: Census) -> bool:
     """Source: ``nodeports/node_ports.go``."""
     taken = [port for pod in seat.pods for port in pod.ports] if incoming.pod.ports else []
@@ -221,6 +228,7 @@ RULES: list[SchedulingRule] = [
     SchedulingRule("pods", _room_for_pod, True),
     SchedulingRule("resources", _enough, True),
     SchedulingRule("attach-limits", _attachable, True),
+    SchedulingRule("volumes", _has_volumes, False),
     SchedulingRule("topology-spread", _even, True),
     SchedulingRule("pod-affinity", _near, False),
     SchedulingRule("pod-anti-affinity", _far, True),
@@ -229,7 +237,7 @@ RULES: list[SchedulingRule] = [
 """In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
 
 
-_OF_NODES = ("node-selector", "node-affinity", "cordon", "taints", "pods", "resources")
+_OF_NODES = ("node-selector", "node-affinity", "volumes", "cordon", "taints", "pods", "resources")
 
 
 def rules_of_nodes() -> list[SchedulingRule]:

@@ -21,6 +21,8 @@ Units = dict[str, int]
 Volume = tuple[str, str]
 """A volume that a CSI driver attaches: the driver, and its own name for the volume."""
 HOST_NAME = "kubernetes.io/hostname"
+CLUSTER = "(cluster)"
+"""A label that no node can have, with one value for all nodes: what is near by it is in the cluster."""
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
 
 
@@ -69,6 +71,18 @@ class Spread(NamedTuple):
     honour_taints: bool
 
 
+class LateClaim(NamedTuple):
+    """A claim that gets its volume with the first pod; ``own``: each pod has one (an ephemeral volume)."""
+
+    claim: Object
+    own: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.claim["namespace"], self.claim["name"]
+
+
 @dataclass(frozen=True, eq=False)
 class PlacedPod:
     """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
@@ -77,7 +91,8 @@ class PlacedPod:
     (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.
 
     ``preferences`` are weighted terms, negative ones to stay away from; ``near`` are those that it requires of its
-    neighbours, which prefer it to the others.
+    neighbours, which prefer it to the others. ``ends`` is when it has left at the latest (RFC 3339, "" where
+    that is not known).
     """
 
     namespace: str
@@ -97,6 +112,7 @@ class PlacedPod:
     scored: tuple[int, int] = (0, 0)
     preferences: tuple[tuple[int, Term], ...] = ()
     near: tuple[Term, ...] = ()
+    ends: str = ""
 
     @property
     def liked(self) -> Iterator[tuple[int, Term]]:
@@ -213,6 +229,9 @@ class Seat:
 class Incoming:
     """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives.
 
+    ``volume_terms`` are those of the volumes that its claims are bound to, ``late`` its claims that have none yet,
+    ``volume_nodes`` the names of the nodes where these get one (None: all).
+
     ``preferred_nodes`` are weighted terms, ``soft_spread`` rules that rank nodes: its own, or those of the scheduler
     (``spreads_by_default``).
     """
@@ -227,6 +246,9 @@ class Incoming:
     preferred_nodes: Sequence[tuple[int, Object]] = ()
     soft_spread: tuple[Spread, ...] = ()
     spreads_by_default: bool = False
+    volume_terms: Sequence[Sequence[Object]] = ()
+    late: tuple[LateClaim, ...] = ()
+    volume_nodes: frozenset[str] | None = None
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:

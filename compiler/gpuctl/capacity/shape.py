@@ -60,6 +60,7 @@ _SPREAD = {
     "nodeTaintsPolicy": _Maybe(str),
     "matchLabelKeys": _Maybe([str]),
 }
+_SIZE = {"size": _Maybe(quantity), "block": _Maybe(bool), "attributesClass": _Maybe(str)}
 SHAPE: dict[str, Any] = {
     "takenAt": _moment,
     "nodes": [
@@ -81,6 +82,7 @@ SHAPE: dict[str, Any] = {
             "priority": _Maybe(int),
             "priorityClass": _Maybe(str),
             "hasDeadline": _Maybe(bool),
+            "endsBy": _Maybe(_moment),
             "claims": _Maybe([str]),
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
@@ -153,6 +155,10 @@ SHAPE: dict[str, Any] = {
             "storageClass": _Maybe(str),
             "phase": _Maybe(str),
             "deleting": _Maybe(bool),
+            "named": _Maybe(str),
+            "selectedNode": _Maybe(str),
+            "selector": _Maybe(_SELECTOR),
+            **_SIZE,
         }
     ],
     "volumes": [
@@ -162,11 +168,31 @@ SHAPE: dict[str, Any] = {
             "nodeTerms": _Maybe([_NODE_TERM]),
             "driver": _Maybe(str),
             "handle": _Maybe(str),
+            "phase": _Maybe(str),
+            "storageClass": _Maybe(str),
+            "accessModes": _Maybe([str]),
+            "claim": _Maybe({"namespace": _Maybe(str), "name": _Maybe(str)}),
+            "deleting": _Maybe(bool),
+            **_SIZE,
         }
     ],
-    "storageClasses": [{"name": str, "provisioner": str, "bindingMode": _Maybe(str)}],
-    "csiNodes": [{"name": str, "drivers": [{"name": str, "count": int}]}],
+    "storageClasses": [
+        {
+            "name": str,
+            "provisioner": str,
+            "bindingMode": _Maybe(str),
+            "topologies": _Maybe([[{"key": str, "values": [str]}]]),
+            "default": _Maybe(bool),
+        }
+    ],
+    "csiNodes": [
+        {"name": str, "drivers": [{"name": str, "count": _Maybe(int), "topologyKeys": _Maybe([str])}]},
+    ],
+    "csiDrivers": [{"name": str, "storageCapacity": _Maybe(bool)}],
+    "storageCapacities": [{"storageClass": str, "size": _Maybe(quantity), "topology": _Maybe(_SELECTOR)}],
     "attachments": [{"node": str, "driver": str, "volume": str}],
+    "jobs": [{"namespace": str, "name": str, "endsBy": _Maybe(_moment), "final": _Maybe(bool)}],
+    "jobSets": [{"namespace": str, "name": str}],
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }
@@ -273,7 +299,10 @@ SHAPE["kueue"] = _Maybe(_QUEUES)
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
 
 
-ADDED = {2: ("storageClasses", "csiNodes", "attachments")}
+ADDED = {
+    2: ("storageClasses", "csiNodes", "attachments"),
+    3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
+}
 """Version of snapshots -> the lists that are new in it."""
 
 

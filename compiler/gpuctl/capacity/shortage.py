@@ -13,10 +13,11 @@ from gpuctl.capacity.placement import PodGroup, State, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, format_amount
 from gpuctl.capacity.scheduling import RULES, census, untolerated
 from gpuctl.capacity.seats import Incoming, Seat, Units
+from gpuctl.capacity.unready import is_passing
 
 PODS = "pods"
 """The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
-_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity")
+_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity", "volumes")
 # A change is told in steps that people would take.
 # What the node controller, autoscalers (cluster-autoscaler, Karpenter) and administrators put on nodes out of use.
 _UPKEEP = re.compile(
@@ -185,7 +186,7 @@ def _taints(groups: Groups, seats: Sequence[Seat]) -> list[dict[str, str]]:
     for seat in seats:
         for group, _ in groups:
             taint = untolerated(group.incoming, seat.node)
-            if taint is not None and taint not in result and not is_upkeep(taint):
+            if taint is not None and taint not in result and not (is_upkeep(taint) or is_passing(taint)):
                 result.append(taint)
     return result
 

@@ -15,7 +15,7 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.shape import ADDED, check
 
 KIND = "ClusterSnapshot"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class Snapshot:
     storage_classes: list[Object] = field(default_factory=list)
     csi_nodes: list[Object] = field(default_factory=list)
     attachments: list[Object] = field(default_factory=list)
+    csi_drivers: list[Object] = field(default_factory=list)
+    storage_capacities: list[Object] = field(default_factory=list)
+    jobs: list[Object] = field(default_factory=list)
+    job_sets: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     kueue: Object | None = None
@@ -55,6 +59,20 @@ class Snapshot:
     def volumes_by_name(self) -> Mapping[str, Object]:
         """The volumes by name."""
         return {item["name"]: item for item in self.volumes}
+
+    @cached_property
+    def jobs_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The Jobs of which it is known when they end, by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.jobs}
+
+    @cached_property
+    def final_sets(self) -> frozenset[tuple[str, str]]:
+        """The JobSets that start none of their Jobs again, by namespace and name."""
+        return frozenset((item["namespace"], item["name"]) for item in self.job_sets)
+
+    def lacks(self, *names: str) -> list[str]:
+        """Those of some lists, by their names in the document, that could not be read."""
+        return [name for name in names if name in (*self.unreadable, *self.missing)]
 
 
 class DamagedSnapshot(ValueError):

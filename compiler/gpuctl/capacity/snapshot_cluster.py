@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.preemption import Budget
-from gpuctl.capacity.seats import Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
+from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
 from gpuctl.capacity.snapshot import Snapshot
 
 
@@ -33,12 +33,15 @@ def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mappin
     for item in snapshot.pods:
         if "node" in item:
             on_node.setdefault(item["node"], []).append(pods[id(item)])
-    limits = {item["name"]: {one["name"]: one["count"] for one in item["drivers"]} for item in snapshot.csi_nodes}
+    limits = {
+        item["name"]: {one["name"]: one["count"] for one in item["drivers"] if "count" in one}
+        for item in snapshot.csi_nodes
+    }
     attached = _attached(snapshot)
     seats, places = [], {}
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
-        own = {**(item.get("labels") or {}), **labels.get(name, {})}
+        own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER: ""}
         allocatable = units(amounts(item["allocatable"]))
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)
         node = SchedulableNode(

@@ -54,6 +54,22 @@ class ToldBalance(NamedTuple):
     held_by: list[ToldHolder]
 
 
+class ToldEnding(NamedTuple):
+    """As :class:`~gpuctl.capacity.verdicts.Ending`; all of those whom the caller may not see are one."""
+
+    namespace: str
+    job: str
+    at: str | None
+
+
+class ToldOpening(NamedTuple):
+    """As :class:`~gpuctl.capacity.verdicts.Opening`."""
+
+    now: str
+    at: str
+    after: list[ToldEnding]
+
+
 class ToldFit(NamedTuple):
     """As :class:`~gpuctl.capacity.fit.Fit`."""
 
@@ -66,11 +82,13 @@ class ToldFit(NamedTuple):
     balance: ToldBalance
     change: str | None
     likelihood: float
+    held: Units
+    opening: ToldOpening | None
 
 
 def told_fit(answer: Fit) -> ToldFit:
     """An answer as it is told."""
-    demand = answer.demand
+    demand, opening = answer.demand, answer.opening
     return ToldFit(
         ToldDemand(demand.kind, demand.namespace, demand.name, demand.pods),
         answer.verdict,
@@ -81,4 +99,6 @@ def told_fit(answer: Fit) -> ToldFit:
         ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,
         answer.likelihood,
+        answer.held,
+        None if opening is None else ToldOpening(*opening[:-1], [ToldEnding(*ending) for ending in opening.after]),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.gangs import held_in_vain
 from gpuctl.capacity.seats import PlacedPod, Units
 from gpuctl.capacity.shortage import Balance
 
@@ -22,14 +24,34 @@ class Victim(NamedTuple):
     node: str
 
 
+class Ending(NamedTuple):
+    """Work that has ended at a time (RFC 3339), at the latest; ``job`` is ``Job/NAME``, as owners of pods are told."""
+
+    namespace: str
+    job: str
+    at: str
+
+
+class Opening(NamedTuple):
+    """When a job finds room, at the latest (RFC 3339): ``after`` what runs now has ended, the first to end first.
+
+    ``now`` is the time of the snapshot, by the API server's clock.
+    """
+
+    now: str
+    at: str
+    after: list[Ending]
+
+
 @dataclass(frozen=True)
 class Fit:
     """The answer for one job.
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
     ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods of one priority
-    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict. ``admitted``
-    tells of a job in a queue of Kueue whether it gets its quota now; None: it is in no queue, or that is not known.
+    come; without it, ``likelihood`` is the share of the orders and choices tried that give the verdict. ``opening``
+    is when it will fit, where that is known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota
+    now; None: it is in no queue, or that is not known.
     """
 
     demand: Demand
@@ -41,7 +63,41 @@ class Fit:
     balance: Balance
     change: str | None
     likelihood: float = 1.0
+    opening: Opening | None = None
     admitted: bool | None = None
+
+    @property
+    def held(self) -> Units:
+        """What the pods that start hold for nothing while the others of their job have no room."""
+        return held_in_vain(self.demand, self.starts)
+
+
+def with_remarks(answer: Fit) -> Fit:
+    """The answer with what else is to be said of the job."""
+    remarks = answer.demand.remarks
+    if not remarks or answer.verdict == "unknown":
+        return answer
+    return replace(answer, reason="; ".join(filter(None, (answer.reason, *remarks))))
+
+
+def agreed(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
+    """What holds from wherever volumes are reached that are yet to be made: from one node alone, or from all of them.
+
+    :param least: the answers when from one node alone, with the same jobs as ``most``.
+    :param drivers: claims with what makes their volumes, for people.
+    """
+    return [_agreed(one, other, drivers) for one, other in zip(least, most, strict=True)]
+
+
+def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
+    if one.verdict != other.verdict:
+        why = f"from which nodes the volume of a claim is reached is not known before it is made: {', '.join(drivers)}"
+        return replace(
+            one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None, opening=None
+        )
+    told = [(answer.starts, {id(victim.pod) for victim in answer.victims}) for answer in (one, other)]
+    certain = one.certain and other.certain and told[0] == told[1]
+    return replace(one, certain=certain, likelihood=min(one.likelihood, other.likelihood))
 
 
 def named(amounts: Units) -> dict[str, float | int]:

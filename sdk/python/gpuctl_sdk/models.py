@@ -270,6 +270,15 @@ class FitAnswer(Answer):
     """What is not taken into account."""
 
 
+class FitEnding(Answer):
+    """Work that ends."""
+
+    namespace: str
+    job: str
+    ends_by: str | None
+    """When it has left its nodes at the latest; null where several are told as one."""
+
+
 class FitJob(Answer):
     """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
@@ -283,6 +292,8 @@ class FitJob(Answer):
     """Whether it is known that it is just these."""
     pods: int
     starting_pods: int
+    held_by_starting_pods: dict[str, float]
+    """What the pods that start hold while the others of their job have no room."""
     need: dict[str, Any]
     """Of all pods; in `perPod` of one."""
     free: dict[str, float]
@@ -291,11 +302,24 @@ class FitJob(Answer):
     held_by: list[dict[str, Any]]
     """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
     reason: str
+    opening: FitOpening | None
+    """When it will find room, where that is known."""
     smallest_change: str | None
     certain: bool
     """Whether verdict, pods and victims are these whatever the scheduler chooses."""
     likelihood: float
     """Without certainty: the share of the orders and choices tried that give the verdict."""
+
+
+class FitOpening(Answer):
+    """When a job that finds no room now will find some."""
+
+    by: str
+    """At the latest, by the API server's clock."""
+    taken_at: str
+    """When the cluster was looked at."""
+    after: list[FitEnding]
+    """What has to end before, the first to end first."""
 
 
 class FitVictim(Answer):
@@ -1483,7 +1507,9 @@ DocumentCommit.model_rebuild()
 DocumentWarning.model_rebuild()
 EventsAlike.model_rebuild()
 FitAnswer.model_rebuild()
+FitEnding.model_rebuild()
 FitJob.model_rebuild()
+FitOpening.model_rebuild()
 FitVictim.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()

@@ -11,7 +11,10 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl_server.mirror.mirrored_session import Sees, namespace_of
 
-_TELLING = ("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name")
+_TELLING = (
+    *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
+    "jobset.sigs.k8s.io/jobset-name",
+)
 """Labels that say what an object is called, or what it belongs to."""
 HIDDEN = r"\(hidden [0-9a-f]{16} \d+\)"
 """What such a name looks like; answers tell all of them together (:mod:`gpuctl_server.others`)."""

@@ -159,6 +159,25 @@ class FitVictim(Answer):
     priority: int = Field(examples=[1000])
 
 
+class FitEnding(Answer):
+    """Work that ends."""
+
+    namespace: str = Field(examples=["team-b"])
+    job: str = Field(examples=["Job/llama3-pretrain"])
+    ends_by: str | None = Field(
+        description="When it has left its nodes at the latest; null where several are told as one.",
+        examples=["2026-01-01T14:05:00Z"],
+    )
+
+
+class FitOpening(Answer):
+    """When a job that finds no room now will find some."""
+
+    by: str = Field(description="At the latest, by the API server's clock.", examples=["2026-01-01T14:05:00Z"])
+    taken_at: str = Field(description="When the cluster was looked at.", examples=["2026-01-01T10:45:00Z"])
+    after: list[FitEnding] = Field(description="What has to end before, the first to end first.")
+
+
 class FitJob(Answer):
     """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
@@ -170,6 +189,10 @@ class FitJob(Answer):
     victims_certain: bool = Field(description="Whether it is known that it is just these.", examples=[True])
     pods: int = Field(examples=[2])
     starting_pods: int = Field(examples=[2])
+    held_by_starting_pods: dict[str, int | float] = Field(
+        description="What the pods that start hold while the others of their job have no room.",
+        examples=[{"nvidia.com/gpu": 24}],
+    )
     need: dict[str, Any] = Field(
         description="Of all pods; in `perPod` of one.",
         examples=[{"nvidia.com/gpu": 8, "cpuCores": 16, "perPod": {"nvidia.com/gpu": 4, "cpuCores": 8}}],
@@ -184,6 +207,7 @@ class FitJob(Answer):
         examples=[[{"namespace": "team-b", "job": "wide", "priority": 0, "pods": 2, "nvidia.com/gpu": 8}]],
     )
     reason: str = Field(examples=["both pods find room"])
+    opening: FitOpening | None = Field(description="When it will find room, where that is known.")
     smallest_change: str | None = Field(examples=[None])
     certain: bool = Field(
         description="Whether verdict, pods and victims are these whatever the scheduler chooses.", examples=[True]

@@ -13,9 +13,11 @@ from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
+from gpuctl.capacity.gangs import partly
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.told_times import told_opening
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
     from gpuctl.apply.plan.request import Request
 
-_VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
+_VOLUMES = frozenset(
+    {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
+)
 _SENT = ("post", "put", "apply", "labels")
 
 
@@ -146,7 +150,8 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
-        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
+        held = f"; {partly(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
+        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}{held}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
@@ -155,7 +160,16 @@ def _wait(step: Step, answer: Fit, request: Request) -> Wait:
     """What its pods wait for: quota of their queue, else room."""
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "))
-    return Wait("room", _lacking(step, answer, request))
+    held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
+    return Wait("room", "; ".join(filter(None, (_lacking(step, answer, request), held, _when(answer, request)))))
+
+
+def _when(answer: Fit, request: Request) -> str:
+    """When it will fit, where that is known and is nobody's that may not be seen."""
+    opening = answer.opening
+    if opening is None or not all(request.sees(item.namespace) for item in opening.after):
+        return ""
+    return told_opening(opening)
 
 
 def _lacking(step: Step, answer: Fit, request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gpuctl.backend.api_resources import RESOURCES, Object, Resource
@@ -12,8 +12,11 @@ from gpuctl.capacity.projections import (
     counted_attachment,
     counted_budget,
     counted_claim,
+    counted_csi_driver,
     counted_csi_node,
     counted_custom_resource,
+    counted_job,
+    counted_job_set,
     counted_limit_range,
     counted_namespace,
     counted_node,
@@ -21,6 +24,7 @@ from gpuctl.capacity.projections import (
     counted_priority_class,
     counted_quota,
     counted_runtime_class,
+    counted_storage_capacity,
     counted_storage_class,
     counted_volume,
     is_seen,
@@ -42,6 +46,8 @@ _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+_CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 _QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
     "Workload": counted_workload,
     "LocalQueue": counted_local_queue,
@@ -60,7 +66,7 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
     :raises ApiError: nodes or pods may not be listed; what else may not is left out.
     """
     unreadable: list[str] = []
-    parts: list[tuple[str, Resource, Callable[[Object], Object]]] = [
+    parts: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
         ("nodes", RESOURCES["Node"], counted_node),
         ("pods", RESOURCES["Pod"], counted_pod),
         ("namespaces", RESOURCES["Namespace"], counted_namespace),
@@ -74,12 +80,16 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
         ("storage_classes", _STORAGE_CLASSES, counted_storage_class),
         ("csi_nodes", _CSI_NODES, counted_csi_node),
         ("attachments", _ATTACHMENTS, counted_attachment),
+        ("csi_drivers", _CSI_DRIVERS, counted_csi_driver),
+        ("storage_capacities", _STORAGE_CAPACITIES, counted_storage_capacity),
+        ("jobs", RESOURCES["Job"], counted_job),
+        ("job_sets", RESOURCES["JobSet"], counted_job_set),
         ("custom_resources", RESOURCES["CustomResourceDefinition"], counted_custom_resource),
     ]
 
     parts = [part for part in parts if part[0] not in left_out]
 
-    def read(part: tuple[str, Resource, Callable[[Object], Object]]) -> list[Object]:
+    def read(part: tuple[str, Resource, Callable[[Object], Object | None]]) -> list[Object]:
         name, resource, keep = part
         # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
         fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
@@ -88,13 +98,16 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
         except ApiError as error:
             if name in ("nodes", "pods") or not (error.lacks_permission or error.is_missing):
                 raise
-            unreadable.append(camel(name))
+            # Where nobody knows JobSets there are none.
+            if name != "job_sets" or not error.is_missing:
+                unreadable.append(camel(name))
             return []
-        return [keep(item) for item in items if name != "pods" or is_seen(item)]
+        kept = (keep(item) for item in items if name != "pods" or is_seen(item))
+        return [item for item in kept if item is not None]
 
     queues = None if "kueue" in left_out else _queues(session)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
-    moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Snapshot(moment, **lists, unreadable=sorted(unreadable), kueue=queues)
 
 
@@ -115,3 +128,8 @@ def _queues(session: Session) -> Object | None:
 
     found = zip(_QUEUE_PARTS, session.each(read, list(_QUEUE_PARTS)), strict=True)
     return {kinds[kind].plural: items for kind, items in found if items is not None}
+
+
+def _now(session: Session) -> datetime:
+    """The time by the API server's clock, which is that of all that the snapshot holds."""
+    return datetime.now(timezone.utc) + timedelta(seconds=session.clock_ahead())

@@ -17,7 +17,7 @@ _HOLDERS = 3
 SAID = {
     "fits": "fits now",
     "preempts": "fits by evicting others",
-    "fits-when-empty": "does not fit now, only when others end",
+    "fits-when-empty": "does not fit now, but may later",
     "never": "never fits",
     "unknown": "is unknown",
 }
@@ -28,7 +28,9 @@ _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "ne
 def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]:
     """An answer for people: the verdict, then what it rests on."""
     from gpuctl.backend.api_resources import RESOURCES
+    from gpuctl.capacity.gangs import partly
     from gpuctl.capacity.shortage import told
+    from gpuctl.capacity.told_times import told_opening
 
     demand, found = answer.demand, answer.balance
     title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
@@ -40,6 +42,10 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
     yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"
     if answer.reason:
         yield f"  reason: {answer.reason}"
+    if answer.opening is not None:
+        yield f"  when: {told_opening(answer.opening)}"
+    if answer.held:
+        yield f"  partly: {partly(answer.starts, demand.pods, answer.held)}"
     for victim in answer.victims:
         if victim.pod.priority is None:
             yield "  evicts: work in other namespaces"

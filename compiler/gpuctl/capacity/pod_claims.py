@@ -1,0 +1,107 @@
+"""The claims that pods mount, and what the volumes behind them decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.projections import counted_claim
+from gpuctl.capacity.seats import Volume
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.volume_finding import is_late, storage_class_of
+
+_ZONES = tuple(
+    f"{prefix}/{place}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for place in ("zone", "region")
+)
+_GENERAL = dict(zip(_ZONES[2:], _ZONES[:2], strict=True))
+_ONE_POD = "ReadWriteOncePod"
+
+
+def claims_of(spec: Object) -> list[str]:
+    """The names of the claims that a pod mounts."""
+    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
+    return [source["claimName"] for source in sources if source]
+
+
+def with_planned_claims(snapshot: Snapshot, objects: Iterable[Object]) -> Snapshot:
+    """The snapshot with the claims among objects that the cluster does not have yet."""
+    planned = [
+        {**counted_claim(obj), "phase": "Pending"}
+        for obj in objects
+        if obj["kind"] == "PersistentVolumeClaim"
+        and find_claim(obj["metadata"]["name"], obj["metadata"]["namespace"], snapshot) is None
+    ]
+    return replace(snapshot, claims=[*snapshot.claims, *planned]) if planned else snapshot
+
+
+def find_claim(name: str, namespace: str, snapshot: Snapshot) -> Object | None:
+    """A claim of the snapshot."""
+    return snapshot.claims_by_name.get((namespace, name))
+
+
+def volume_of(claim: Object, snapshot: Snapshot) -> Object | None:
+    """The volume that a claim is bound to."""
+    return snapshot.volumes_by_name.get(claim.get("volume", ""))
+
+
+def sole_claims(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[str]:
+    """For each claim that one pod may use at a time a label, which no pod can have, for those that do."""
+    claims = (find_claim(name, namespace, snapshot) for name in names)
+    return [f"(claim) {item['name']}" for item in claims if item and _ONE_POD in (item.get("accessModes") or ())]
+
+
+def attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[Volume]:
+    """The volumes of CSI drivers behind claims: driver and handle, for one that is not there yet a handle of ours.
+
+    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC. Volumes that were made by a driver
+    inside Kubernetes and are served by its CSI successor are not counted.
+    """
+    return frozenset(_attachable(names, namespace, snapshot))
+
+
+def _attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> Iterator[Volume]:
+    for name in names:
+        claim = find_claim(name, namespace, snapshot)
+        volume = None if claim is None else volume_of(claim, snapshot)
+        if volume is not None:
+            if "driver" in volume:
+                yield volume["driver"], volume["handle"]
+        elif claim is not None and is_late(claim, snapshot):
+            storage = storage_class_of(claim, snapshot)
+            if storage is not None and not storage["provisioner"].startswith("kubernetes.io/"):
+                yield storage["provisioner"], f"(claim) {namespace}/{name}"
+
+
+def volume_terms(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[list[Object]]:
+    """Where the volumes of bound claims are reached from: terms of nodes, all of which have to hold.
+
+    Source: ``volumebinding/binder.go``, checkBoundClaims; ``volumezone/volume_zone.go``, Filter.
+    """
+    result: list[list[Object]] = []
+    for name in names:
+        claim = find_claim(name, namespace, snapshot)
+        volume = None if claim is None else volume_of(claim, snapshot)
+        if volume is not None and "nodeTerms" in volume:
+            result.append(volume["nodeTerms"])
+        labels: Mapping[str, str] = (volume or {}).get("labels") or {}
+        zones = {key: labels[key].split("__") for key in _ZONES if labels.get(key)}
+        if zones:
+            result.append(_zone_terms(zones))
+    return result
+
+
+def _zone_terms(zones: Mapping[str, list[str]]) -> list[Object]:
+    """Nodes in the zones of a volume, or in none. A node may have the general label in place of the beta one."""
+    ways: list[list[list[Object]]] = []
+    for key, values in zones.items():
+        here: Object = {"key": key, "operator": "In", "values": values}
+        ways.append([[here]])
+        if key in _GENERAL:
+            absent = {"key": key, "operator": "DoesNotExist"}
+            ways[-1].append([absent, {**here, "key": _GENERAL[key]}])
+    nowhere: Object = {"matchExpressions": [{"key": key, "operator": "DoesNotExist"} for key in _ZONES]}
+    return [nowhere, *({"matchExpressions": [item for part in parts for item in part]} for parts in product(*ways))]

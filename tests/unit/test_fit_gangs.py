@@ -1,0 +1,93 @@
+"""``fit`` of jobs that find room for some of their pods, and of nodes that are not ready yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.answers.fit_answers import fit_value
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.cli.output.fit_lines import fit_lines
+from support.fit_objects import CLASSES, GPU, cluster, job, node, running, service_of
+
+Object = dict[str, Any]
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def answer(nodes: list[Object], *jobs: Object, pods: list[Object] | None = None) -> Fit:
+    """The answer for the first job."""
+    found, *_ = fit(cluster(nodes, pods, priority_classes=CLASSES), jobs)
+    return found
+
+
+def test_what_some_pods_of_a_job_hold_is_told() -> None:
+    nodes = [node(name) for name in "abcd"]
+    found = answer(nodes, job(pods=4, gpus=8), pods=[running("other", "d", 1, 200)])
+    assert (found.verdict, found.starts) == ("fits-when-empty", 3)
+    value = fit_value(found)
+    assert (value["startingPods"], value["heldByStartingPods"]) == (3, {GPU: 24})
+    told = "  partly: 3 of 4 would start and hold 24 nvidia.com/gpu while they wait for the others"
+    assert told in list(fit_lines(found))
+
+
+def test_what_some_pods_hold_is_told_where_the_rest_never_starts() -> None:
+    found = answer([node("a")], job(pods=2, gpus=8))
+    assert (found.verdict, found.starts, found.held) == ("never", 1, {GPU: 8})
+
+
+@pytest.mark.parametrize("obj", [job(pods=2, gpus=4), job(pods=1, gpus=9), service_of(5, replicas=2)])
+def test_nothing_is_held_in_vain(obj: Object) -> None:
+    """All start, none does, or each is of use by itself."""
+    assert answer([node("a")], obj).held == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "node.kubernetes.io/not-ready",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "ebs.csi.aws.com/agent-not-ready",
+    ],
+)
+def test_a_node_that_has_just_joined_is_not_never(key: str) -> None:
+    found = answer([node("a", taints=[{"key": key, "effect": "NoSchedule"}])], job())
+    assert found.verdict == "fits-when-empty"
+    assert found.reason == f"node a is not ready yet (taint {key})"
+    assert found.change is None
+
+
+def test_nodes_that_are_not_ready_are_named_where_they_help() -> None:
+    small, first, second = (node(*size, taints=[NOT_READY]) for size in (("small", 1), ("first", 8), ("second", 8)))
+    elsewhere = node("elsewhere", taints=[NOT_READY], labels={"zone": "b"})
+    found = answer([small, first, second, elsewhere], job(pods=2, gpus=8, nodeSelector={"zone": "a"}))
+    assert found.reason == "node first is not ready yet (taint node.kubernetes.io/not-ready), nor is second"
+    assert answer([small, elsewhere], job(gpus=2, nodeSelector={"zone": "a"})).verdict == "never"
+
+
+def test_a_taint_of_the_pool_is_still_never() -> None:
+    found = answer([node("a", taints=[NOT_READY, {"key": "team", "effect": "NoSchedule"}])], job())
+    assert found.verdict == "never"
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "wants", "verdict"),
+    [
+        ("nvidia.com/mig-1g.10gb", "7", "7", "fits"),
+        ("nvidia.com/mig-1g.10gb", "7", "8", "never"),
+        ("nvidia.com/gpu.shared", "4", "4", "fits"),
+        ("volcano.sh/vgpu-number", "4", "5", "never"),
+    ],
+)
+def test_parts_of_cards_that_nodes_report_are_judged(name: str, has: str, wants: str, verdict: str) -> None:
+    assert answer([node("a", allocatable={name: has})], job(gpus=0, amounts={name: wants})).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [("nvidia.com/gpumem", "HAMi"), ("nvidia.com/gpucores", "HAMi"), ("volcano.sh/vgpu-memory", "Volcano")],
+)
+def test_parts_of_cards_that_another_scheduler_hands_out_are_not(name: str, whose: str) -> None:
+    found = answer([node("a")], job(amounts={name: "1"}))
+    said = f"no node reports {name} as allocatable: the scheduler of {whose} hands it out"
+    assert (found.verdict, found.reason) == ("unknown", said)
