@@ -15,7 +15,7 @@ from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
+from gpuctl.capacity.shortage import Balance, Holdings, balance, exclusions, open_seats, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
@@ -43,6 +43,8 @@ class Scene:
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
     emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, Balance] = field(default_factory=dict)
+    holdings: dict[object, dict[str, Holdings]] = field(default_factory=dict)
+    starts: dict[int, State] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[list[tuple[PodGroup, int]]]:
@@ -62,7 +64,7 @@ class Scene:
             own = self.cluster.seats
             numbers = {seat.node.name: index for index, seat in enumerate(own)}
             self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
-        return balance(demand, seats, self.open_nodes[key])
+        return balance(demand, seats, self.open_nodes[key], self.holdings.setdefault(key, {}))
 
     def balance_before(self, demand: Demand) -> Balance:
         """The same on the nodes as they are before any job comes."""
@@ -73,11 +75,13 @@ class Scene:
 
     def start(self, priority: int) -> State:
         """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
-        state = initial(self.cluster.seats, self.cluster.names_hosts)
-        for index, pod in self.cluster.nominated:
-            if pod.priority >= priority:
-                state = state.put(index, pod)
-        return state
+        if priority not in self.starts:
+            state = initial(self.cluster.seats, self.cluster.names_hosts)
+            for index, pod in self.cluster.nominated:
+                if pod.priority >= priority:
+                    state = state.put(index, pod)
+            self.starts[priority] = state
+        return self.starts[priority]
 
 
 def shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:
@@ -133,7 +137,6 @@ class _Proofs:
         self._scene = scene
         self._groups = scene.shown
         self._rooms: dict[object, Rooms] = {}
-        self._starts: dict[int, State] = {}
         self._priorities = [demand.priority for demand in scene.demands]
         # Where pods mind others, labels tell pods apart.
         self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
@@ -193,13 +196,10 @@ class _Proofs:
         return all(room.known and not room.total for room in rooms)
 
     def _rooms_of(self, group: PodGroup) -> Rooms:
-        priority = group.incoming.pod.priority
         own = group.incoming.pod
         key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
         if key not in self._rooms:
-            if priority not in self._starts:
-                self._starts[priority] = self._scene.start(priority)
-            self._rooms[key] = Rooms(self._starts[priority], group)
+            self._rooms[key] = Rooms(self._scene.start(group.incoming.pod.priority), group)
         return self._rooms[key]
 
 

@@ -29,9 +29,8 @@ class Sample:
 
     def __init__(self, scene: Scene, nodes: int) -> None:
         self._scene = scene
-        arena = Arena(scene.cluster.seats, scene.cluster.budgets, nodes)
-        for index, pod in scene.cluster.nominated:
-            arena.promised.setdefault(index, []).append(pod)
+        arena = Arena(scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated)
+        self._seats = arena.seats
         arena.queue(scene.shown, scene.cluster.waiting)
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._found: dict[int, list[Seat]] = {}
@@ -71,8 +70,8 @@ class Sample:
             verdict = chosen
             reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
             starts = 0 if chosen == "fits-when-empty" else starts
-        names = [seat.node.name for seat in scene.cluster.seats]
-        victims = [Victim(pod, names[index]) for pod, index in shown.victims if not pod.deleting]
+        names = [seat.node.name for seat in self._seats]
+        victims = [Victim(pod, names[place]) for pod, place in shown.victims if not pod.deleting]
         if victims:
             reason = with_victims(reason, verdict, starts, demand.pods, certain=same)
         share = number / len(outcomes)
