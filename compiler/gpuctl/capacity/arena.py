@@ -10,6 +10,7 @@ from gpuctl.capacity.node_states import NodeStates, Size
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_shapes import Landscape, Shape, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
+from gpuctl.capacity.returning import NOBODY, Returning
 from gpuctl.capacity.scoring import looked_for
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
 
@@ -47,10 +48,12 @@ class Arena:
         budgets: Sequence[Budget],
         nodes: int,
         nominated: Sequence[tuple[int, PlacedPod]] = (),
+        returning: Returning = NOBODY,
     ) -> None:
         self._order = _by_zones(seats)
         self.seats = [seats[index] for index in self._order]
         self.budgets = budgets
+        self._returning = returning
         self.looked_for = looked_for(nodes)
         places = {index: place for place, index in enumerate(self._order)}
         self.promised: dict[int, list[PlacedPod]] = {}
@@ -58,15 +61,19 @@ class Arena:
             self.promised.setdefault(places[index], []).append(pod)
         self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
         self.waiting: list[QueuedPod] = []
-        self.shapes: list[Shape] = []
+        self._shapes: dict[object, Shape] = {}
+        self._sizes: dict[object, Size] = {}
+        # Pods that mind others: among those that come, and the nodes of those that are there.
+        self._others: list[PlacedPod] = []
+        self._wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
         # What was worked out in any run.
         self.node_states = NodeStates()
         self.states = [self.node_states.of(seat) for seat in self.seats]
-        self.candidates: dict[tuple[int, int, int], Candidate | None] = {}
+        self.candidates: dict[object, Candidate | None] = {}
         self._rows: dict[Shape, bytearray] = {}
         self._hopeful: dict[Shape, list[int]] = {}
         self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
-        self._minding: dict[object, list[Shape]] = {}
+        self._minding: dict[object, tuple[PlacedPod, list[Shape]]] = {}
         self.landscape = Landscape(self.seats)
 
     def in_order(self, seats: Sequence[Seat]) -> list[Seat]:
@@ -108,35 +115,42 @@ class Arena:
         """The pods for which it matters where a pod is, beside the room that it takes."""
         key = pod.namespace, frozenset(pod.labels.items()), tuple(map(id, pod.terms)), pod.deleting
         if key not in self._minding:
-            self._minding[key] = [shape for shape in self.shapes if shape.minds_pod(pod)]
-        return self._minding[key]
+            self._minding[key] = pod, [shape for shape in self._shapes.values() if shape.minds_pod(pod)]
+        return self._minding[key][1]
+
+    def returned(self, pod: PlacedPod) -> QueuedPod | None:
+        """A pod of before that was evicted, as it comes again; None when it does not."""
+        incoming = self._returning.of(pod)
+        if incoming is None:
+            return None
+        shape = self._shape_of(incoming)
+        return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
+
+    def _shape_of(self, incoming: Incoming) -> Shape:
+        # Where pods have wishes about others, labels tell pods apart.
+        key = (shape_key(incoming), id(incoming) if self._others or self._wishing else None)
+        if key not in self._shapes:
+            asked = frozenset(incoming.pod.requests.items()), incoming.pod.scored
+            size = self._sizes.setdefault(asked, Size(incoming.pod))
+            shape = Shape(incoming, size, self.seats, self.landscape, self._wishing, self._others)
+            self._shapes[key] = shape
+            for pod, minders in self._minding.values():
+                if shape.minds_pod(pod):
+                    minders.append(shape)
+        return self._shapes[key]
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
         kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
-        shapes: dict[object, Shape] = {}
-        sizes: dict[object, Size] = {}
-        others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
-        wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
-
-        def shape_of(incoming: Incoming) -> Shape:
-            # Where pods have wishes about others, labels tell pods apart.
-            key = (shape_key(incoming), id(incoming) if others or wishing else None)
-            if key not in shapes:
-                asked = frozenset(incoming.pod.requests.items()), incoming.pod.scored
-                size = sizes.setdefault(asked, Size(incoming.pod))
-                shapes[key] = Shape(incoming, size, self.seats, self.landscape, wishing, others)
-            return shapes[key]
-
+        self._others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
         for number, groups in enumerate(jobs):
             for kind, (group, count) in enumerate(groups):
-                shape = shape_of(group.incoming)
+                shape = self._shape_of(group.incoming)
                 pods = [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
                 self.coming[number, kind] = pods
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
-            self.waiting.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-        self.shapes = list(shapes.values())
+            self.waiting.append(QueuedPod(incoming.pod, self._shape_of(replace(incoming, preempts=False)), None))
         for entries in (*self.coming.values(), self.waiting):
             for entry in entries:
                 entry.minders = self.minding(entry.pod)

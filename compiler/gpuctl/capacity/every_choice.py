@@ -115,7 +115,10 @@ def judge(scene: Scene) -> list[Fit | None]:
                 result.append(_proven(scene, proofs, position))
                 continue
             found, worlds, evicts = _follow(scene, demand, admission, worlds, final=position == len(scene.demands) - 1)
-            follows = bool(worlds)
+            # Who is evicted may come again, and then take room before those that are less important.
+            follows = bool(worlds) and not any(
+                pod in scene.cluster.returning for state in worlds for pod in state.evicted
+            )
             if evicts and (pending or _is_contested(scene.cluster, demand, worlds)):
                 # Room that is made for this job may be taken by pods that wait, and were first.
                 found, follows = None, False
@@ -143,6 +146,8 @@ class _Proofs:
             pod.anti_affinity for _, pod in scene.cluster.nominated
         )
         self._fits: dict[int, bool] = {}
+        self._calm: dict[int, bool] = {}
+        self._comers: dict[int, list[tuple[PodGroup, int]]] = {}
         pods = sum(number for groups in self._groups for _, number in groups)
         self.size = pods * len(scene.cluster.seats)
         boldest = max(
@@ -159,7 +164,14 @@ class _Proofs:
             self._fits[position] = self._has_room(position)
         return self._fits[position]
 
-    def _has_room(self, position: int) -> bool:
+    def _is_calm(self, priority: int) -> bool:
+        """Whether no job of a priority, or above it, has to evict anybody."""
+        if priority not in self._calm:
+            equal = [number for number, other in enumerate(self._priorities) if other == priority]
+            self._calm[priority] = all(self._has_room(number, calm=True) for number in equal if self._groups[number])
+        return self._calm[priority]
+
+    def _has_room(self, position: int, *, calm: bool = False) -> bool:
         scene, groups = self._scene, self._groups[position]
         demand = scene.demands[position]
         admission = scene.admissions[position]
@@ -177,10 +189,26 @@ class _Proofs:
             return False
         rivals = [(group, self._most(group, count)) for number in others for group, count in self._groups[number]]
         rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]
+        if polite or not (calm or self._is_calm(self._priorities[position])):
+            rivals += self._returning(others)
         return all(
             self._rooms_of(group).suffice(number, [*rivals, *(item for item in groups if item[0] is not group)])
             for group, number in groups
         )
+
+    def _returning(self, others: Sequence[int]) -> list[tuple[PodGroup, int]]:
+        """The pods that others may evict and that come again, wherever they find room then."""
+        boldest = max((self._priorities[number] for number in others if self._groups[number]), default=None)
+        if self.peaceful or boldest is None:
+            return []
+        if boldest not in self._comers:
+            returning = self._scene.cluster.returning
+            pods = [pod for seat in self._scene.cluster.seats for pod in seat.pods if pod.priority < boldest]
+            comers = (returning.of(pod) for pod in pods)
+            self._comers[boldest] = [
+                (PodGroup(("returning", number), comer), 1) for number, comer in enumerate(comers) if comer is not None
+            ]
+        return self._comers[boldest]
 
     def _most(self, group: PodGroup, number: int) -> int:
         """How many pods of a group may be placed at most."""
@@ -274,7 +302,7 @@ def _answer(
     starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(outcomes) and not leaves
+    certain = _is_certain(outcomes) and not leaves and not _goes_on(scene, ends)
     victims = [] if demand.doubts else victims_of(worlds, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
@@ -295,6 +323,15 @@ def _answer(
     if verdict != "fits" and len(worlds) == 1:
         change = change_of(scene, demand, admission, list(worlds[0].seats), found)
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
+
+
+def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
+    """Whether a pod that is evicted comes again and may evict others in its turn."""
+    returning = [pod for end in ends for pod in end.evicted if pod in scene.cluster.returning]
+    if not returning:
+        return False
+    boldest = max(pod.priority for pod in returning)
+    return any(pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods)
 
 
 def _is_certain(outcomes: Sequence[Placements]) -> bool:

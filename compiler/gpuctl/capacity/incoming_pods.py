@@ -9,13 +9,12 @@ from fractions import Fraction
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.doubts import attachable, claims_of
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
-from gpuctl.capacity.projections import PREFERRED, anti_affinity, host_ports, preferences
+from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports, preferences
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
 from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_STAYING = ("DaemonSet", "Node")
 _HASH = "pod-template-hash"
 _DEFAULTS = ((HOST_NAME, 3), ("topology.kubernetes.io/zone", 5))
 
@@ -109,7 +108,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
         _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
         item.get("startTime", ""),
-        owner.get("kind") in _STAYING,
+        owner.get("kind") in STAYING,
         item.get("deleting", False),
         f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
         item.get("priorityClass", ""),

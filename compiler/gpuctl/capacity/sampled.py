@@ -29,7 +29,9 @@ class Sample:
 
     def __init__(self, scene: Scene, nodes: int) -> None:
         self._scene = scene
-        arena = Arena(scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated)
+        arena = Arena(
+            scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated, scene.cluster.returning
+        )
         self._seats = arena.seats
         arena.queue(scene.shown, scene.cluster.waiting)
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]

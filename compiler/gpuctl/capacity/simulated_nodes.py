@@ -43,6 +43,7 @@ class SimulatedNodes:
         self.departures = 0
         self._log: list[int] = []
         self._rows: dict[Shape, Row] = {}
+        self._history: list[_Move] = []
         self._moves: dict[Shape, list[_Move]] = {}
         self._spreadings: dict[Shape, tuple[Spreading, int]] = {}
         self._counts: dict[Shape, tuple[Census, Counter[Pair], int]] = {}
@@ -72,8 +73,7 @@ class SimulatedNodes:
         self._seats[place] = None
         self.states[place] = self._arena.node_states.after(self.states[place], entry.shape.size)
         self._log.append(place)
-        for shape in entry.minders:
-            self._moves.setdefault(shape, []).append(_Move(place, pod, 1))
+        self._moved(_Move(place, pod, 1), entry.minders)
 
     def leave(self, place: int, pods: Sequence[PlacedPod]) -> None:
         """Let pods leave a node."""
@@ -90,8 +90,17 @@ class SimulatedNodes:
         self.left.add(place)
         self._log.append(place)
         for pod in pods:
-            for shape in self._arena.minding(pod):
-                self._moves.setdefault(shape, []).append(_Move(place, pod, -1))
+            self._moved(_Move(place, pod, -1), self._arena.minding(pod))
+
+    def _moved(self, move: _Move, minders: Sequence[Shape]) -> None:
+        self._history.append(move)
+        for shape in minders:
+            self._moves.setdefault(shape, []).append(move)
+
+    def meet(self, shape: Shape) -> None:
+        """Tell pods that nobody has known before what has happened."""
+        if shape not in self._moves:
+            self._moves[shape] = [move for move in self._history if shape.minds_pod(move.pod)]
 
     def departed(self) -> None:
         """Note that pods have left."""
@@ -120,11 +129,11 @@ class SimulatedNodes:
         )
 
     def is_as_shared(self, shape: Shape, place: int) -> bool:
-        """Whether what a pod could evict is told by the node's amounts, and its pods from before."""
-        if place in self.promised or not shape.alone:
-            return False
+        """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
         # Pods that came in this run are not those of another.
-        return place not in self._placed or (shape.simple and self._least[place] >= shape.priority)
+        if shape.simple:
+            return place not in self._placed or self._least[place] >= shape.priority
+        return shape.alone and place not in self._placed and place not in self.promised
 
     def fits(self, shape: Shape, place: int, entry: QueuedPod | None) -> bool:
         """Source: ``framework/runtime/framework.go``, RunFilterPluginsWithNominatedPods."""

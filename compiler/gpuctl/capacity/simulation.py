@@ -6,7 +6,9 @@ chance is drawn: which of the best nodes is taken, from where nodes are looked a
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
@@ -41,26 +43,39 @@ class Run:
         self._nominated: dict[QueuedPod, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
         self._failed: dict[Shape, int] = {}
+        self._again: list[QueuedPod] = []
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
+        # Their controllers make them again at once, or after some time.
+        self._returns_at_once = draws.below(2) == 0
 
     def go(self, entries: Sequence[QueuedPod]) -> None:
         """Try the pods in this order, and those that found no room again, until nothing comes of it."""
         pending = list(entries)
         for _ in range(_ROUNDS):
             before = self._nodes.changes
-            left = []
-            for entry in pending:
+            left: list[QueuedPod] = []
+            queue = pending
+            for position, entry in enumerate(queue, 1):
                 if self.found is not None and entry.job is not None and entry.job not in self.found:
                     self.found[entry.job] = self._arena.in_order(self._nodes.seats())
                 if not self._try(entry):
                     left.append(entry)
                 if self._leaving and self._leaves_at and (self._leaves_at == 1 or self._draws.below(2)):
                     self._leave()
+                    if self._returns_at_once:
+                        self._queue_again(queue, position)
             self._leave()
             pending = left
+            self._queue_again(pending, 0)
             if not pending or before == self._nodes.changes:
                 return
+
+    def _queue_again(self, queue: list[QueuedPod], first: int) -> None:
+        """Put evicted pods into the queue, behind those that are as important."""
+        for entry in self._again:
+            insort(queue, entry, first, key=lambda other: -other.shape.priority)
+        self._again.clear()
 
     def _try(self, entry: QueuedPod) -> bool:
         """Whether a pod is bound. Source: ``schedule_one.go``, schedulingAlgorithm."""
@@ -119,11 +134,21 @@ class Run:
             return
         for place, pods in self._leaving.items():
             gone = set(map(id, pods))
-            for entry in [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone]:
+            own = [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone]
+            for entry in own:
                 del self.bound[entry]
             self._nodes.leave(place, pods)
+            self._return(own, pods)
         self._leaving = {}
         self._nodes.departed()
+
+    def _return(self, own: Sequence[QueuedPod], pods: Sequence[PlacedPod]) -> None:
+        """Let controllers make victims again, those of jobs that come and those of before."""
+        again = [replace(entry, pod=replace(entry.pod)) for entry in own]
+        again += [entry for pod in pods if (entry := self._arena.returned(pod)) is not None]
+        for entry in again:
+            self._nodes.meet(entry.shape)
+        self._again += again
 
     def _best(self, shape: Shape, row: Row) -> int | None:
         """The node that is taken. Source: ``schedule_one.go``, schedulePod."""

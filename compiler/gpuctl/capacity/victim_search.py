@@ -6,6 +6,7 @@ Source: Kubernetes 1.36, ``pkg/scheduler/framework/preemption/preemption.go``, D
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import partial
 
 from gpuctl.capacity.arena import Arena, Candidate, QueuedPod
@@ -64,11 +65,13 @@ class VictimSearch:
         nodes, known = self._nodes, self._arena.candidates
         if not nodes.is_as_shared(shape, place):
             return self._fresh(shape, place, entry)
-        # Both are kept by the arena, so that their ids stay theirs.
-        key = id(shape), id(nodes.residents[place]), id(nodes.states[place])
+        more = nodes.kept_for(shape, place, entry)
+        # All are kept by the arena, so that their ids stay theirs; pods alike have one dict of requests.
+        kept = tuple(sorted(id(pod.requests) for pod in more))
+        key = id(shape), id(nodes.residents[place]), id(nodes.states[place]), kept
         if key not in known:
             if shape.simple:
-                known[key] = _candidate_of(self._by_amounts(shape, nodes.residents[place], nodes.states[place]))
+                known[key] = _candidate_of(self._by_amounts(shape, nodes.residents[place], nodes.states[place], more))
             else:
                 known[key] = self._fresh(shape, place, entry)
         return known[key]
@@ -76,14 +79,19 @@ class VictimSearch:
     def _fresh(self, shape: Shape, place: int, entry: QueuedPod) -> Candidate | None:
         return _candidate_of(self._eviction(shape, place, entry))
 
-    def _by_amounts(self, shape: Shape, residents: Seat, state: NodeState) -> Eviction | None:
+    def _by_amounts(
+        self, shape: Shape, residents: Seat, state: NodeState, more: Sequence[PlacedPod]
+    ) -> Eviction | None:
         """The eviction from a node of which amounts tell, and where all may be evicted that were there before."""
         lower = residents.below(shape.priority)
         if lower is None:
             return None
         pods = residents.ranked_below(shape.priority)
         left = {name: state.free.get(name, 0) + lower.get(name, 0) - amount for name, amount in shape.size.wanted}
-        left["pods"] = state.free["pods"] + len(pods) - 1
+        left["pods"] = state.free["pods"] + len(pods) - 1 - len(more)
+        for pod in more:
+            for name, _ in shape.size.wanted:
+                left[name] -= pod.requests.get(name, 0)
         if any(amount < 0 for amount in left.values()):
             return None
 
