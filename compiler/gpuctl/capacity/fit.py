@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
-from gpuctl.capacity.every_choice import Scene, judge, shown
+from gpuctl.capacity.every_choice import judge
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.sampled import Sample
+from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, named

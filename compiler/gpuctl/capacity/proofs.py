@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpuctl.capacity.placement import PodGroup, Rooms
 from gpuctl.capacity.pod_shapes import shape_key
-
-if TYPE_CHECKING:
-    from gpuctl.capacity.every_choice import Scene
+from gpuctl.capacity.scene import Scene
 
 
 class Proofs:

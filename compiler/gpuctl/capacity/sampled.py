@@ -8,7 +8,8 @@ from typing import NamedTuple
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.arrivals import RUNS, delays
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.every_choice import FEW, Scene, answer_of, change_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.every_choice import FEW, answer_of, change_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
