@@ -4,11 +4,12 @@
 
 Alone it prints the rows; `make bench` prints them among the others. A database that is named, a path or a URL, is kept,
 and asked as it is where it has the year. Days are made for the whole year, hours for the last month of it and for the
-days in which months begin in other time zones: of hours more would take longer to write than to learn anything from, so
-that their size is extrapolated to the year. 1,000 workloads hold GPUs at any time, each for three days, a tenth of them
-without using them; there are 250 values of labels, 50 namespaces, 1,250 nodes. All is written by the functions of the
-store, but for the later hours of a day, which are copies of its first one. A time is on a processor, with what makes
-JSON or CSV of an answer: the 39th of 41, each with other parameters.
+days in which months begin in other time zones: of hours more would take longer to write than to learn anything from,
+so that their size is extrapolated to the year. 1,000 workloads hold GPUs at any time, each for three days, a tenth of
+them without using them; there are 250 values of labels, 50 namespaces, 1,250 nodes. Of ten namespaces nine have a
+quota, most months another one. All is written by the functions of the store, but for the later hours of a day, which
+are copies of its first one. A time is on a processor, with what makes JSON or CSV of an answer: the 39th of 41, each
+with other parameters.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +37,7 @@ from gpuctl_usage.answers.scopes import Cursor, Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.answers.waste_answers import Prices, waste
-from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import engine_of, url_of, writing
 from gpuctl_usage.store.hours import Span
@@ -140,6 +142,7 @@ def fill(database: Database, address: str) -> dict[str, float]:
         new = [held(number, day) for number in range(first, active(day).stop)]
         database.put_holdings(cluster, new, day + DAY)
         database.put_rolled_up(cluster, made.period(day, Span.DAY), False, Span.DAY)
+    database.put_quotas(cluster, [quota for number in range(NAMESPACES) if number % 10 for quota in quotas(number)])
     of_days, hours = database.size() - begun, days_of_hours()
     for day in hours:
         database.put_rolled_up(cluster, made.period(day, Span.HOUR), False)
@@ -189,6 +192,18 @@ def held(number: int, day: int) -> Holding:
     where = key.name, key, f"gpu-node-{number % NODES}", 8.0, "H100"
     until = None if end > END else end
     return Holding(f"pod-{number}", key.namespace, *where, dict(labels(number)), {}, begin, begin, until)
+
+
+def quotas(number: int) -> list[GpuQuota]:
+    """Those of a namespace, one after the other: every 30 days there is another, in the middle of an hour, and in some
+    months there is none."""
+    changes = [BEGIN + number * 12_345 + month * 30 * DAY for month in range(13)]
+    spells = enumerate(pairwise(changes))
+    return [
+        GpuQuota(f"namespace-{number}", 100.0 + 8 * month, float(start), float(end))
+        for month, (start, end) in spells
+        if (month + number) % 6
+    ]
 
 
 def snapshot(time_: int) -> AllocationSnapshot:

@@ -26,6 +26,14 @@ INSERT INTO gpu_usage.capacities (cluster, node, model, state, gpus, start_time,
 SELECT cluster, node, model, state, gpus, start_time, end_time
 FROM file(concat({directory:String}, '/capacities/*.parquet'), 'Parquet');
 
+DELETE FROM gpu_usage.quotas
+WHERE (cluster, toYYYYMM(start_time)) IN (
+    SELECT DISTINCT cluster, toYYYYMM(start_time) FROM file(concat({directory:String}, '/quotas/*.parquet'), 'Parquet')
+);
+INSERT INTO gpu_usage.quotas (cluster, namespace, gpus, start_time, end_time)
+SELECT cluster, namespace, gpus, start_time, end_time
+FROM file(concat({directory:String}, '/quotas/*.parquet'), 'Parquet');
+
 DELETE FROM gpu_usage.snapshots
 WHERE (cluster, toYYYYMM(time)) IN (
     SELECT DISTINCT cluster, toYYYYMM(time) FROM file(concat({directory:String}, '/snapshots/*.parquet'), 'Parquet')

@@ -85,6 +85,18 @@ ENGINE = MergeTree
 PARTITION BY toYYYYMM(start_time)
 ORDER BY (cluster, node, start_time);
 
+CREATE TABLE IF NOT EXISTS gpu_usage.quotas
+(
+    cluster LowCardinality(String),
+    namespace LowCardinality(String),
+    gpus Float64,
+    start_time DateTime64(6, 'UTC'),
+    end_time DateTime64(6, 'UTC')
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(start_time)
+ORDER BY (cluster, namespace, start_time);
+
 CREATE TABLE IF NOT EXISTS gpu_usage.snapshots
 (
     cluster LowCardinality(String),

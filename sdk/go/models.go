@@ -727,10 +727,12 @@ type NamespaceHour struct {
 	// When it was computed last.
 	UpdatedAt string `json:"updated_at"`
 	Namespace string `json:"namespace"`
-	// GPUs of its quota, else of the cluster; null where neither is known.
+	// GPUs of its quota on the average, of the cluster while it had none; null where neither is known.
 	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
 	// GPUs that were held, on the average.
 	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
+	// Percent of the capacity; more than 100 where a quota was lowered below what was held.
+	AllocationRate *float64 `json:"allocation_rate"`
 	// Workloads that held GPUs.
 	ActiveWorkloadCount int64 `json:"active_workload_count"`
 }

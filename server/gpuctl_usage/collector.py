@@ -23,13 +23,14 @@ from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rolling import DayRoller
-from gpuctl_usage.facts import HOUR, AllocationSnapshot, Capacity, Ending, GpuSeries, Holding, Kept
+from gpuctl_usage.facts import HOUR, AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
+from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between
@@ -51,6 +52,8 @@ _LOOKED_AT = 2.0
 """Seconds after which it is looked whether an hour is to be rolled up."""
 _KEPT = 288
 """Snapshots, a day's, that wait for a database that is away; who holds what waits however long that takes."""
+_DISPENSABLE = frozenset({"Namespace", "ResourceQuota"})
+"""Kinds that need not be read: then labels of namespaces, or quotas, are lacking."""
 _LARGEST = 16 * 2**20
 """Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
 
@@ -190,11 +193,14 @@ class Collector:
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
-        self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
+        known_until = site.database.last_seen(site.cluster)
+        self._intervals = OpenIntervals(weights, known_until)
+        self._open_quotas = OpenQuotas(weights, known_until)
         self._listed: set[str] = set()
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
+        self._quotas: dict[tuple[str, float], GpuQuota] = {}
         self._snapshots: deque[AllocationSnapshot] = deque(maxlen=_KEPT)
         self._times = dict.fromkeys(("write", "seen", "look", "snapshot", "prune"), 0.0)
         self._kept = Kept(
@@ -214,6 +220,7 @@ class Collector:
         self._site.roller.begin(self._clock.now())
         self._site.days.begin(self._clock.now())
         self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
+        self._open_quotas.restore(database.open_quotas(cluster))
         LOG.info("usage is collected", extra={"database": database.name, "server": self._site.session.server})
         self._events.start()
         try:
@@ -269,7 +276,8 @@ class Collector:
         if heard.type in ("REFUSED", "ODD"):
             message = "a list cannot be read" if heard.type == "REFUSED" else "an object is left out"
             LOG.error(message, extra={"kind": heard.kind, "problem": heard.text})
-        if heard.type == "LISTED" or (heard.type, heard.kind) == ("REFUSED", "Namespace"):
+        self._open_quotas.hear(heard)
+        if heard.type == "LISTED" or (heard.type == "REFUSED" and heard.kind in _DISPENSABLE):
             self._list(heard.kind, at)
         elif isinstance(facts, NamespaceFacts) and heard.type == "PUT":
             self._intervals.put_namespace(facts, at)
@@ -320,6 +328,7 @@ class Collector:
         changes = self._intervals.take()
         self._holdings |= {(item.pod_uid, item.start): item for item in changes.holdings}
         self._capacities |= {(item.node, item.start): item for item in changes.capacities}
+        self._quotas |= {(item.namespace, item.start): item for item in self._open_quotas.take()}
         if changes.since is not None:
             now = self._clock.now()
             self._site.roller.late(changes.since, now)
@@ -327,7 +336,8 @@ class Collector:
                 # Written with what is late, so that whoever goes on after this process knows it too.
                 self._late = changes.since if self._late is None else min(self._late, changes.since)
         # What was not there when it began may be gone by the next time: only then it is known.
-        if known is None or not (self._holdings or self._capacities or self._is_time("seen", _SEEN_AFTER)):
+        changed = self._holdings or self._capacities or self._quotas
+        if known is None or not (changed or self._is_time("seen", _SEEN_AFTER)):
             return
         try:
             self._put(known)
@@ -341,6 +351,9 @@ class Collector:
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
+        if self._quotas:
+            database.put_quotas(cluster, list(self._quotas.values()))
+            self._quotas.clear()
         if self._capacities:
             # Only with what is held of them all is known.
             database.put_capacities(

@@ -81,6 +81,18 @@ class Capacity(NamedTuple):
     end: float | None
 
 
+class GpuQuota(NamedTuple):
+    """A namespace may hold so many GPUs at most, as its ResourceQuotas say.
+
+    :param end: None while it is in force.
+    """
+
+    namespace: str
+    gpus: float
+    start: float
+    end: float | None
+
+
 class GpuSeries(NamedTuple):
     """What one GPU did for one pod, as its exporter measured it again and again.
 
@@ -125,6 +137,14 @@ class AllocationSnapshot(NamedTuple):
     capacity: float
     allocated: float
     workloads: tuple[WorkloadAllocation, ...]
+
+
+class KeptTime(NamedTuple):
+    """An hour or a day, as far as it is known, and the GPU-seconds that the cluster had in it."""
+
+    start: float
+    end: float
+    cap_gpu_s: float
 
 
 class Kept(NamedTuple):

@@ -23,7 +23,7 @@ from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import HourState, Span, states
 from gpuctl_usage.store.moments import KeptSnapshot, read_snapshots
 from gpuctl_usage.store.numbering import workload_of
-from gpuctl_usage.store.tables import capacities, holdings
+from gpuctl_usage.store.tables import capacities, holdings, quotas
 from gpuctl_usage.store.usage_queries import UsageRow, every_row, find_clusters
 from gpuctl_usage.sums import Level, Sums
 
@@ -58,6 +58,11 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "capacities": {
         **dict.fromkeys(("cluster", "node", "model", "state"), "VARCHAR"),
+        "gpus": "DOUBLE",
+        **dict.fromkeys(("start_time", "end_time"), _TIME),
+    },
+    "quotas": {
+        **dict.fromkeys(("cluster", "namespace"), "VARCHAR"),
         "gpus": "DOUBLE",
         **dict.fromkeys(("start_time", "end_time"), _TIME),
     },
@@ -141,15 +146,15 @@ def export_months(
     with database.reading() as connection:
         for month in _months(connection):
             reason = None if unsealed else _why_open(connection, month, now)
-            # The last file of a month says that all of them are there.
-            last = directory / tuple(COLUMNS)[-1] / f"{month}.parquet"
+            # An earlier version has not written all of them.
+            files = [directory / table / f"{month}.parquet" for table in COLUMNS]
             if reason is not None:
                 found.open[month] = reason
-            elif last.exists() and not again:
+            elif all(file.exists() for file in files) and not again:
                 found.kept.append(month)
             else:
-                for table, columns in COLUMNS.items():
-                    write(_ROWS[table](connection, month), columns, directory / table / f"{month}.parquet")
+                for (table, columns), file in zip(COLUMNS.items(), files, strict=True):
+                    write(_ROWS[table](connection, month), columns, file)
                 found.written.append(month)
     return found
 
@@ -274,6 +279,14 @@ def _capacities(connection: Connection, month: Month) -> Iterator[Row]:
             yield {**named, "gpus": item.gpus, **_clipped(item.start, item.end, month)}
 
 
+def _quotas(connection: Connection, month: Month) -> Iterator[Row]:
+    for cluster in find_clusters(connection):
+        which = intervals.overlapping(quotas, month.start, month.next.start)
+        for item in intervals.read_quotas(connection, cluster.id, which):
+            named = {"cluster": cluster.name, "namespace": item.namespace, "gpus": item.gpus}
+            yield {**named, **_clipped(item.start, item.end, month)}
+
+
 def _kept_snapshots(connection: Connection, month: Month) -> Iterator[tuple[str, KeptSnapshot]]:
     for cluster in find_clusters(connection):
         # A day at a time: with what every workload held a month is large.
@@ -308,6 +321,7 @@ _ROWS: dict[str, Callable[[Connection, Month], Iterator[Row]]] = {
     "hours": _hours,
     "holdings": _holdings,
     "capacities": _capacities,
+    "quotas": _quotas,
     "snapshots": _snapshots,
     "snapshot_workloads": _snapshot_workloads,
 }

@@ -19,7 +19,7 @@ from control_plane import ControlPlane
 from gpuctl_sdk import Client, NotFound
 from gpuctl_sdk.models import ClusterHourPage
 from gpuctl_server.problems import Problem, answer
-from gpuctl_usage.facts import AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl_usage.facts import AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.cluster_tools import POOL
@@ -87,12 +87,12 @@ def filled(database: Database) -> None:
         Holding("p2", "ml-inference", "s-0", SERVER, "n1", 2.0, "V100", *_SAID_OF_SERVER, float(FIRST), 1.0, None),
     ]
     database.put_holdings(cluster, pods, FIRST + HOUR)
+    database.put_quotas(cluster, [GpuQuota("inference", 64, FIRST - DAY, None)])
     label = lambda value: Group(Level.LABEL, "team", value)  # noqa: E731
     hour = {
         WHOLE: sums(96.5, 68.5, 45.3, 95.2, share=0.5, cap_gpu_s=128 * HOUR, histogram=SPREAD, buckets=12, samples=9),
         Group(Level.NAMESPACE, value="ml-training"): sums(32.5, 72.3, 55.2, 89.5, workloads=5),
-        # One with a quota.
-        Group(Level.NAMESPACE, value="inference"): sums(48, 65.8, 48.3, 82.1, workloads=12, cap_gpu_s=64 * HOUR),
+        Group(Level.NAMESPACE, value="inference"): sums(48, 65.8, 48.3, 82.1, workloads=12),
         Group(Level.NAMESPACE, value="kube-system"): sums(1, 1, 1, 1, workloads=1),
         label("ai-research"): sums(64, 78.5, 62.1, 92.3, workloads=8),
         label("cv-team"): sums(32.5, 68.2, 51.3, 85.7, workloads=4),
@@ -214,6 +214,7 @@ def test_namespaces(usage: Served) -> None:
         "namespace": "ml-training",
         "total_gpu_capacity": 128,
         "allocated_gpu_count": 32.5,
+        "allocation_rate": 25.39,
         "avg_utilization": 72.3,
         "max_utilization": 89.5,
         "min_utilization": 55.2,
@@ -224,6 +225,7 @@ def test_namespaces(usage: Served) -> None:
         # Its quota's.
         "total_gpu_capacity": 64,
         "allocated_gpu_count": 48.0,
+        "allocation_rate": 75.0,
         "avg_utilization": 65.8,
         "max_utilization": 82.1,
         "min_utilization": 48.3,

@@ -13,7 +13,7 @@ from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.scopes import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.rolling.hour import roll_up
 from gpuctl_usage.store.database import Database
@@ -29,7 +29,7 @@ _NODES = (("node-a", "A100"), ("node-b", "H100"))
 _INTERVAL = 60
 
 
-def put_history(database: Database, seed: int = 5) -> None:
+def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) -> None:
     """Two clusters with the last hours of October, sealed, and the first of November, of which the last is not."""
     for number, name in enumerate(CLUSTERS):
         random = Random(seed + number)
@@ -42,6 +42,8 @@ def put_history(database: Database, seed: int = 5) -> None:
         holdings = [holding for pod in range(9) for holding in _pod(random, pod)]
         database.put_capacities(cluster, capacities, float(END))
         database.put_holdings(cluster, holdings, float(END))
+        if with_quotas:
+            database.put_quotas(cluster, _quotas())
         samples = [
             series
             for holding in holdings
@@ -58,6 +60,16 @@ def put_history(database: Database, seed: int = 5) -> None:
             held = [item for item in holdings if item.start <= start and (item.end is None or item.end > start)]
             there = [item for item in capacities if item.start <= start and (item.end is None or item.end > start)]
             database.put_snapshot(cluster, snapshot(float(start), held, there, _between(samples, start)))
+
+
+def _quotas() -> list[GpuQuota]:
+    """One that is lowered in the middle of an hour, and goes in that of another month; and one that stays."""
+    lowered, gone = BEGIN + 2.25 * HOUR, NOVEMBER + 1000.25
+    return [
+        GpuQuota("Serving", 0.5, BEGIN + 4000.5, None),
+        GpuQuota("ml", 16, BEGIN - 100.0, lowered),
+        GpuQuota("ml", 2, lowered, gone),
+    ]
 
 
 def _pod(random: Random, number: int) -> list[Holding]:

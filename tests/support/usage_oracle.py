@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl_usage.facts import Capacity, GpuSeries, Holding, NodeState
+from gpuctl_usage.facts import Capacity, GpuQuota, GpuSeries, Holding, NodeState
 
 Key = tuple[str, str, str]
 """Level, key and value of a group."""
@@ -156,6 +156,31 @@ def shown(sums: dict[str, Any], seconds: float) -> dict[str, float | None]:
     }
 
 
+def allowed(
+    quotas: Sequence[GpuQuota], capacities: Sequence[Capacity], namespaces: Iterable[str], start: int, end: int
+) -> dict[str, list[float]]:
+    """By namespace, and by second: the GPUs that it may hold. Without a quota those of the cluster, on the average of the
+    hour."""
+    there: list[float] = []
+    for hour in range(start // 3600 * 3600, end, 3600):
+        seconds = range(max(hour, start), min(hour + 3600, end))
+        amount = sum(capacity.gpus for second in seconds for capacity in capacity_at(capacities, second))
+        there += [amount / len(seconds)] * len(seconds)
+    found = {}
+    for namespace in namespaces:
+        theirs = [quota for quota in quotas if quota.namespace == namespace]
+        each = (quota_at(theirs, second) for second in range(start, end))
+        found[namespace] = [of_all if quota is None else quota for quota, of_all in zip(each, there, strict=True)]
+    return found
+
+
+def quota_at(quotas: Iterable[GpuQuota], second: int) -> float | None:
+    """Of a namespace: what began last, if it has not ended."""
+    begun = [quota for quota in quotas if quota.start <= second and quota.start < _end(quota)]
+    latest = max(begun, key=lambda quota: quota.start, default=None)
+    return None if latest is None or _end(latest) <= second else latest.gpus
+
+
 def points(samples: Iterable[GpuSeries]) -> dict[Place, dict[str, dict[float, Point]]]:
     """By pod, GPU and time; of several of one time the highest."""
     found: dict[Place, dict[str, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
@@ -195,7 +220,7 @@ def capacity_at(capacities: Iterable[Capacity], second: int) -> list[Capacity]:
     return [capacity for capacity in latest.values() if second < _end(capacity)]
 
 
-def _end(interval: Holding | Capacity) -> float:
+def _end(interval: Holding | Capacity | GpuQuota) -> float:
     return math.inf if interval.end is None else interval.end
 
 

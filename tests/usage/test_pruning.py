@@ -20,6 +20,7 @@ from gpuctl_usage.facts import (
     HOUR,
     AllocationSnapshot,
     Capacity,
+    GpuQuota,
     Holding,
     Kept,
     NodeState,
@@ -62,6 +63,9 @@ def fill(path: Path) -> None:
     database.put_holdings(cluster, [*held, held[0]._replace(pod_uid="long", end=None)], NOW)
     gone = Capacity("gone", "A100", 8, NodeState.READY, BEGIN - DAY, BEGIN + DAY - 1)
     database.put_capacities(cluster, [gone, gone._replace(node="n1", gpus=64, end=None)], NOW)
+    changes = [BEGIN - DAY, BEGIN + DAY, BEGIN + DAY + 1, BEGIN + 2 * DAY]
+    quotas = [GpuQuota("a", place, start, end) for place, (start, end) in enumerate(pairwise(changes))]
+    database.put_quotas(cluster, [*quotas, GpuQuota("open", 1, BEGIN - DAY, None)])
     for day in range(BEGIN, BEGIN + DAYS * DAY, DAY):
         hours = [hour(start) for start in range(day, day + DAY, 3 * HOUR)]
         for one in hours:
@@ -110,6 +114,7 @@ def kept(database: Database) -> dict[str, Any]:
         "snapshots": sorted(set(days)),
         "holdings": sorted({item.start for item in database.holdings(1, 0, NOW)}),
         "capacities": [item.node for item in database.capacities(1, 0, NOW)],
+        "quotas": [item.gpus for item in database.quotas(1, 0, NOW)],
         "ledger": ledger(database, ALL, Level.WORKLOAD),
     }
 
@@ -121,6 +126,8 @@ WHAT_IS_KEPT = {
     "snapshots": [("07", False), ("08", False), ("09", False), ("10", False), ("10", True)],
     "holdings": [BEGIN + 0.0, *(BEGIN + day * DAY + 0.0 for day in (3, 4, 5))],
     "capacities": ["n1"],
+    # As long as there are days that are answered with them.
+    "quotas": [1, 2, 1],
 }
 
 
@@ -128,8 +135,8 @@ def check(found: dict[str, Any], before: list[dict[str, Any]]) -> None:
     told = found.pop("ledger")
     # The first day is not kept as such; of all others the same is told as before.
     assert told == [row for row in before if row["time"] > "2025-11-05T23"]
-    assert {name: found[name] for name in ("hours", "days", "holdings", "capacities")} == {
-        name: WHAT_IS_KEPT[name] for name in ("hours", "days", "holdings", "capacities")
+    assert {name: found[name] for name in ("hours", "days", "holdings", "capacities", "quotas")} == {
+        name: WHAT_IS_KEPT[name] for name in ("hours", "days", "holdings", "capacities", "quotas")
     }
     # Days of snapshots end with the hour, not at midnight.
     assert found["snapshots"] == WHAT_IS_KEPT["snapshots"]

@@ -30,6 +30,7 @@ from gpuctl_usage.facts import (
     AllocationSnapshot,
     Capacity,
     Ending,
+    GpuQuota,
     Holding,
     NodeState,
     WorkloadAllocation,
@@ -155,6 +156,15 @@ def test_intervals(database: Database, cluster: int) -> None:
     assert database.capacities(cluster, 60, 61) == changed[1:]
     database.put_holdings(cluster, [], 340.0)
     database.put_capacities(cluster, [], 341.0)
+    quotas = [GpuQuota("a", 8.0, 60.0, 70.0), GpuQuota("a", 0.0, 70.0, None), GpuQuota("b", 0.5, 65.0, None)]
+    database.put_quotas(cluster, [quotas[0]._replace(end=None), quotas[2]])
+    database.put_quotas(cluster, quotas[:2])
+    database.put_quotas(cluster, [])
+    assert database.open_quotas(cluster) == quotas[1:]
+    assert database.quotas(cluster, 0, 70) == [quotas[0], quotas[2]]
+    assert database.quotas(cluster, 70, 80) == quotas[1:]
+    assert database.quotas(cluster + 1, 0, 100) == []
+    # Until when all is known they do not say.
     assert database.last_seen(cluster) == 341.0
 
 
@@ -458,7 +468,7 @@ def test_migrations_up_and_down(address: str) -> None:
 
 def test_migrations_keep_what_there_is(database: Database, address: str) -> None:
     """Down to the first tables and up again: all that these had is there."""
-    put_history(database)
+    put_history(database, with_quotas=False)
     before = all_answers(database)
     migrated(address, "0001")
     again = open_database(address)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.rolling.balance import Ledger, discrepancies, ledger
 from gpuctl_usage.rolling.hour import roll_up
 from gpuctl_usage.store.database import open_database
@@ -61,14 +61,14 @@ def rolled(pods: list[dict[str, str]]) -> RolledUp:
 
 @pytest.fixture(params=PAGES)
 def example(request: pytest.FixtureRequest) -> list[list[dict[str, str]]]:
-    """What there is, the ledger, and the numbers."""
+    """What there is and may be held, the ledger, the numbers, and how much of what may be held that is."""
     found = tables(request.param)
-    assert len(found) == 3
+    assert len(found) == 5
     return found
 
 
 def test_the_ledger(example: list[list[dict[str, str]]]) -> None:
-    pods, accounts, _ = example
+    pods, _, accounts, *_ = example
     hour = rolled(pods)
     assert discrepancies(hour) == []
     for whose, *told in (list(row.values()) for row in accounts):
@@ -83,18 +83,23 @@ def test_the_ledger(example: list[list[dict[str, str]]]) -> None:
 
 
 def test_the_numbers(example: list[list[dict[str, str]]], tmp_path: Path) -> None:
-    pods, _, numbers = example
+    pods, quotas, _, *numbers = example
     database = open_database(str(tmp_path / "usage.db"))
-    database.put_rolled_up(database.cluster("uid", "prod"), rolled(pods), provisional=False)
+    number = database.cluster("uid", "prod")
+    database.put_rolled_up(number, rolled(pods), provisional=False)
+    spells = [
+        (name, float(gpus), clock(first), clock(last) if last else None)
+        for name, gpus, first, last in map(dict.values, quotas)
+    ]
+    database.put_quotas(number, [GpuQuota(*spell) for spell in spells])
     hours = Hours("", START, START + HOUR)
     [cluster] = rows(cluster_hours(database, hours))
-    assert cluster["allocation_rate"] == 75
-    assert cluster["total_gpu_capacity"] == 8
-    answers = {row["namespace"]: row for row in rows(namespace_hours(database, hours))}
-    for whose, *told in (list(row.values()) for row in numbers):
-        answer = cluster if whose in WHOLE else answers.pop(whose)
-        assert [answer[name] for name in list(numbers[0])[1:]] == [float(cell) for cell in told]
-    assert not answers
+    for table in numbers:
+        answers = {row["namespace"]: row for row in rows(namespace_hours(database, hours))}
+        for whose, *told in (list(row.values()) for row in table):
+            answer = cluster if whose in WHOLE else answers.pop(whose)
+            assert [answer[name] for name in list(table[0])[1:]] == [float(cell) for cell in told]
+        assert not answers
     database.close()
 
 

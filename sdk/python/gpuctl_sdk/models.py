@@ -798,9 +798,11 @@ class NamespaceHour(Answer):
     """When it was computed last."""
     namespace: str
     total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
-    """GPUs of its quota, else of the cluster; null where neither is known."""
+    """GPUs of its quota on the average, of the cluster while it had none; null where neither is known."""
     allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
     """GPUs that were held, on the average."""
+    allocation_rate: float | None = Field(alias="allocation_rate")
+    """Percent of the capacity; more than 100 where a quota was lowered below what was held."""
     active_workload_count: int = Field(alias="active_workload_count")
     """Workloads that held GPUs."""
 

@@ -75,9 +75,14 @@ class NamespaceHour(_Last, _Used, _Told, _Hour):
 
     namespace: str = Field(examples=["ml-training"])
     total_gpu_capacity: float | None = Field(
-        description="GPUs of its quota, else of the cluster; null where neither is known.", examples=[128]
+        description="GPUs of its quota on the average, of the cluster while it had none; null where neither is known.",
+        examples=[128],
     )
     allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[32.5])
+    allocation_rate: float | None = Field(
+        description="Percent of the capacity; more than 100 where a quota was lowered below what was held.",
+        examples=[25.39],
+    )
     active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[5])
 
 

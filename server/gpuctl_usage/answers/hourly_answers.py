@@ -9,10 +9,12 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from gpuctl_usage.answers.figures import counted, shown, stamped
+from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
 from gpuctl_usage.answers.scopes import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
-from gpuctl_usage.facts import DAY
+from gpuctl_usage.facts import DAY, KeptTime
 from gpuctl_usage.rolling import quotients
+from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.kept_parts import Part, kept_time, parts_of
@@ -24,7 +26,6 @@ from gpuctl_usage.store.usage_queries import (
     Question,
     RowOrder,
     UsageRow,
-    capacity_by_hour,
     count_rows,
     find_rows,
     is_place,
@@ -122,8 +123,8 @@ class Rows(Protocol):
     def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
         """Some of them, in the order of the question, those after a place."""
 
-    def capacities(self) -> dict[int, float]:
-        """The GPUs of the whole cluster times seconds, by the start of an hour or step."""
+    def kept_times(self, starts: Collection[int], /) -> dict[int, list[KeptTime]]:
+        """Of the hours or steps that begin then, by their start: of what they are made, and what the cluster had."""
 
 
 class _HourRows:
@@ -137,8 +138,9 @@ class _HourRows:
     def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
         return find_rows(self._connection, self._question, limit, offset, after)
 
-    def capacities(self) -> dict[int, float]:
-        return capacity_by_hour(self._connection, self._question)
+    def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
+        hours = capacity_of_hours(self._connection, self._question.cluster, starts)
+        return {start: [hour] for start, hour in hours.items()}
 
 
 def rows_of(connection: Connection, hours: Hours, question: Question, with_idle: bool = False) -> Rows:
@@ -204,11 +206,15 @@ def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle:
         rows = rows_of(connection, hours, question, with_idle)
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
-            # Of namespaces without a capacity of their own that of the cluster.
-            whole = rows.capacities() if level is Level.NAMESPACE and found else {}
+            capacities = None
+            if level is Level.NAMESPACE and found:
+                times = rows.kept_times({item.start for item in found})
+                names = {item.group.value for item in found}
+                capacities = NamespaceCapacities(connection, cluster.id, times, names)
             values = []
             for item in found:
-                value = {"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))}
+                capacity = None if capacities is None else capacities.of(item.group.value, item.start)
+                value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
                 if hours.step is not Step.HOUR:
                     value["end_time"] = stamped(item.end)
                 values.append(value)
@@ -231,13 +237,14 @@ def _cluster_row(row: UsageRow) -> dict[str, Any]:
     }
 
 
-def _namespace_row(row: UsageRow, whole: float | None) -> dict[str, Any]:
-    capacity = row.sums.cap_gpu_s or whole or 0.0
+def _namespace_row(row: UsageRow, capacity: float | None) -> dict[str, Any]:
+    there = None if capacity is None else quotients.mean_over(capacity, row.seconds)
     return {
         "namespace": row.group.value,
         "stat_hour": stamped(row.start),
-        "total_gpu_capacity": counted(quotients.mean_over(capacity, row.seconds)) if capacity else None,
+        "total_gpu_capacity": counted(there),
         "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
+        "allocation_rate": shown(quotients.rate_of(row.sums.alloc_gpu_s, capacity or 0.0)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
         **_last(row),

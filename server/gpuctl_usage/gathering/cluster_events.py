@@ -1,4 +1,4 @@
-"""What is heard of pods, nodes and namespaces, with the time at which it was heard."""
+"""What is heard of pods, nodes, namespaces and quotas, with the time at which it was heard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuctl.kube.session import Session
 from gpuctl_usage.gathering.object_facts import FactMaker, Facts
 from gpuctl_usage.gathering.server_clock import ServerClock
 
-KINDS = ("Node", "Namespace", "Pod")
+KINDS = ("Node", "Namespace", "ResourceQuota", "Pod")
 _AGAIN = 15.0
 """Seconds after which a list that may not be read is tried again."""
 _SILENCE = 150.0
@@ -56,7 +56,7 @@ class ClusterEvents:
         self._gaps = dict.fromkeys(KINDS, (0.0, 0.0))
 
     def start(self) -> None:
-        """Begin to follow: nodes, namespaces and pods side by side."""
+        """Begin to follow: every kind, side by side."""
         for reflector in self._followed.values():
             reflector.start()
 

@@ -12,6 +12,9 @@ Counted in whole cards. A pod asks for
   memory. The node then says that it has some times as many GPUs as there are cards: what counts is the label
   ``nvidia.com/gpu.count``, else the cards in HAMi's annotation;
 - Volcano's shares (``gpu.sharing: volcano``): ``volcano.sh/vgpu-number`` with cores or memory in percent.
+
+A quota limits them as ``requests.nvidia.com/gpu`` and so on: of extended resources it knows no other form. Source:
+Kubernetes 1.36, ``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ Asked = tuple[tuple[str, float], ...]
 
 _INSTANCE = re.compile(r"nvidia\.com/mig-([1-7])g\.[a-z0-9.+]+", re.ASCII)
 _SLICES = 7
+_LIMITED = "requests."
 _SHARED = ".shared"
 _MOST_TURNS = 1000
 _CARDS = "nvidia.com/gpu.count"
@@ -61,6 +65,33 @@ class GpuWeights:
         """
         table = dict(asked)
         return sum(self._weight(name, table) * amount / node.get(name, 1) for name, amount in asked)
+
+    def limited(self, hard: Amounts) -> Asked:
+        """What a quota limits of it, by the names that pods use."""
+        found = ((name.removeprefix(_LIMITED), amount) for name, amount in hard.items() if name.startswith(_LIMITED))
+        return tuple((name, max(float(amount), 0.0)) for name, amount in sorted(found) if self._is_relevant(name))
+
+    def most(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
+        """The most GPUs that can be held within limits, of the resources that have one; None where none has.
+
+        :param turns: how many share a card, by resource, where the fewest do.
+        """
+        whole = [amount for name, amount in limits.items() if name == self._divided]
+        divided = [*whole, *(limits[name] / 100 for name in self._parts if name in limits)]
+        others = [
+            self._weight(name, {}) * amount / turns.get(name, 1)
+            for name, amount in limits.items()
+            if name != self._divided and name not in self._parts
+        ]
+        # The number of shares limits a divided resource, and what they are parts of does so too.
+        found = [*others, min(divided)] if divided else others
+        return sum(found) if found else None
+
+    def offered(self, node: Object) -> Mapping[str, int]:
+        """The resources that a node has, and how many share a card of each."""
+        turns = self.turns(node)
+        names = (node.get("status") or {}).get("capacity") or {}
+        return {name: turns.get(name, 1) for name in names if self._is_relevant(name)}
 
     def there(self, node: Object, field: str) -> float:
         """The GPUs of a node, by ``allocatable`` or ``capacity`` of its status."""

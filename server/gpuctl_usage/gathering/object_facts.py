@@ -1,4 +1,5 @@
-"""What is kept of pods, nodes and namespaces: what intervals are made of. Ten thousand pods are a few megabytes.
+"""What is kept of pods, nodes, namespaces and quotas: what intervals are made of. Ten thousand pods are a few
+megabytes.
 
 Everything here was written by somebody: what is not as the API has it makes no facts, and texts have a limit.
 """
@@ -6,12 +7,12 @@ Everything here was written by somebody: what is not as the API has it makes no 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.reading.node_rows import is_finished, status_of
 from gpuctl_usage.facts import NodeState
 from gpuctl_usage.gathering.gpu_weights import Asked, GpuWeights
@@ -65,6 +66,7 @@ class NodeFacts(NamedTuple):
 
     :param allocatable: GPUs that pods can have; ``there``: with those that are out of order.
     :param turns: how many share a card, by resource.
+    :param offered: the same of all resources that it has, of those that nobody shares as well.
     :param turned: when it last became ready, or ceased to be.
     """
 
@@ -74,6 +76,7 @@ class NodeFacts(NamedTuple):
     allocatable: float
     there: float
     turns: Mapping[str, int]
+    offered: Mapping[str, int]
     state: NodeState
     created: float
     turned: float | None
@@ -90,7 +93,23 @@ class NamespaceFacts(NamedTuple):
     written: float | None
 
 
-Facts = PodFacts | NodeFacts | NamespaceFacts
+class QuotaFacts(NamedTuple):
+    """What a ResourceQuota limits of GPUs, as it is enforced.
+
+    :param limits: empty where it limits none, where it is not counted yet, and where it has scopes: then it limits some
+        pods, and others hold GPUs besides.
+    :param written: when its limits were last written; the status, which follows within a moment, is written with every
+        pod.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    limits: Asked
+    written: float | None
+
+
+Facts = PodFacts | NodeFacts | NamespaceFacts | QuotaFacts
 
 
 class KeptKeys(NamedTuple):
@@ -106,6 +125,12 @@ class FactMaker:
     def __init__(self, keys: KeptKeys, weights: GpuWeights) -> None:
         self._keys = keys
         self._weights = weights
+        self._made: Mapping[str, Callable[[Object], Facts | None]] = {
+            "Pod": self._pod,
+            "Node": self._node,
+            "Namespace": self._namespace,
+            "ResourceQuota": self._quota,
+        }
 
     def of(self, obj: Object) -> Facts | None:
         """The facts; None of what is of no interest, a pod without GPUs.
@@ -113,9 +138,7 @@ class FactMaker:
         :raises ValueError: it is not as the API has it.
         """
         try:
-            if obj["kind"] == "Pod":
-                return self._pod(obj)
-            return self._node(obj) if obj["kind"] == "Node" else self._namespace(obj)
+            return self._made[obj["kind"]](obj)
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
@@ -159,6 +182,7 @@ class FactMaker:
             self._weights.there(node, "allocatable"),
             self._weights.there(node, "capacity"),
             self._weights.turns(node),
+            self._weights.offered(node),
             _STATES[status_of(node)],
             seconds(metadata["creationTimestamp"]) or 0.0,
             _turned(node.get("status") or {}, "Ready"),
@@ -175,6 +199,17 @@ class FactMaker:
             written_at(namespace),
         )
 
+    def _quota(self, quota: Object) -> QuotaFacts:
+        spec, status, metadata = quota.get("spec") or {}, quota.get("status") or {}, quota["metadata"]
+        scoped = spec.get("scopes") or spec.get("scopeSelector")
+        return QuotaFacts(
+            _text(metadata["uid"]),
+            sys.intern(_text(metadata["namespace"])),
+            _text(metadata["name"]),
+            () if scoped else self._weights.limited(amounts(status.get("hard"))),
+            _latest(_times(item for item in metadata.get("managedFields") or [] if not item.get("subresource"))),
+        )
+
 
 def seconds(text: Any) -> float | None:
     """A time of the API as seconds since 1970; None for what is none."""
@@ -188,7 +223,11 @@ def seconds(text: Any) -> float | None:
 
 def written_at(obj: Object) -> float | None:
     """When the API server last wrote an object, by its own clock: the latest of the times of its managed fields."""
-    return _latest(seconds(item.get("time")) for item in obj["metadata"].get("managedFields") or [])
+    return _latest(_times(obj["metadata"].get("managedFields") or []))
+
+
+def _times(fields: Iterable[Object]) -> Iterator[float | None]:
+    return (seconds(item.get("time")) for item in fields)
 
 
 def owner_of(obj: Object) -> OwnerReference | None:

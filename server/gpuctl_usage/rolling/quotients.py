@@ -33,7 +33,12 @@ def avg_replica_count(sums: Sums, seconds: float) -> float | None:
 
 def allocation_rate(sums: Sums) -> float | None:
     """Percent of the GPUs that there were; more than 100 where the ledger does not close."""
-    return 100 * sums.alloc_gpu_s / sums.cap_gpu_s if sums.cap_gpu_s > 0 else None
+    return rate_of(sums.alloc_gpu_s, sums.cap_gpu_s)
+
+
+def rate_of(held_gpu_s: float, capacity_gpu_s: float) -> float | None:
+    """Percent of a capacity; of a quota more than 100 where it was lowered while pods held more."""
+    return 100 * held_gpu_s / capacity_gpu_s if capacity_gpu_s > 0 else None
 
 
 def coverage(sums: Sums) -> float | None:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, func, select, update
 
-from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, Holding, Kept
+from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.leases import Lease, LeaseState
 from gpuctl_usage.store.numbering import upsert
-from gpuctl_usage.store.tables import capacities, clusters, holdings
+from gpuctl_usage.store.tables import capacities, clusters, holdings, quotas
 from gpuctl_usage.sums import RolledUp
 
 
@@ -151,6 +151,11 @@ class Database:
             hours.reopen(connection, cluster, late)
             _seen(connection, cluster, seen_at)
 
+    def put_quotas(self, cluster: int, changed: Sequence[GpuQuota]) -> None:
+        """Insert quotas, or replace those of the same namespace and start. No hour is made of them."""
+        with self._writing() as connection:
+            intervals.put_quotas(connection, cluster, changed)
+
     def seen(self, cluster: int, at: float) -> None:
         """Until when it is known what holds GPUs, though nothing has changed."""
         with self._writing() as connection:
@@ -174,6 +179,11 @@ class Database:
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.open_ones(capacities))
 
+    def open_quotas(self, cluster: int) -> list[GpuQuota]:
+        """Those that are in force, as far as is known."""
+        with self.reading() as connection:
+            return intervals.read_quotas(connection, cluster, intervals.open_ones(quotas))
+
     def holdings(self, cluster: int, start: float, end: float) -> list[Holding]:
         """Those that have a moment in common with [start, end), whole."""
         with self.reading() as connection:
@@ -183,6 +193,11 @@ class Database:
         """Those that have a moment in common with [start, end), whole."""
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.overlapping(capacities, start, end))
+
+    def quotas(self, cluster: int, start: float, end: float) -> list[GpuQuota]:
+        """Those that have a moment in common with [start, end), whole."""
+        with self.reading() as connection:
+            return intervals.read_quotas(connection, cluster, intervals.overlapping(quotas, start, end))
 
     def late_changes(self, cluster: int) -> int:
         """How often something has become known late; see :meth:`put_rolled_up`."""

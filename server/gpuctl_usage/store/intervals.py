@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select
 
-from gpuctl_usage.facts import Capacity, Ending, Holding, NodeState
+from gpuctl_usage.facts import Capacity, Ending, GpuQuota, Holding, NodeState
 from gpuctl_usage.store.numbering import (
     Described,
     attributes_ids,
@@ -18,7 +18,7 @@ from gpuctl_usage.store.numbering import (
     workload_group,
     workload_of,
 )
-from gpuctl_usage.store.tables import attributes, capacities, groups, holdings
+from gpuctl_usage.store.tables import attributes, capacities, groups, holdings, quotas
 from gpuctl_usage.sums import Group, Level
 
 
@@ -68,6 +68,21 @@ def put_capacities(connection: Connection, cluster: int, changed: Sequence[Capac
         for item in changed
     ]
     put_rows(connection, capacities, rows)
+
+
+def put_quotas(connection: Connection, cluster: int, changed: Sequence[GpuQuota]) -> None:
+    """Insert quotas, or replace those of the same namespace and start."""
+    rows = [
+        {
+            "cluster_id": cluster,
+            "namespace": item.namespace,
+            "start": item.start,
+            "gpus": item.gpus,
+            "ended": item.end,
+        }
+        for item in changed
+    ]
+    put_rows(connection, quotas, rows)
 
 
 def _node(name: str) -> Group:
@@ -145,3 +160,18 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
         Capacity(row.node, row.model, row.gpus, NodeState(row.state), row.start, row.ended)
         for row in connection.execute(statement)
     ]
+
+
+def read_quotas(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[GpuQuota]:
+    """Quotas, by namespace and start."""
+    statement = (
+        select(quotas.c.namespace, quotas.c.gpus, quotas.c.start, quotas.c.ended)
+        .where(quotas.c.cluster_id == cluster, which)
+        .order_by(quotas.c.namespace, quotas.c.start)
+    )
+    return [GpuQuota(*row) for row in connection.execute(statement)]
+
+
+def of_namespaces(names: Collection[str]) -> ColumnElement[bool]:
+    """The quotas of some namespaces."""
+    return quotas.c.namespace.in_(bindparam("names", sorted(names), expanding=True))

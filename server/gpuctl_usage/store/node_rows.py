@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import add
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
-from gpuctl_usage.facts import HOUR
+from gpuctl_usage.facts import HOUR, KeptTime
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import group_of
 from gpuctl_usage.store.packing import unpack_columns, unpack_numbers
@@ -75,8 +75,8 @@ class NodeRows:
     def _key(self, row: UsageRow) -> tuple[Any, ...]:
         return order_key(self._question, place_of(self._question, row))
 
-    def capacities(self) -> dict[int, float]:
-        """Those of nodes are their own."""
+    def kept_times(self, _: Collection[int]) -> dict[int, list[KeptTime]]:
+        """None is needed: capacities of nodes are their own."""
         return {}
 
     def _rows(self, number: int) -> list[UsageRow]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, tuple_, update
 
 from gpuctl_usage.facts import DAY, Kept
 from gpuctl_usage.store.hours import Span
-from gpuctl_usage.store.tables import capacities, holdings, periods, snapshots
+from gpuctl_usage.store.tables import capacities, holdings, periods, quotas, snapshots
 
 _PERIODS = 4
 """Hours or days of one piece; an hour of a large cluster has some thousand rows."""
@@ -27,6 +27,7 @@ def prune(connection: Connection, cluster: int, kept: Kept, now: float) -> bool:
         lambda: _drop_periods(connection, _before(cluster, Span.DAY, _midnight(now - kept.days * DAY))),
         lambda: _drop_intervals(connection, cluster, holdings, _midnight(now - kept.hours * DAY)),
         lambda: _drop_intervals(connection, cluster, capacities, _midnight(now - kept.hours * DAY)),
+        lambda: _drop_intervals(connection, cluster, quotas, _midnight(now - kept.days * DAY), tuple(Span)),
     )
     return any(step() for step in steps)
 
@@ -79,10 +80,15 @@ def _drop_periods(connection: Connection, which: ColumnElement[bool]) -> int:
     return len(few)
 
 
-def _drop_intervals(connection: Connection, cluster: int, table: Table, before: int) -> int:
-    """Those that ended before all hours that are there: of these they can be rolled up again."""
-    hours = periods.c.cluster_id == cluster, periods.c.span == Span.HOUR.value
-    first = connection.execute(select(func.min(periods.c.start)).where(*hours)).scalar_one_or_none()
+def _drop_intervals(
+    connection: Connection, cluster: int, table: Table, before: int, spans: Sequence[Span] = (Span.HOUR,)
+) -> int:
+    """Those that ended before all hours that are there: of these they can be rolled up again.
+
+    :param spans: what of hours and days is made of them, or is answered with them.
+    """
+    theirs = periods.c.cluster_id == cluster, periods.c.span.in_([span.value for span in spans])
+    first = connection.execute(select(func.min(periods.c.start)).where(*theirs)).scalar_one_or_none()
     end = before if first is None else min(before, _midnight(first))
     keys = list(table.primary_key)
     old = table.c.cluster_id == cluster, table.c.ended.is_not(None), table.c.ended <= end

@@ -25,7 +25,8 @@ from sqlalchemy import (
     select,
 )
 
-from gpuctl_usage.facts import HOUR, UNSET
+from gpuctl_usage.facts import HOUR, UNSET, KeptTime
+from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.hours import SUMMED, WorkloadStatus, sums_of
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by
@@ -58,7 +59,7 @@ _HELD = frozenset({"alloc_gpu_s", "obs_gpu_s", "util_gpu_s"})
 _THERE = frozenset({"cap_gpu_s", "free_gpu_s", "unusable_gpu_s"})
 _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 """What answers about namespaces and labels tell besides."""
-_OWN = {Level.CLUSTER: _THERE, Level.MODEL: _THERE, Level.NAMESPACE: frozenset({"cap_gpu_s"})}
+_OWN = {Level.CLUSTER: _THERE, Level.MODEL: _THERE}
 """What of the GPUs that there were is known of groups of a level."""
 _NOTHING = Described({}, {})
 _NAMED_AT_ONCE, _DENSE = 10_000, 3
@@ -146,18 +147,12 @@ class StepRows:
         found = self._rows(frozenset(places))
         return [found[place] for place in places]
 
-    def capacities(self) -> dict[int, float]:
-        """The GPUs of the whole cluster times seconds, by the start of a step."""
-        whole = groups.c.cluster_id == self._question.cluster, groups.c.level == Level.CLUSTER.value
-        of_period = {period: part.start for part in self._parts for period in part.periods}
-        rows = select(sums.c.period_id, sums.c.cap_gpu_s).where(
-            sums.c.period_id.in_(bindparam("periods", expanding=True)),
-            sums.c.group_id.in_(select(groups.c.id).where(*whole)),
-        )
-        found: dict[int, float] = defaultdict(float)
-        for period, capacity in self._connection.execute(rows, {"periods": list(of_period)}):
-            found[of_period[period]] += capacity
-        return dict(found)
+    def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
+        """Of the steps that begin then, by their start: of what they are made, and what the cluster had."""
+        wanted = [part for part in self._parts if part.start in starts]
+        numbers = [number for part in wanted for number in part.periods]
+        known = capacity_of_periods(self._connection, self._question.cluster, numbers)
+        return {part.start: [known[number] for number in part.periods] for part in wanted}
 
     def _counted(self) -> list[int]:
         """How many there are of each step."""

@@ -102,6 +102,18 @@ capacities = Table(
     sqlite_with_rowid=False,
 )
 
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("cluster_id", ForeignKey("clusters.id"), primary_key=True),
+    # No number of a group: a namespace that has never held GPUs is none of those that answers tell of.
+    Column("namespace", _TEXT, primary_key=True),
+    Column("start", Float, primary_key=True),
+    Column("gpus", Float, nullable=False),
+    Column("ended", Float),
+    sqlite_with_rowid=False,
+)
+
 periods = Table(
     "periods",
     metadata,

@@ -158,17 +158,6 @@ def _is_about_some(question: Question) -> bool:
     return bool(question.excluded) or question.namespaces is not None or any(text is not None for text in texts)
 
 
-def capacity_by_hour(connection: Connection, question: Question) -> dict[int, float]:
-    """Of the hours of a question the GPUs of the whole cluster, times seconds."""
-    statement = (
-        select(periods.c.start, sums.c.cap_gpu_s)
-        .join(sums, sums.c.period_id == periods.c.id)
-        .join(groups, groups.c.id == sums.c.group_id)
-        .where(_hours(question), groups.c.cluster_id == question.cluster, groups.c.level == Level.CLUSTER.value)
-    )
-    return {row.start: row.cap_gpu_s for row in connection.execute(statement)}
-
-
 def _matching(connection: Connection, question: Question, *columns: Any) -> Select[Any]:
     few = _few(connection, question)
     statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)

@@ -1,0 +1,75 @@
+"""The GPUs that namespaces may hold in the steps of an answer: those of their quotas, else the cluster's."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import Connection
+
+from gpuctl_usage.facts import DAY, HOUR, GpuQuota, KeptTime
+from gpuctl_usage.rolling.quota_time import QuotaTime, StepTime
+from gpuctl_usage.store import intervals
+from gpuctl_usage.store.cluster_capacity import capacity_of_hours
+from gpuctl_usage.store.tables import quotas
+
+_NONE = QuotaTime(())
+
+
+class NamespaceCapacities:
+    """Of some namespaces in some steps.
+
+    :param steps: the hours and days that are known of each, by its start.
+    """
+
+    def __init__(
+        self, connection: Connection, cluster: int, steps: Mapping[int, Sequence[KeptTime]], names: Collection[str]
+    ) -> None:
+        kept = [item for of_step in steps.values() for item in of_step]
+        self._quotas = _quotas(connection, cluster, kept, names)
+        hours = _hours_of_days(connection, cluster, kept, self._quotas)
+        self._steps = {
+            start: StepTime(part for item in of_step for part in hours.get(item, (item,)))
+            for start, of_step in steps.items()
+        }
+
+    def of(self, namespace: str, start: int) -> float | None:
+        """GPU-seconds in the step that begins then; None where neither a quota is known nor GPUs of the cluster."""
+        step, theirs = self._steps.get(start), self._quotas.get(namespace, _NONE)
+        return None if step is None else step.capacity(theirs)
+
+
+def _quotas(
+    connection: Connection, cluster: int, kept: Sequence[KeptTime], names: Collection[str]
+) -> dict[str, QuotaTime]:
+    if not kept:
+        return {}
+    then = intervals.overlapping(quotas, min(item.start for item in kept), max(item.end for item in kept))
+    found: dict[str, list[GpuQuota]] = defaultdict(list)
+    for quota in intervals.read_quotas(connection, cluster, intervals.of_namespaces(names) & then):
+        found[quota.namespace].append(quota)
+    return {name: QuotaTime(theirs) for name, theirs in found.items()}
+
+
+def _hours_of_days(
+    connection: Connection, cluster: int, kept: Sequence[KeptTime], known: Mapping[str, QuotaTime]
+) -> dict[KeptTime, list[KeptTime]]:
+    """The hours of the days in which a quota began or ended, where all of them are kept: the rest of that time has what
+    the cluster had in its hour. And those of days that are not known as a whole."""
+    if not known:
+        return {}
+    days = sorted(item for item in kept if _length(item) > HOUR)
+    starts = [day.start for day in days]
+    bounds = {bound for quota in known.values() for bound in quota.bounds}
+    places = ((bisect_right(starts, bound) - 1, bound) for bound in bounds)
+    cut = {days[place] for place, bound in places if place >= 0 and days[place].start < bound < days[place].end}
+    cut.update(day for day in days if _length(day) < DAY)
+    hours_of = {day: range(int(day.start // DAY) * DAY, int(day.end), HOUR) for day in cut}
+    hours = capacity_of_hours(connection, cluster, {hour for of_day in hours_of.values() for hour in of_day})
+    found = {day: [hours[hour] for hour in of_day if hour in hours] for day, of_day in hours_of.items()}
+    return {day: kept for day, kept in found.items() if sum(map(_length, kept)) == _length(day)}
+
+
+def _length(time: KeptTime) -> float:
+    return time.end - time.start

@@ -1,0 +1,49 @@
+"""What a whole cluster had, hour by hour or day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Column, Connection, bindparam, select
+
+from gpuctl_usage.facts import KeptTime
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.tables import groups, periods, sums
+from gpuctl_usage.sums import Level
+
+_AT_ONCE = 10_000
+
+
+def capacity_of_periods(connection: Connection, cluster: int, numbers: Collection[int]) -> dict[int, KeptTime]:
+    """Of hours and days, by their number; those without GPUs as well."""
+    return _read(connection, cluster, tuple(Span), periods.c.id, numbers)
+
+
+def capacity_of_hours(connection: Connection, cluster: int, starts: Collection[int]) -> dict[int, KeptTime]:
+    """Of those hours that are kept, by their start."""
+    return _read(connection, cluster, (Span.HOUR,), periods.c.start, starts)
+
+
+def _read(
+    connection: Connection, cluster: int, spans: tuple[Span, ...], key: Column[int], wanted: Collection[int]
+) -> dict[int, KeptTime]:
+    whole = select(groups.c.id).where(groups.c.cluster_id == cluster, groups.c.level == Level.CLUSTER.value)
+    of_whole = (sums.c.period_id == periods.c.id) & (sums.c.group_id == whole.scalar_subquery())
+    statement = (
+        select(key, periods.c.start, periods.c.span, periods.c.seconds, sums.c.cap_gpu_s)
+        .select_from(periods.outerjoin(sums, of_whole))
+        .where(periods.c.cluster_id == cluster, periods.c.span.in_([span.value for span in spans]))
+        .where(key.in_(bindparam("wanted", expanding=True)))
+    )
+    found, ordered = {}, sorted(wanted)
+    for first in range(0, len(ordered), _AT_ONCE):
+        rows = connection.execute(statement, {"wanted": ordered[first : first + _AT_ONCE]})
+        for number, start, span, seconds, capacity in rows:
+            found[number] = _kept(start, Span(span), seconds, capacity or 0.0)
+    return found
+
+
+def _kept(start: int, span: Span, seconds: float, capacity: float) -> KeptTime:
+    # Of an hour that still runs the first part is known, of the day in which the first hour is, the last one.
+    first = start if span is Span.HOUR else start + span.seconds - seconds
+    return KeptTime(first, first + seconds, capacity)

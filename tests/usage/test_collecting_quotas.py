@@ -1,0 +1,168 @@
+"""Quotas of a real control plane, as the collector follows them: what a namespace may hold, from when to when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl.backend.api_resources import Key
+from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.facts import HOUR, GpuQuota
+from gpuctl_usage.gathering.object_facts import seconds
+from gpuctl_usage.sums import Group, Level, RolledUp
+from support.cluster_tools import GPU, POOL, Object, Place
+from support.collecting import Collecting, collecting
+
+NODE = f"{POOL}-quotas"
+LIMITED = f"requests.{GPU}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(plane: ControlPlane) -> None:
+    plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+    plane.wait_for_nodes()
+
+
+@pytest.fixture(scope="module")
+def collector(plane: ControlPlane, node: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
+    with collecting(tmp_path_factory.mktemp("usage"), plane.kubeconfig()) as running:
+        yield running
+
+
+def known(collector: Collecting, place: Place) -> list[GpuQuota]:
+    """All that is written of a namespace."""
+    return [item for item in collector.database.quotas(1, 0, 2**40) if item.namespace == place.namespace]
+
+
+def until(collector: Collecting, place: Place, gpus: float | None) -> float:
+    """Wait until a namespace has a quota of so many GPUs, or none; since when."""
+
+    def last() -> float | None:
+        found = known(collector, place)
+        if not found:
+            return None
+        if gpus is None:
+            return found[-1].end
+        return found[-1].start if (found[-1].gpus, found[-1].end) == (gpus, None) else None
+
+    return float(collector.until(last, f"a quota of {gpus}"))
+
+
+def written(obj: Object) -> float | None:
+    """When the API server says that the limits of a quota were written."""
+    [found] = [item["time"] for item in obj["metadata"]["managedFields"] if not item.get("subresource")]
+    return seconds(found)
+
+
+def delete(place: Place, name: str) -> None:
+    place.api.call("DELETE", Key("ResourceQuota", place.namespace, name).path)
+    place.until(lambda: not place.exists("ResourceQuota", name), f"{name} to go")
+
+
+def set_to(place: Place, name: str, gpus: int) -> Object:
+    return place.patch("ResourceQuota", name, {"spec": {"hard": {LIMITED: str(gpus)}}})
+
+
+def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> None:
+    """Of several the smallest, one with scopes not at all; over a time in which the collector was away."""
+    place.limit("most", gpu="8", pods="50")
+    assert until(collector, place, 8) == seconds(place.get("ResourceQuota", "most")["metadata"]["creationTimestamp"])
+    scoped: Object = {"hard": {LIMITED: "1"}, "scopeSelector": {"matchExpressions": []}}
+    scoped["scopeSelector"]["matchExpressions"] += [{"scopeName": "PriorityClass", "operator": "Exists"}]
+    place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "some"}, "spec": scoped})
+    place.limit("less", gpu="4")
+    assert until(collector, place, 4) == seconds(place.get("ResourceQuota", "less")["metadata"]["creationTimestamp"])
+    time.sleep(1.1)
+    changed = set_to(place, "less", 6)
+    assert until(collector, place, 6) == written(changed)
+    before = known(collector, place)
+    assert [item.gpus for item in before] == [8, 4, 6]
+    collector.kill()
+    seen = collector.database.last_seen(1) or 0.0
+    time.sleep(1.1)
+    changed = set_to(place, "less", 3)
+    collector.start()
+    assert until(collector, place, 3) == max(written(changed) or 0.0, seen)
+    # What changed and changed back meanwhile has not changed, as far as anybody knows.
+    collector.kill()
+    set_to(place, "less", 5)
+    set_to(place, "less", 3)
+    seen = collector.database.last_seen(1) or 0.0
+    delete(place, "most")
+    place.limit("again", gpu="9")
+    collector.start()
+    set_to(place, "again", 2)
+    until(collector, place, 2)
+    assert [item.gpus for item in known(collector, place)] == [8, 4, 6, 3, 2]
+    moment = time.time()
+    delete(place, "again")
+    until(collector, place, 3)
+    delete(place, "less")
+    end = until(collector, place, None)
+    assert int(moment) <= end <= time.time() + 5
+    found = known(collector, place)
+    assert [item.gpus for item in found] == [8, 4, 6, 3, 2, 3]
+    assert [one.end for one in found[:-1]] == [other.start for other in found[1:]]
+    # One that has gone while nobody looked ended when it was last seen.
+    place.limit("more", gpu="7")
+    start = until(collector, place, 7)
+    collector.kill()
+    seen = collector.database.last_seen(1) or 0.0
+    delete(place, "more")
+    collector.start()
+    assert until(collector, place, None) == max(seen, start)
+
+
+def pod(name: str) -> Object:
+    """One that holds six GPUs."""
+    amount = {GPU: "6"}
+    spec = {"containers": [{"name": "main", "image": "x", "resources": {"limits": amount, "requests": amount}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_what_is_answered(place: Place, collector: Collecting) -> None:
+    """The running hour of a namespace, whose quota is lowered below what a pod holds."""
+    place.limit("most", gpu="8")
+    since = until(collector, place, 8)
+    place.create(pod("holds"))
+    collector.until(lambda: collector.of(place.namespace, "holds"), "the holding")
+    set_to(place, "most", 4)
+    lowered = until(collector, place, 4)
+    # It rolls the hour up when it begins.
+    collector.kill()
+    collector.start()
+    hour = int(lowered) // HOUR * HOUR
+
+    def told() -> tuple[dict[str, float], RolledUp] | None:
+        [before] = collector.database.rolled_up(1, hour, hour + HOUR)
+        rows = namespace_hours(collector.database, Hours("", hour, hour + HOUR), place.namespace)
+        assert isinstance(rows, list)
+        unchanged = collector.database.rolled_up(1, hour, hour + HOUR) == [before]
+        return (rows[0], before) if rows and unchanged and hour + before.seconds > lowered else None
+
+    row, rolled = collector.until(told, "the hour to be rolled up")
+    end, cluster = hour + rolled.seconds, rolled.sums[Group(Level.CLUSTER)].cap_gpu_s / rolled.seconds
+    begin = max(since, hour)
+    most = cluster * (begin - hour) + 8 * (lowered - begin) + 4 * (end - lowered)
+    assert row["total_gpu_capacity"] == pytest.approx(most / rolled.seconds, abs=0.0051)
+    held = rolled.sums[Group(Level.NAMESPACE, value=place.namespace)].alloc_gpu_s
+    assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051)
+
+
+def test_without_the_right_to_read_quotas(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Usage is collected, and it is told; once they may be read they count."""
+    reading = {"apiGroups": [""], "verbs": ["get", "list", "watch"]}
+    plane.grant("nobody", None, [{**reading, "resources": ["pods", "nodes", "namespaces"]}])
+    place.limit("most", gpu="8")
+    with collecting(tmp_path, plane.kubeconfig("nobody")) as own:
+        place.create(pod("holds"))
+        own.until(lambda: own.of(place.namespace, "holds"), "the holding")
+        [refused] = [line for line in own.log if line["message"] == "a list cannot be read"][:1]
+        assert refused["kind"] == "ResourceQuota"
+        assert known(own, place) == []
+        plane.grant("nobody", None, [{**reading, "resources": ["resourcequotas"]}])
+        until(own, place, 8)

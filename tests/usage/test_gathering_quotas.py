@@ -1,0 +1,211 @@
+"""Objects of quotas to intervals: whole objects as the API has them, no server."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from gpuctl.language.platform import Platform
+from gpuctl.language.settings import Settings
+from gpuctl_usage.facts import GpuQuota
+from gpuctl_usage.gathering.cluster_events import Heard
+from gpuctl_usage.gathering.gpu_weights import GpuWeights
+from gpuctl_usage.gathering.object_facts import FactMaker, Facts, KeptKeys
+from gpuctl_usage.gathering.open_quotas import OpenQuotas
+
+Object = dict[str, Any]
+T0 = 1_717_236_000.0
+GPU = "requests.nvidia.com/gpu"
+
+
+def at(offset: float) -> str:
+    """A time of the API."""
+    return datetime.fromtimestamp(T0 + offset, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def quota(hard: Object, name: str = "q", *, namespace: str = "a", written: float | None = 0, **more: Any) -> Object:
+    """A quota whose limits were written at T0 and some seconds, and whose use long after that."""
+    fields = [{"manager": "kube-controller-manager", "subresource": "status", "time": at(5000)}]
+    if written is not None:
+        fields.append({"manager": "kubectl", "time": at(written)})
+    metadata = {"uid": f"{namespace}/{name}", "name": name, "namespace": namespace, "managedFields": fields}
+    spec = {"hard": {"requests.nvidia.com/gpu": "99"}, **more}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard}}
+
+
+def node(name: str, *resources: str, turns: int = 0) -> Object:
+    labels = {f"{resource}.replicas": str(turns) for resource in resources if turns}
+    metadata = {"uid": name, "name": name, "creationTimestamp": at(0), "labels": labels}
+    return {
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {},
+        "status": {"capacity": dict.fromkeys(resources, "8"), "allocatable": dict.fromkeys(resources, "8")},
+    }
+
+
+class Told:
+    """Quotas that are told of, some seconds after T0."""
+
+    def __init__(self, sharing: str = "none", known_until: float | None = None, *before: GpuQuota) -> None:
+        weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
+        self._maker = FactMaker(KeptKeys((), ()), weights)
+        self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until)
+        self.quotas.restore(before)
+
+    def facts(self, obj: Object) -> Facts:
+        found = self._maker.of(obj)
+        assert found is not None
+        return found
+
+    def put(self, obj: Object, heard: float) -> None:
+        self.quotas.hear(Heard("PUT", obj["kind"], T0 + heard, self.facts(obj)))
+
+    def gone(self, obj: Object, heard: float, missed: float | None = None) -> None:
+        since = None if missed is None else T0 + missed
+        self.quotas.hear(Heard("GONE", obj["kind"], T0 + heard, self.facts(obj), since))
+
+    def listed(self, heard: float, *kinds: str) -> None:
+        for kind in kinds or ("Pod", "ResourceQuota", "Namespace", "Node"):
+            self.quotas.hear(Heard("LISTED", kind, T0 + heard))
+
+    def take(self) -> list[tuple[str, float, float, float | None]]:
+        """What is new or different: namespace, GPUs, from when to when."""
+        changed = sorted(self.quotas.take(), key=lambda item: (item.namespace, item.start))
+        return [
+            (item.namespace, item.gpus, item.start - T0, None if item.end is None else item.end - T0)
+            for item in changed
+        ]
+
+
+def most(told: Told, *quotas: Object) -> float | None:
+    """The GPUs of the namespace of some quotas."""
+    for obj in quotas:
+        told.put(obj, 10)
+    told.listed(10)
+    found = told.take()
+    return found[0][1] if found else None
+
+
+MIG = "requests.nvidia.com/mig-3g.40gb"
+CASES: dict[str, tuple[list[Object], float | None]] = {
+    "one": ([quota({GPU: "8", "requests.cpu": "10"})], 8),
+    "none of GPUs": ([quota({"requests.cpu": "10", "pods": "4"})], None),
+    "nothing at all": ([quota({GPU: "0"})], 0),
+    "not counted yet": ([quota({})], None),
+    "another form is no limit": ([quota({"nvidia.com/gpu": "8", "limits.nvidia.com/gpu": "4"})], None),
+    "the smallest of several": ([quota({GPU: "8"}), quota({GPU: "3"}, "b"), quota({GPU: "5"}, "c")], 3),
+    "the smallest of each": ([quota({GPU: "8", MIG: "7"}), quota({GPU: "3", MIG: "14"}, "b")], 6),
+    "two vendors": ([quota({GPU: "8", "requests.amd.com/gpu": "2"})], 10),
+    "scopes": ([quota({GPU: "8"}), quota({GPU: "1"}, "b", scopes=["NotTerminating"])], 8),
+    "a selector of scopes": ([quota({GPU: "1"}, scopeSelector={"matchExpressions": [{}]})], None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_counts(case: str) -> None:
+    quotas, expected = CASES[case]
+    assert most(Told(), *quotas) == expected
+
+
+def test_shares_of_a_platform() -> None:
+    """As many as there are shares, and as much as they are parts of, whichever is less."""
+    cores = "requests.nvidia.com/gpucores"
+    assert most(Told("hami"), quota({GPU: "8"})) == 8
+    assert most(Told("hami"), quota({GPU: "8", cores: "250"})) == 2.5
+    assert most(Told("hami"), quota({GPU: "2", cores: "250"})) == 2
+    assert most(Told("hami"), quota({cores: "250"})) == 2.5
+    assert most(Told(), quota({cores: "250"})) is None
+
+
+def test_cards_that_are_shared_by_time() -> None:
+    """Most can be held where the fewest share a card; a cluster that has none now has them as before."""
+    told = Told()
+    told.put(node("n1", "nvidia.com/gpu", turns=4), 1)
+    told.put(node("n2", "nvidia.com/gpu", turns=2), 1)
+    told.put(node("n3", "amd.com/gpu"), 1)
+    assert most(told, quota({GPU: "8", "requests.nvidia.com/gpu.shared": "8"})) == 8 / 2 + 8
+    told.put(node("n4", "nvidia.com/gpu"), 20)
+    assert told.take() == [("a", 12, 0, 20), ("a", 16, 20, None)]
+    for name in ("n4", "n2", "n1"):
+        told.gone(node(name), 30)
+    assert told.take()[-1] == ("a", 10, 30, None)
+
+
+def test_as_it_changes() -> None:
+    """Dated by when limits were written, not by when somebody used them; what goes, by when that was heard."""
+    told = Told()
+    told.put(quota({GPU: "8"}, written=-500), 1)
+    told.put(quota({GPU: "1"}, namespace="b", written=-90), 1)
+    assert told.take() == []
+    told.listed(1)
+    assert told.take() == [("a", 8, -500, None), ("b", 1, -90, None)]
+    told.put(quota({GPU: "8"}, written=-500), 50)
+    told.put(quota({"pods": "1"}, "other", written=55), 55)
+    assert told.take() == []
+    told.put(quota({GPU: "4"}, written=60), 61.5)
+    assert told.take() == [("a", 8, -500, 60), ("a", 4, 60, None)]
+    told.put(quota({GPU: "2"}, "small", written=70), 71.5)
+    told.gone(quota({GPU: "2"}, "small"), 80.5)
+    assert told.take() == [("a", 4, 60, 70), ("a", 2, 70, 80.5), ("a", 4, 80.5, None)]
+    # A clock that is ahead, and one that has no time.
+    told.put(quota({GPU: "5"}, written=900), 90)
+    told.put(quota({GPU: "6"}, written=None), 95)
+    assert told.take() == [("a", 4, 80.5, 90), ("a", 5, 90, 95), ("a", 6, 95, None)]
+    # Made again in the second in which it went.
+    told.gone(quota({GPU: "6"}), 99.75)
+    told.put(quota({GPU: "7"}, "again", written=99), 99.9)
+    assert told.take() == [("a", 6, 95, 99.75), ("a", 7, 99.75, None)]
+    told.put(quota({}, "again", written=100), 100)
+    told.gone(quota({GPU: "1"}, namespace="b"), 200, missed=150)
+    assert told.take() == [("a", 7, 99.75, 100), ("b", 1, -90, 150)]
+
+
+def test_what_happened_while_nobody_looked() -> None:
+    names = ("same", "lowered", "long-ago", "gone", "less", "undated")
+    told = Told("none", 100, *(GpuQuota(name, 8, T0 - 1000, None) for name in names))
+    for name, gpus, written in (("same", 8, 150), ("lowered", 4, 150), ("long-ago", 4, 50), ("new", 3, 160),
+                                ("old", 3, -50), ("less", 9, 20), ("undated", 4, None), ("new-undated", 4, None)):  # fmt: skip
+        told.put(quota({GPU: str(gpus)}, namespace=name, written=written), 200)
+    told.listed(200, "ResourceQuota")
+    assert told.take() == [], "nodes are not known yet"
+    told.listed(200, "Node")
+    found: dict[str, list[tuple[float, float, float | None]]] = {}
+    for name, *rest in told.take():
+        found.setdefault(name, []).append((rest[0], rest[1], rest[2]))
+    assert found == {
+        "lowered": [(8, -1000, 150), (4, 150, None)],
+        # It cannot have been before it was seen to be otherwise.
+        "long-ago": [(8, -1000, 100), (4, 100, None)],
+        "gone": [(8, -1000, 100)],
+        # A smaller one beside it has gone.
+        "less": [(8, -1000, 100), (9, 100, None)],
+        "undated": [(8, -1000, 100), (4, 100, None)],
+        "new": [(3, 160, None)],
+        "old": [(3, 100, None)],
+        "new-undated": [(4, 200, None)],
+    }
+
+
+def test_where_quotas_may_not_be_read() -> None:
+    """What was known stays, until they may."""
+    told = Told("none", 100, GpuQuota("a", 8, T0, None))
+    told.listed(200, "Node", "Pod", "Namespace")
+    told.put(node("n1", "nvidia.com/gpu", turns=4), 210)
+    assert told.take() == []
+    told.listed(300, "ResourceQuota")
+    assert told.take() == [("a", 8, 0, 100)]
+
+
+def test_objects_of_odd_forms() -> None:
+    maker = FactMaker(KeptKeys((), ()), GpuWeights(Settings()))
+    for hard in ({GPU: "many"}, {GPU: None}, {GPU: "1e999"}, [GPU], "8"):
+        with pytest.raises(ValueError, match=r"."):
+            maker.of(quota(hard))  # type: ignore[arg-type]
+    for spoiled in ({"kind": "ResourceQuota"}, quota({}) | {"metadata": {}}, quota({}) | {"status": 3}):
+        with pytest.raises(ValueError, match=r"."):
+            maker.of(spoiled)
+    assert most(Told(), quota({GPU: "-3"})) == 0
+    assert most(Told(), {key: value for key, value in quota({}).items() if key != "status"}) is None

@@ -1,0 +1,214 @@
+"""What namespaces may hold, over time: as it is second by second, whatever step and time zone is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import delete
+
+from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.steps import Step, bounds, zone_of
+from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
+from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.engines import engine_of, url_of, writing
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.tables import periods
+from gpuctl_usage.sums import Level
+from support.usage_oracle import allowed
+
+MIDNIGHT = 1_762_300_800
+"""2025-11-05T00:00:00Z."""
+FIRST, LAST = MIDNIGHT + 20 * HOUR, MIDNIGHT + 51 * HOUR + 1800
+"""The last hours of a day, a whole one, and three hours and a half."""
+NAMESPACES = ("blue", "green", "red")
+SPLITS = [
+    *((Step.HOUR, ""), (Step.DAY, ""), (Step.DAY, "Asia/Kolkata"), (Step.DAY, "America/New_York")),
+    *((Step.WEEK, "Asia/Shanghai"), (Step.MONTH, "Europe/Berlin"), (Step.TOTAL, "")),
+]
+
+
+def history(random: Random) -> list[GpuQuota]:
+    """Quotas that come, change in the middle of an hour, and go; one namespace now and then has none at all."""
+    found = []
+    for namespace in NAMESPACES[: random.randint(1, 3)]:
+        times = sorted(random.sample(range(FIRST - 2 * HOUR, LAST + HOUR), random.randint(2, 9)))
+        if random.random() < 0.4:
+            times[0] = FIRST + random.randrange(24) * HOUR
+            times.sort()
+        spells: list[tuple[int, int | None]] = list(pairwise(times))
+        if random.random() < 0.5:
+            spells[-1] = (spells[-1][0], None)
+        kept = [spell for spell in spells if random.random() < 0.75]
+        found += [GpuQuota(namespace, random.choice([0.0, 0.5, 4.0, 24.0]), start, end) for start, end in kept]
+    return found
+
+
+def nodes(random: Random) -> list[Capacity]:
+    """One that stays, and one that joins and goes in the middle of hours."""
+    come, go = sorted(random.sample(range(FIRST, LAST), 2))
+    other = Capacity("n2", "H100", 4, NodeState.READY, come, go)
+    return [Capacity("n1", "A100", 8, NodeState.READY, FIRST - DAY, None), other]
+
+
+def pods(random: Random) -> list[Holding]:
+    found = []
+    for number in range(9):
+        key = WorkloadKey(random.choice(NAMESPACES), "Job", f"job-{number}", f"uid-{number}")
+        start = random.randrange(FIRST - HOUR, LAST - HOUR)
+        end = random.choice([None, start + random.randrange(600, 9 * HOUR)])
+        where = ("n1", 1.0, "A100", {}, {}, float(start), None, end)
+        found.append(Holding(f"pod-{number}", key.namespace, f"pod-{number}", key, *where))
+    return found
+
+
+class Known:
+    """A store, and what is in it."""
+
+    def __init__(self, address: str, seed: int, quotas: list[GpuQuota] | None = None) -> None:
+        random = Random(seed)
+        self.address = address
+        self.quotas, self.nodes, self.pods = history(random), nodes(random), pods(random)
+        self.quotas = self.quotas if quotas is None else quotas
+        self.database = open_database(address)
+        self.cluster = self.database.cluster("uid", "lab")
+        self.database.put_quotas(self.cluster, self.quotas)
+        # Of another cluster nothing counts.
+        self.database.put_quotas(self.database.cluster("other", "other"), [GpuQuota("blue", 1000, FIRST - DAY, None)])
+        hours = [self._rolled(start) for start in range(FIRST, LAST, HOUR)]
+        for hour in hours:
+            self.database.put_rolled_up(self.cluster, hour, provisional=hour.seconds < HOUR)
+        for midnight in (MIDNIGHT, MIDNIGHT + DAY):
+            of_day = [hour for hour in hours if midnight <= hour.start < midnight + DAY]
+            self.database.put_rolled_up(self.cluster, add_up(of_day, self.pods), False, span=Span.DAY)
+
+    def _rolled(self, start: int) -> Any:
+        return roll_up(start, min(HOUR, LAST - start), self.pods, self.nodes, [], 15)
+
+    def forget_hours(self) -> None:
+        """Keep the days alone, as after a year."""
+        engine = engine_of(url_of(self.address))
+        with writing(engine) as connection:
+            connection.execute(delete(periods).where(periods.c.span == "hour", periods.c.start < MIDNIGHT + 2 * DAY))
+        engine.dispose()
+
+    def most(self) -> dict[str, list[float]]:
+        """GPU-seconds that namespaces may hold from the beginning until a second after it."""
+        each = allowed(self.quotas, self.nodes, NAMESPACES, FIRST, LAST)
+        return {namespace: list(accumulate(of_second, initial=0.0)) for namespace, of_second in each.items()}
+
+    def held(self, namespace: str, start: int, end: int) -> float:
+        """GPU-seconds."""
+        theirs = [pod for pod in self.pods if pod.namespace == namespace]
+        return sum(max(0.0, min(pod.end or end, end) - max(pod.start, start)) * pod.gpus for pod in theirs)
+
+
+@pytest.fixture(params=range(4))
+def known(request: pytest.FixtureRequest, address: str) -> Iterator[Known]:
+    found = Known(address, request.param)
+    yield found
+    found.database.close()
+
+
+def rows(database: Database, hours: Hours, **more: Any) -> list[dict[str, Any]]:
+    found = namespace_hours(database, hours, **more)
+    assert isinstance(found, list)
+    return found
+
+
+def check(known: Known, truth: dict[str, list[float]], step: Step, tz: str) -> int:
+    """Compare every row with its seconds; how many there are."""
+    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + 3 * DAY), step=step, tz=tz)
+    found = {(row["namespace"], row["stat_hour"]): row for row in rows(known.database, hours)}
+    for begin, finish in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
+        start, end = max(begin, FIRST), min(finish, LAST)
+        for namespace in NAMESPACES if start < end else ():
+            row = found.get((namespace, stamped(begin)))
+            held = known.held(namespace, start, end)
+            assert (row is not None) == (held > 0)
+            if row is None:
+                continue
+            most = truth[namespace][end - FIRST] - truth[namespace][start - FIRST]
+            where = namespace, step, tz, stamped(begin)
+            assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051), where
+            if most > 0.001:
+                assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051), where
+            else:
+                assert row["allocation_rate"] is None, where
+    return len(found)
+
+
+def test_every_row_is_that_of_its_seconds(known: Known) -> None:
+    before = [ledger(known.database, Hours("lab", FIRST, LAST), level) for level in (Level.CLUSTER, Level.NAMESPACE)]
+    truth = known.most()
+    counts = [check(known, truth, *split) for split in SPLITS]
+    assert counts[0] > counts[1] > 0
+    # Whose time is whose is not touched by it.
+    known.database.put_quotas(known.cluster, [GpuQuota(name, 1.0, FIRST - DAY, None) for name in NAMESPACES])
+    after = [ledger(known.database, Hours("lab", FIRST, LAST), level) for level in (Level.CLUSTER, Level.NAMESPACE)]
+    assert before == after
+    assert all(row["closes"] for row in before[0])
+
+
+def test_a_page_is_a_part_of_the_list(address: str) -> None:
+    known = Known(address, 2)
+    for step in (Step.HOUR, Step.DAY):
+        hours = replace(Hours("lab", FIRST, LAST), step=step)
+        whole = rows(known.database, hours)
+        page = namespace_hours(known.database, replace(hours, paging=Paging(2, 4)))
+        assert isinstance(page, dict)
+        assert page["data"] == whole[4:8]
+        one = whole[-1]["namespace"]
+        assert rows(known.database, hours, namespace=one) == [row for row in whole if row["namespace"] == one]
+    known.database.close()
+
+
+def test_days_whose_hours_are_gone(address: str) -> None:
+    """A day that is cut has what the cluster had on the average of the day, and the first day is its last hours."""
+    change, end = FIRST + 1000, MIDNIGHT + DAY + 6 * HOUR
+    quotas = [GpuQuota(name, 2, FIRST - DAY, change) for name in NAMESPACES]
+    quotas += [GpuQuota(name, 6, change, end) for name in NAMESPACES]
+    known = Known(address, 1, quotas)
+    database = known.database
+    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + 2 * DAY), step=Step.DAY)
+    exact = rows(database, hours)
+    known.forget_hours()
+    there = sum(
+        (min(node.end or LAST, MIDNIGHT + 2 * DAY) - max(node.start, MIDNIGHT + DAY)) * node.gpus
+        for node in known.nodes
+        if node.start < MIDNIGHT + 2 * DAY
+    )
+    first, second = (2 * 1000 + 6 * (4 * HOUR - 1000)) / (4 * HOUR), (6 * 6 + there / DAY * 18) / 24
+    found = rows(database, hours)
+    for row, before in zip(found, exact, strict=True):
+        expected = first if row["stat_hour"] == stamped(MIDNIGHT) else second
+        assert row["total_gpu_capacity"] == pytest.approx(expected, abs=0.0051)
+        assert row["stat_hour"] == before["stat_hour"]
+    database.close()
+
+
+def test_namespaces_without_pods(address: str) -> None:
+    """A namespace that has a quota and has never held anything is none of those that are told of."""
+    known = Known(address, 0)
+    known.database.put_quotas(known.cluster, [GpuQuota("never", 16, FIRST, None)])
+    found = rows(known.database, Hours("lab", FIRST, LAST), with_idle=True)
+    assert {row["namespace"] for row in found} <= set(NAMESPACES)
+    idle = [row for row in found if row["allocated_gpu_count"] == 0]
+    assert idle
+    truth = known.most()
+    for row in idle:
+        start = next(hour for hour in range(FIRST, LAST, HOUR) if stamped(hour) == row["stat_hour"])
+        end = min(start + HOUR, LAST)
+        most = truth[row["namespace"]][end - FIRST] - truth[row["namespace"]][start - FIRST]
+        assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051)
+        assert row["allocation_rate"] == (0 if most > 0.001 else None)
+    known.database.close()
