@@ -13,7 +13,7 @@ _DENSE = 8
 """Where one of so many places is right, places are drawn until one is."""
 
 
-class Row:
+class ScoreRow:
     """The scores of nodes for pods alike, by place: from 1 on, 0 where there is no room.
 
     ``since`` tells how far it follows what happens.
@@ -69,7 +69,7 @@ def drawn_place(values: bytearray, value: int, draws: Draws) -> int:
     return place
 
 
-def best_place(row: Row, most: int, draws: Draws) -> int:
+def best_place(row: ScoreRow, most: int, draws: Draws) -> int:
     """The place of the best node among the first ``most`` with room; there has to be one.
 
     Of fewer nodes all are looked at.

@@ -22,7 +22,7 @@ class Size:
         self.scored = pod.scored
 
 
-class NodeState(dict[Size, int]):
+class LeftAmounts(dict[Size, int]):
     """What is left on a node, and its score for pods by their size: from 1 on, 0 where there is no room.
 
     ``free`` has what is left of each resource, "pods" is one, too; ``scored`` is what its pods count where nodes are
@@ -34,7 +34,7 @@ class NodeState(dict[Size, int]):
     def __init__(self, capacity: Amounts, free: Units, scored: Amounts) -> None:
         super().__init__()
         self.capacity, self.free, self.scored = capacity, free, scored
-        self.after: dict[Size, NodeState] = {}
+        self.after: dict[Size, LeftAmounts] = {}
 
     def __missing__(self, size: Size) -> int:
         free = self.free
@@ -56,16 +56,16 @@ class NodeStates:
     """The states that were met in any run."""
 
     def __init__(self) -> None:
-        self._known: dict[object, NodeState] = {}
+        self._known: dict[object, LeftAmounts] = {}
 
-    def of(self, seat: Seat) -> NodeState:
+    def of(self, seat: Seat) -> LeftAmounts:
         """The state of a node with its pods."""
         has = seat.node.allocatable
         scored = sum(pod.scored[0] for pod in seat.pods), sum(pod.scored[1] for pod in seat.pods)
         free = {name: seat.free(name) for name in {*has, "pods"}}
         return self._one((has.get("cpu", 0), has.get("memory", 0)), free, scored)
 
-    def after(self, state: NodeState, size: Size) -> NodeState:
+    def after(self, state: LeftAmounts, size: Size) -> LeftAmounts:
         """The state with one pod more."""
         known = state.after.get(size)
         if known is None:
@@ -77,8 +77,8 @@ class NodeStates:
             known = state.after[size] = self._one(state.capacity, free, scored)
         return known
 
-    def _one(self, capacity: Amounts, free: Units, scored: Amounts) -> NodeState:
+    def _one(self, capacity: Amounts, free: Units, scored: Amounts) -> LeftAmounts:
         key = capacity, scored, frozenset(free.items())
         if key not in self._known:
-            self._known[key] = NodeState(capacity, free, scored)
+            self._known[key] = LeftAmounts(capacity, free, scored)
         return self._known[key]

@@ -10,7 +10,7 @@ from gpuctl.capacity.placement import PodGroup, State, initial
 from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.seats import Seat
-from gpuctl.capacity.shortage import Balance, Holdings, balance, open_seats
+from gpuctl.capacity.shortage import Balance, HeldAmounts, balance, open_seats
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Verdict
 
@@ -33,7 +33,7 @@ class Scene:
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
     emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, Balance] = field(default_factory=dict)
-    holdings: dict[object, dict[str, Holdings]] = field(default_factory=dict)
+    holdings: dict[object, dict[str, HeldAmounts]] = field(default_factory=dict)
     starts: dict[int, State] = field(default_factory=dict)
 
     @property

@@ -70,7 +70,7 @@ def balance(
     demand: Demand,
     seats: Sequence[Seat],
     open_to: Sequence[int] | None = None,
-    holdings: dict[str, Holdings] | None = None,
+    holdings: dict[str, HeldAmounts] | None = None,
 ) -> Balance:
     """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
 
@@ -95,7 +95,7 @@ def balance(
     best = nodes[left[scarce].index(most)] if nodes else None
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
     counted = {} if holdings is None else holdings
-    return Balance(own, need, free, largest, scarce, counted.setdefault(scarce, Holdings(scarce)).of(nodes))
+    return Balance(own, need, free, largest, scarce, counted.setdefault(scarce, HeldAmounts(scarce)).of(nodes))
 
 
 def _left(name: str, seats: Sequence[Seat]) -> list[int]:
@@ -105,7 +105,7 @@ def _left(name: str, seats: Sequence[Seat]) -> list[int]:
     return [max(0, seat.node.allocatable.get(name, 0) - seat.used.get(name, 0)) for seat in seats]
 
 
-class Holdings:
+class HeldAmounts:
     """Who has how much of a resource on some nodes, while these change: only what has changed is counted again."""
 
     def __init__(self, resource: str) -> None:
@@ -138,7 +138,7 @@ class Holdings:
 
 def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
     """Who has how much of a resource on some nodes, the largest holder first."""
-    return Holdings(resource).of(seats)
+    return HeldAmounts(resource).of(seats)
 
 
 def shortage(demand: Demand, found: Balance, starts: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.node_choice import Row
+from gpuctl.capacity.node_choice import ScoreRow
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import Spreading, liking
@@ -42,7 +42,7 @@ class SimulatedNodes:
         }
         self.departures = 0
         self._log: list[int] = []
-        self._rows: dict[Shape, Row] = {}
+        self._rows: dict[Shape, ScoreRow] = {}
         self._history: list[_Move] = []
         self._moves: dict[Shape, list[_Move]] = {}
         self._spreadings: dict[Shape, tuple[Spreading, int]] = {}
@@ -182,11 +182,11 @@ class SimulatedNodes:
         """A census of a pod after one node has changed."""
         return census if shape.alone else recounted(census, shape.incoming, before, now)
 
-    def row(self, shape: Shape, entry: QueuedPod) -> Row:
+    def row(self, shape: Shape, entry: QueuedPod) -> ScoreRow:
         """The score of each node for a pod by its amounts, as of now."""
         row = self._rows.get(shape)
         if row is None:
-            row = self._rows[shape] = Row(self._arena.first_row(shape))
+            row = self._rows[shape] = ScoreRow(self._arena.first_row(shape))
         if row.since < len(self._log):
             states, size, promised = self.states, shape.size, self.promised
             places = list(shape.open_to.intersection(self._log[row.since :]))
@@ -202,4 +202,4 @@ class SimulatedNodes:
         for place in shape.nodes:
             if row.values[place] and self.fits(shape, place, entry):
                 values[place] = row.values[place]
-        return Row(values)
+        return ScoreRow(values)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.node_choice import Row, best_by_kind, best_place, looked_at, one_of_each
+from gpuctl.capacity.node_choice import ScoreRow, best_by_kind, best_place, looked_at, one_of_each
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction
 from gpuctl.capacity.scoring import WEIGHTS, neighbours_normalised, normalised
@@ -150,7 +150,7 @@ class Run:
             self._nodes.meet(entry.shape)
         self._again += again
 
-    def _best(self, shape: Shape, row: Row) -> int | None:
+    def _best(self, shape: Shape, row: ScoreRow) -> int | None:
         """The node that is taken. Source: ``schedule_one.go``, schedulePod."""
         if not row.top:
             return None

@@ -11,7 +11,7 @@ from functools import partial
 
 from gpuctl.capacity.arena import Arena, Candidate, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.node_states import NodeState
+from gpuctl.capacity.node_states import LeftAmounts
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction, candidates_looked_for, eviction, sparing
 from gpuctl.capacity.scheduling import obstacle
@@ -80,7 +80,7 @@ class VictimSearch:
         return _candidate_of(self._eviction(shape, place, entry))
 
     def _by_amounts(
-        self, shape: Shape, residents: Seat, state: NodeState, more: Sequence[PlacedPod]
+        self, shape: Shape, residents: Seat, state: LeftAmounts, more: Sequence[PlacedPod]
     ) -> Eviction | None:
         """The eviction from a node of which amounts tell, and where all may be evicted that were there before."""
         lower = residents.below(shape.priority)
