@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import resource
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -50,11 +49,17 @@ def pods(draw: random.Random) -> list[Object]:
     return result
 
 
-def job(draw: random.Random, number: int, pools: int) -> list[Object]:
-    """A training, or every tenth time a service."""
+def job(draw: random.Random, number: int, pools: int, shapes: int = 0) -> list[Object]:
+    """A training, or every tenth time a service.
+
+    :param shapes: how many amounts of cpu and memory there are for pods of as many GPUs; 0: two of each.
+    """
     name, space = f"job-{number}", f"team-{number % 40}"
     gpus = draw.choice((1, 1, 2, 4, 8))
     amounts = {"cpu": f"{gpus * draw.choice((2, 4))}", "memory": f"{gpus * draw.choice((16, 32))}Gi", GPU: str(gpus)}
+    if shapes:
+        own = number % shapes
+        amounts.update(cpu=f"{gpus * (1500 + 13 * own)}m", memory=f"{gpus * (16384 + 64 * own)}Mi")
     container = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
     pool = 0 if number % 2 else draw.randrange(pools)
     spec: Object = {"containers": [container], "nodeSelector": {POOL: f"pool-{pool}"}}
@@ -71,15 +76,22 @@ def job(draw: random.Random, number: int, pools: int) -> list[Object]:
     return [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": whole}, service]
 
 
-def measure(report: Report, pools: int = 20) -> None:
-    """The rows of time and of memory."""
+def measure(report: Report) -> None:
+    """The rows of time and of memory: many pools, one for all nodes, and pods of which hardly two jobs have alike."""
+    judge(report, "20 pools", 20)
+    judge(report, "1 pool", 1)
+    judge(report, "20 pools, 200 shapes", 20, 200)
+
+
+def judge(report: Report, title: str, pools: int, shapes: int = 0) -> None:
+    """The rows of one cluster."""
     from gpuctl.capacity.fit import fit
     from gpuctl.capacity.snapshot import Snapshot
 
     draw = random.Random(1)
     classes = [{"name": "low", "value": 100}, {"name": "high", "value": 1000}]
     have = Snapshot("2026-01-01T00:00:00Z", nodes(draw, pools), pods(draw), priority_classes=classes)
-    wanted = [obj for number in range(JOBS) for obj in job(draw, number, pools)]
+    wanted = [obj for number in range(JOBS) for obj in job(draw, number, pools, shapes)]
     began = time.process_time()
     answers = fit(have, wanted)
     took = time.process_time() - began
@@ -87,10 +99,10 @@ def measure(report: Report, pools: int = 20) -> None:
     told: dict[str, int] = {}
     for answer in answers:
         told[answer.verdict] = told.get(answer.verdict, 0) + 1
-    what = f"fit, {JOBS} jobs, {PODS} pods, {NODES} nodes"
+    what = f"fit, {JOBS} jobs, {PODS} pods, {NODES} nodes, {title}"
     report(what, f"{took:.1f} s cpu ({told})", f"<= {SECONDS:g} s", took <= SECONDS)
     report(f"{what}: memory", f"{peak >> 20} MiB", f"<= {BYTES >> 20} MiB", peak <= BYTES)
 
 
 if __name__ == "__main__":
-    measure(print, *map(int, sys.argv[1:]))
+    measure(print)

@@ -23,8 +23,8 @@ from gpuctl.capacity import (
     preemption,
     scheduling,
     seats,
-    simulation,
     snapshot,
+    victim_search,
 )
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import pod_admission as admission
@@ -243,7 +243,7 @@ def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
         lower = [pod for pod in seat.pods if preemption.may_evict(incoming, pod)]
         return found and found._replace(victims=tuple(sorted(lower, key=lambda pod: pod.importance)))
 
-    for module in (placement, simulation):
+    for module in (placement, victim_search):
         patch.setattr(module, "eviction", everybody)
 
 

@@ -6,20 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuctl.capacity.node_states import NodeStates, Size
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_shapes import Landscape, Shape, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
+from gpuctl.capacity.returning import NOBODY, Returning
 from gpuctl.capacity.scoring import looked_for
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Units
+from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
 
 
 @dataclass(eq=False)
 class QueuedPod:
-    """A pod in the scheduler's queue; ``job`` is the number of its job, None for a pod that waits already."""
+    """A pod in the scheduler's queue; ``job`` is the number of its job, None for a pod that waits already.
+
+    ``minders`` are the pods for which it matters where this one is, beside the room that it takes.
+    """
 
     pod: PlacedPod
     shape: Shape
     job: int | None
+    minders: Sequence[Shape] = ()
 
 
 class Candidate(NamedTuple):
@@ -32,68 +38,122 @@ class Candidate(NamedTuple):
 class Arena:
     """What all runs begin with: nodes, pods and what they ask for. ``nodes`` is how many the whole cluster has.
 
-    ``coming`` are the pods of jobs, by the numbers of the job and of the group, ``waiting`` those that wait already.
+    ``seats`` are in the order in which the scheduler looks at them, and told by their places in it. ``coming`` are the
+    pods of jobs, by the numbers of the job and of the group, ``waiting`` those that wait already.
     """
 
-    def __init__(self, seats: Sequence[Seat], budgets: Sequence[Budget], nodes: int) -> None:
-        self.seats = list(seats)
+    def __init__(
+        self,
+        seats: Sequence[Seat],
+        budgets: Sequence[Budget],
+        nodes: int,
+        nominated: Sequence[tuple[int, PlacedPod]] = (),
+        returning: Returning = NOBODY,
+    ) -> None:
+        self._order = _by_zones(seats)
+        self.seats = [seats[index] for index in self._order]
         self.budgets = budgets
+        self._returning = returning
         self.looked_for = looked_for(nodes)
+        places = {index: place for place, index in enumerate(self._order)}
         self.promised: dict[int, list[PlacedPod]] = {}
+        for index, pod in nominated:
+            self.promised.setdefault(places[index], []).append(pod)
         self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
         self.waiting: list[QueuedPod] = []
-        self.capacity = [
-            (seat.node.allocatable.get("cpu", 0), seat.node.allocatable.get("memory", 0)) for seat in self.seats
-        ]
-        self.free = [free_of(seat) for seat in self.seats]
-        self.scored = [scored_of(seat) for seat in self.seats]
-        self.rows: dict[int, list[int]] = {}
-        # Per shape and node, and per node and amounts: what was worked out in any run.
-        self.candidates: dict[int, dict[int, tuple[Seat, Candidate | None]]] = {}
-        self.scores: dict[object, int] = {}
-        self._hopeless: dict[int, frozenset[int]] = {}
-        self.zones = _by_zones(self.seats)
+        self._shapes: dict[object, Shape] = {}
+        self._sizes: dict[object, Size] = {}
+        # Pods that mind others: among those that come, and the nodes of those that are there.
+        self._others: list[PlacedPod] = []
+        self._wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
+        # What was worked out in any run.
+        self.node_states = NodeStates()
+        self.states = [self.node_states.of(seat) for seat in self.seats]
+        self.candidates: dict[object, Candidate | None] = {}
+        self._rows: dict[Shape, bytearray] = {}
+        self._hopeful: dict[Shape, list[int]] = {}
+        self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
+        self._minding: dict[object, tuple[PlacedPod, list[Shape]]] = {}
         self.landscape = Landscape(self.seats)
 
-    def hopeless(self, shape: Shape) -> frozenset[int]:
-        """The nodes where evicting does not help as long as nobody else has left them, whoever comes to them."""
-        if id(shape) not in self._hopeless:
-            nodes = (index for index in shape.nodes if not shape.may_evict(self.seats[index], anybody=False))
-            self._hopeless[id(shape)] = frozenset(nodes)
-        return self._hopeless[id(shape)]
+    def in_order(self, seats: Sequence[Seat]) -> list[Seat]:
+        """Nodes by their places in the order in which they were given."""
+        result = list(seats)
+        for index, seat in zip(self._order, seats, strict=True):
+            result[index] = seat
+        return result
+
+    def first_row(self, shape: Shape) -> bytearray:
+        """The score of each node for a pod by its amounts, as every run finds them; 0 where there is no room."""
+        if shape not in self._rows:
+            row = self._rows[shape] = bytearray(len(self.seats))
+            for place in shape.nodes:
+                row[place] = self.states[place][shape.size]
+            for place, pods in self.promised.items():
+                more = [pod for pod in pods if pod.priority >= shape.priority]
+                if row[place] and not shape.has_amounts(self.seats[place], more):
+                    row[place] = 0
+        return self._rows[shape]
+
+    def hopeful(self, shape: Shape) -> list[int]:
+        """The nodes where evicting may help when nobody has left them, whoever comes to them."""
+        if shape not in self._hopeful:
+            seats = self.seats
+            found = [place for place in shape.nodes if shape.may_evict(seats[place], anybody=False)]
+            self._hopeful[shape] = found
+        return self._hopeful[shape]
+
+    def emptier(self, seat: Seat, pods: Sequence[PlacedPod]) -> Seat:
+        """A node without some of its pods: the same one whenever it is asked for."""
+        key = id(seat), frozenset(map(id, pods))
+        if key not in self._emptier:
+            # The node is kept, so that its id stays its own.
+            self._emptier[key] = seat, seat.without(pods)
+        return self._emptier[key][1]
+
+    def minding(self, pod: PlacedPod) -> list[Shape]:
+        """The pods for which it matters where a pod is, beside the room that it takes."""
+        key = pod.namespace, frozenset(pod.labels.items()), tuple(map(id, pod.terms)), pod.deleting
+        if key not in self._minding:
+            self._minding[key] = pod, [shape for shape in self._shapes.values() if shape.minds_pod(pod)]
+        return self._minding[key][1]
+
+    def returned(self, pod: PlacedPod) -> QueuedPod | None:
+        """A pod of before that was evicted, as it comes again; None when it does not."""
+        incoming = self._returning.of(pod)
+        if incoming is None:
+            return None
+        shape = self._shape_of(incoming)
+        return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
+
+    def _shape_of(self, incoming: Incoming) -> Shape:
+        # Where pods have wishes about others, labels tell pods apart.
+        key = (shape_key(incoming), id(incoming) if self._others or self._wishing else None)
+        if key not in self._shapes:
+            asked = frozenset(incoming.pod.requests.items()), incoming.pod.scored
+            size = self._sizes.setdefault(asked, Size(incoming.pod))
+            shape = Shape(incoming, size, self.seats, self.landscape, self._wishing, self._others)
+            self._shapes[key] = shape
+            for pod, minders in self._minding.values():
+                if shape.minds_pod(pod):
+                    minders.append(shape)
+        return self._shapes[key]
 
     def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
         """Add the pods of jobs, and those that wait already."""
         kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
-        shapes: dict[object, Shape] = {}
-        others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
-        wishing = [seat for seat in self.seats if any(True for pod in seat.pods for _ in pod.terms)]
-
-        def shape_of(incoming: Incoming) -> Shape:
-            # Where pods have wishes about others, labels tell pods apart.
-            key = (shape_key(incoming), id(incoming) if others or wishing else None)
-            if key not in shapes:
-                shapes[key] = Shape(incoming, self.seats, self.landscape, wishing, others)
-            return shapes[key]
-
+        self._others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
         for number, groups in enumerate(jobs):
             for kind, (group, count) in enumerate(groups):
-                shape = shape_of(group.incoming)
+                shape = self._shape_of(group.incoming)
                 pods = [QueuedPod(replace(group.incoming.pod), shape, number) for _ in range(count)]
                 self.coming[number, kind] = pods
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
-            self.waiting.append(QueuedPod(incoming.pod, shape_of(replace(incoming, preempts=False)), None))
-
-
-def free_of(seat: Seat) -> Units:
-    """What is left of each resource; "pods" is one, too."""
-    return {name: seat.free(name) for name in {*seat.node.allocatable, "pods"}}
-
-
-def scored_of(seat: Seat) -> tuple[int, int]:
-    """The cpu and memory of a node's pods where nodes are ranked."""
-    return sum(pod.scored[0] for pod in seat.pods), sum(pod.scored[1] for pod in seat.pods)
+            self.waiting.append(QueuedPod(incoming.pod, self._shape_of(replace(incoming, preempts=False)), None))
+        for entries in (*self.coming.values(), self.waiting):
+            for entry in entries:
+                entry.minders = self.minding(entry.pod)
 
 
 def _by_zones(seats: Sequence[Seat]) -> list[int]:

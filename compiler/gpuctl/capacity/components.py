@@ -1,8 +1,9 @@
 """Which jobs can influence each other's placing: those that meet nowhere are judged apart, each on its own nodes.
 
 Two jobs meet where both may put a pod on one node once others have left it, where a rule of one counts pods of the
-other, or pods that the other may evict, and in a budget that spares pods of which both may evict some. What a quota
-lets through is decided before, and leads through no node.
+other, or pods that the other may evict, in a budget that spares pods of which both may evict some, and where pods go
+that one evicts and their controllers make again. What a quota lets through is decided before, and leads through no
+node.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: L
         views.append(view)
     _join_neighbours(joined, len(cluster.seats), demands)
     _join_budgets(joined, len(cluster.seats), demands, nodes, cluster)
+    wandering = _wandering(joined, demands, nodes, cluster)
     coming = _coming(joined, demands, nodes, cluster)
     parts: dict[int, Component] = {}
     for number in range(len(demands)):
@@ -53,6 +55,10 @@ def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: L
         part.demands.append(number)
     for part in parts.values():
         part.seats.extend(sorted(set().union(*(views[number] for number in part.demands))))
+    for index, goals in wandering.items():
+        found = parts.get(joined.root(index))
+        if found is not None:
+            found.seats[:] = sorted({*found.seats, *goals})
     for number, reach in coming.items():
         found = parts.get(joined.root(reach[0]))
         if found is not None:
@@ -165,6 +171,37 @@ def _join_budgets(
         ]
         for number in touching[1:]:
             joined.join(first + touching[0], first + number)
+
+
+def _wandering(
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
+) -> dict[int, set[int]]:
+    """By node, where pods may go that are evicted from it and come again; these may evict others in their turn."""
+    bold: dict[int, int] = {}
+    for incoming in (group.incoming for groups in demands for group in groups if group.incoming.preempts):
+        for index in nodes.open_to(incoming):
+            bold[index] = max(incoming.pod.priority, bold.get(index, incoming.pod.priority))
+    result: dict[int, set[int]] = {}
+    spread: set[tuple[int, int]] = set()
+    todo = list(bold)
+    while todo:
+        index = todo.pop()
+        lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
+        for pod in lower:
+            again = cluster.returning.of(pod)
+            if again is None:
+                continue
+            goals = nodes.open_to(again)
+            joined.join_all(index, goals)
+            result.setdefault(index, set()).update(goals)
+            # Lists of nodes are the landscape's: equal ones are the same.
+            if not again.preempts or (id(goals), pod.priority) in spread:
+                continue
+            spread.add((id(goals), pod.priority))
+            bolder = [goal for goal in goals if bold.get(goal, pod.priority - 1) < pod.priority]
+            bold.update(dict.fromkeys(bolder, pod.priority))
+            todo += bolder
+    return result
 
 
 def _coming(

@@ -14,6 +14,7 @@ from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import Usage, admissions
+from gpuctl.capacity.returning import Returning
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod
 from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
@@ -96,7 +97,9 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
         if not ({"node", "nominatedNode"} & item.keys()) and id(pods[id(item)]) not in replaced
     ]
     nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
-    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting), result
+    there = ((pods[id(item)], item) for item in snapshot.pods if "node" in item)
+    returning = Returning((pair for pair in there if id(pair[0]) not in replaced), snapshot, namespaces, classes)
+    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, returning=returning), result
 
 
 def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]:

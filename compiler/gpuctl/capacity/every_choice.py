@@ -6,16 +6,18 @@ Jobs of one priority come in any order, and their pods between each other's: whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, Rooms, State, capacity, initial, settle
-from gpuctl.capacity.pod_shapes import selection_of, shape_key
-from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
+from gpuctl.capacity.placement import LIMIT, Placements, State, capacity, initial, settle
+from gpuctl.capacity.pod_shapes import shape_key
+from gpuctl.capacity.proofs import Proofs
+from gpuctl.capacity.quota_admission import Admission
+from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.scheduling import census, obstacle
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import Balance, balance, exclusions, open_seats, shortage, smallest_change
+from gpuctl.capacity.shortage import Balance, exclusions, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.unready import made_ready, not_ready_yet, unready
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
@@ -26,73 +28,9 @@ FEW = 4
 """As many jobs are looked at more closely, on however many nodes."""
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Jobs that may meet, the most important first, and the nodes that they look at.
-
-    ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
-    ``numbers`` are those of the jobs where ``quotas`` tells what passes in one run.
-    """
-
-    cluster: Cluster
-    demands: list[Demand]
-    admissions: list[Admission]
-    quotas: QuotaAdmission
-    numbers: list[int]
-    around: list[Seat] = field(default_factory=list)
-    whole: list[Seat] = field(default_factory=list)
-    open_nodes: dict[object, list[int]] = field(default_factory=dict)
-    emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
-    balances: dict[object, Balance] = field(default_factory=dict)
-
-    @property
-    def shown(self) -> list[list[tuple[PodGroup, int]]]:
-        """The groups of each job's pods that are created, without what no node shows."""
-        return [
-            [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
-            for admission in self.admissions
-        ]
-
-    def balance(self, demand: Demand, seats: Sequence[Seat]) -> Balance:
-        """What a job needs and finds on these nodes, in the order of the cluster's."""
-        if not demand.groups:
-            return balance(demand, seats)
-        incoming = demand.groups[0][0].incoming
-        key = selection_of(incoming), str(incoming.tolerations)
-        if key not in self.open_nodes:
-            own = self.cluster.seats
-            numbers = {seat.node.name: index for index, seat in enumerate(own)}
-            self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
-        return balance(demand, seats, self.open_nodes[key])
-
-    def balance_before(self, demand: Demand) -> Balance:
-        """The same on the nodes as they are before any job comes."""
-        key = demand.priority, tuple((shape_key(group.incoming), number) for group, number in demand.groups)
-        if key not in self.balances:
-            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats))
-        return self.balances[key]
-
-    def start(self, priority: int) -> State:
-        """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
-        state = initial(self.cluster.seats, self.cluster.names_hosts)
-        for index, pod in self.cluster.nominated:
-            if pod.priority >= priority:
-                state = state.put(index, pod)
-        return state
-
-
-def shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:
-    """The group without what no node shows: for whatever hands that out, it may well be placed."""
-    pod = group.incoming.pod
-    if pod.requests.keys() <= resources:
-        return group
-    known = {name: amount for name, amount in pod.requests.items() if name in resources}
-    return group._replace(incoming=replace(group.incoming, pod=replace(pod, requests=known)))
-
-
 def judge(scene: Scene) -> list[Fit | None]:
     """The answers that hold for every choice, in the order of the jobs; None for a job of which there is none."""
-    proofs = _Proofs(scene)
+    proofs = Proofs(scene)
     result: list[Fit | None] = []
     worlds = [initial(scene.cluster.seats, scene.cluster.names_hosts)]
     nominated = list(scene.cluster.nominated)
@@ -112,7 +50,10 @@ def judge(scene: Scene) -> list[Fit | None]:
                 result.append(_proven(scene, proofs, position))
                 continue
             found, worlds, evicts = _follow(scene, demand, admission, worlds, final=position == len(scene.demands) - 1)
-            follows = bool(worlds)
+            # Who is evicted may come again, and then take room before those that are less important.
+            follows = bool(worlds) and not any(
+                pod in scene.cluster.returning for state in worlds for pod in state.evicted
+            )
             if evicts and (pending or _is_contested(scene.cluster, demand, worlds)):
                 # Room that is made for this job may be taken by pods that wait, and were first.
                 found, follows = None, False
@@ -127,84 +68,7 @@ def judge(scene: Scene) -> list[Fit | None]:
     return result
 
 
-class _Proofs:
-    """What holds whatever is chosen, by what there is room for in all."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._groups = scene.shown
-        self._rooms: dict[object, Rooms] = {}
-        self._starts: dict[int, State] = {}
-        self._priorities = [demand.priority for demand in scene.demands]
-        # Where pods mind others, labels tell pods apart.
-        self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
-            pod.anti_affinity for _, pod in scene.cluster.nominated
-        )
-        self._fits: dict[int, bool] = {}
-        pods = sum(number for groups in self._groups for _, number in groups)
-        self.size = pods * len(scene.cluster.seats)
-        boldest = max(
-            (group.incoming.pod.priority for groups in self._groups for group, _ in groups if group.incoming.preempts),
-            default=None,
-        )
-        self.peaceful = boldest is None or not any(
-            pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods
-        )
-
-    def fits(self, position: int) -> bool:
-        """Whether a job's pods have room wherever the others go, in whichever order they come."""
-        if position not in self._fits:
-            self._fits[position] = self._has_room(position)
-        return self._fits[position]
-
-    def _has_room(self, position: int) -> bool:
-        scene, groups = self._scene, self._groups[position]
-        demand = scene.demands[position]
-        admission = scene.admissions[position]
-        if demand.refusals or demand.doubts or admission.refusals or not (admission.settled and demand.pods):
-            return False
-        polite = any(not group.incoming.preempts for group, _ in groups)
-        others = [
-            number
-            for number, priority in enumerate(self._priorities)
-            if number != position and (polite or priority >= self._priorities[position])
-        ]
-        higher = [number for number in others if self._priorities[number] > self._priorities[position]]
-        if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
-            # What is evicted for these leaves later, and then they are tried again, and may evict this one.
-            return False
-        rivals = [(group, self._most(group, count)) for number in others for group, count in self._groups[number]]
-        rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]
-        return all(
-            self._rooms_of(group).suffice(number, [*rivals, *(item for item in groups if item[0] is not group)])
-            for group, number in groups
-        )
-
-    def _most(self, group: PodGroup, number: int) -> int:
-        """How many pods of a group may be placed at most."""
-        rooms = self._rooms_of(group)
-        return min(number, rooms.total) if self.peaceful and rooms.known else number
-
-    def lacks_room(self, position: int) -> bool:
-        """Whether none of a job's pods has room, not even alone, and nobody makes any."""
-        groups = self._groups[position]
-        if not self.peaceful or not groups:
-            return False
-        rooms = [self._rooms_of(group) for group, _ in groups]
-        return all(room.known and not room.total for room in rooms)
-
-    def _rooms_of(self, group: PodGroup) -> Rooms:
-        priority = group.incoming.pod.priority
-        own = group.incoming.pod
-        key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
-        if key not in self._rooms:
-            if priority not in self._starts:
-                self._starts[priority] = self._scene.start(priority)
-            self._rooms[key] = Rooms(self._starts[priority], group)
-        return self._rooms[key]
-
-
-def _proven(scene: Scene, proofs: _Proofs, position: int) -> Fit | None:
+def _proven(scene: Scene, proofs: Proofs, position: int) -> Fit | None:
     """The answer for a job when nothing is known of where those before it went."""
     demand, admission = scene.demands[position], scene.admissions[position]
     plain = plain_verdict(demand)
@@ -275,7 +139,7 @@ def _answer(
     starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(outcomes) and not leaves
+    certain = _is_certain(outcomes) and not leaves and not _goes_on(scene, ends)
     victims = [] if demand.doubts else victims_of(worlds, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
@@ -296,6 +160,15 @@ def _answer(
     if verdict != "fits" and len(worlds) == 1:
         change = change_of(scene, demand, admission, list(worlds[0].seats), found)
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
+
+
+def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
+    """Whether a pod that is evicted comes again and may evict others in its turn."""
+    returning = [pod for end in ends for pod in end.evicted if pod in scene.cluster.returning]
+    if not returning:
+        return False
+    boldest = max(pod.priority for pod in returning)
+    return any(pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods)
 
 
 def _is_certain(outcomes: Sequence[Placements]) -> bool:

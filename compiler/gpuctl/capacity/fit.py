@@ -13,13 +13,14 @@ from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
-from gpuctl.capacity.every_choice import Scene, judge, not_now, plain_verdict, shown
+from gpuctl.capacity.every_choice import judge, not_now, plain_verdict
 from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.queue_stage import queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.sampled import Sample
+from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks

@@ -10,14 +10,13 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
-from gpuctl.capacity.projections import PREFERRED, anti_affinity, host_ports, preferences
+from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports, preferences
 from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
 from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import late_claims
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_STAYING = ("DaemonSet", "Node")
 _HASH = "pod-template-hash"
 _DEFAULTS = ((HOST_NAME, 3), ("topology.kubernetes.io/zone", 5))
 
@@ -115,7 +114,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
         _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
         item.get("startTime", ""),
-        owner.get("kind") in _STAYING,
+        owner.get("kind") in STAYING,
         item.get("deleting", False),
         f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
         item.get("priorityClass", ""),

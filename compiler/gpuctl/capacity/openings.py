@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.capacity.every_choice import Scene
 from gpuctl.capacity.placement import initial, settle
+from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.verdicts import Ending, Fit, Opening
 

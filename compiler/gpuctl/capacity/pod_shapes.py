@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from gpuctl.capacity.node_states import Size
 from gpuctl.capacity.scheduling import NO_CENSUS, Pair, SchedulingRule, census, rules_of_nodes
 from gpuctl.capacity.scoring import Spreading, liking, node_preference, taint_counts
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
@@ -58,15 +59,18 @@ class Shape:
     def __init__(
         self,
         incoming: Incoming,
+        size: Size,
         seats: Sequence[Seat],
         landscape: Landscape,
         wishing: Sequence[Seat],
         others: Iterable[PlacedPod],
     ) -> None:
         self.incoming = incoming
+        self.size = size
         pod = incoming.pod
         self.priority = pod.priority
         self.nodes = landscape.open_to(incoming)
+        self.open_to = frozenset(self.nodes)
         others = list(others)
         minding = seats if incoming.has_neighbours else wishing
         self.counted = census(incoming, minding)
@@ -90,18 +94,34 @@ class Shape:
             else dict.fromkeys(self.nodes, 0)
         )
         self.is_ranked = self.minds or len(set(self.taints.values())) > 1 or len(set(self.preferred.values())) > 1
-        # What is scarce first: most nodes without room are told by it.
-        self.wanted = sorted(pod.requests.items(), key=lambda item: "/" not in item[0])
-        self.scarce = self.wanted[0] if self.wanted else ("pods", 1)
-        self.cpu, self.memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
-        self.asked = self.cpu, self.memory, pod.scored
+        self.kinds = self._kinds(seats, others) if self.is_ranked else []
+
+    def _kinds(self, seats: Sequence[Seat], others: Iterable[PlacedPod]) -> list[int]:
+        """A number for each node: equal where what ranks nodes besides amounts, and pods on one node, is equal."""
+        pod = self.incoming.pod
+        topologies = {topology for topology, _ in self.liked}
+        topologies.update(term.topology for _, term in pod.preferences)
+        topologies.update(term.topology for other in others for _, term in other.liked if term.matches(pod))
+        numbers: dict[object, int] = {}
+        result = [0] * len(seats)
+        for place in self.nodes:
+            near = tuple(seats[place].node.labels.get(topology) for topology in topologies)
+            spread = self.spreading.kind(place) if self.spreading else None
+            key = self.taints[place], self.preferred[place], spread, near
+            result[place] = numbers.setdefault(key, len(numbers))
+        return result
+
+    def minds_pod(self, pod: PlacedPod) -> bool:
+        """Whether it matters where a pod is, beside the room that it takes."""
+        own = self.incoming
+        return any(term.matches(pod) for term in own.terms) or any(term.matches(own.pod) for term in pod.terms)
 
     def has_amounts(self, seat: Seat, more: Sequence[PlacedPod] = ()) -> bool:
         """Whether a node has all amounts left, beside other pods. Source: ``noderesources/fit.go``, fitsRequest."""
         has, used = seat.node.allocatable, seat.used
         if len(seat.pods) + len(more) >= has.get("pods", 0):
             return False
-        for name, amount in self.wanted:
+        for name, amount in self.size.wanted:
             for pod in more:
                 amount += pod.requests.get(name, 0)
             if amount > has.get(name, 0) - used.get(name, 0):
@@ -119,7 +139,10 @@ class Shape:
                 return False
             lower = {}
         has, used = seat.node.allocatable, seat.used
-        return all(amount <= has.get(name, 0) - used.get(name, 0) + lower.get(name, 0) for name, amount in self.wanted)
+        free = (
+            (amount, has.get(name, 0) - used.get(name, 0) + lower.get(name, 0)) for name, amount in self.size.wanted
+        )
+        return all(amount <= left for amount, left in free)
 
 
 def selection_of(incoming: Incoming) -> tuple[object, ...]:

@@ -60,16 +60,30 @@ def eviction(
     left = seat.without(lower)
     if not lower or not fits(left):
         return None
-    violating = _violating(lower, budgets)
+
+    def spare(pod: PlacedPod) -> bool:
+        nonlocal left
+        more = left.with_pod(pod)
+        if not fits(more):
+            return False
+        left = more
+        return True
+
+    return sparing(lower, spare, budgets)
+
+
+def sparing(
+    lower: Sequence[PlacedPod], spare: Callable[[PlacedPod], bool], budgets: Sequence[Budget]
+) -> Eviction | None:
+    """The eviction of those pods, given the most important first, that ``spare`` finds no room for beside the others
+    that it was asked for; first those that a budget protects.
+    """
+    violating = _violating(lower, budgets) if budgets else []
     protected = [pod for pod in lower if pod in violating]
     victims: list[PlacedPod] = []
     spared: list[PlacedPod] = []
     for pod in [*protected, *(pod for pod in lower if pod not in violating)]:
-        if fits(left.with_pod(pod)):
-            left = left.with_pod(pod)
-            spared.append(pod)
-        else:
-            victims.append(pod)
+        (spared if spare(pod) else victims).append(pod)
     if not victims:
         return None
     victims.sort(key=lambda pod: pod.importance)
@@ -97,11 +111,15 @@ def _violating(pods: Sequence[PlacedPod], budgets: Sequence[Budget]) -> list[Pla
     return result
 
 
-def _tied(victims: list[PlacedPod], spared: list[PlacedPod], lower: list[PlacedPod], budgets: Sequence[Budget]) -> bool:
+def _tied(
+    victims: Sequence[PlacedPod], spared: Sequence[PlacedPod], lower: Sequence[PlacedPod], budgets: Sequence[Budget]
+) -> bool:
     """Whether the order among pods of one importance, which is the scheduler's, may have decided."""
     ranks = {pod.importance for pod in spared}
     if any(pod.importance in ranks for pod in victims):
         return True
+    if not budgets:
+        return False
     covered = Counter(pod.importance for pod in lower if any(budget.covers(pod) for budget in budgets))
     return any(number > 1 for number in covered.values())
 

@@ -14,6 +14,8 @@ ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The field of affinity that only ranks nodes."""
+STAYING = ("DaemonSet", "Node")
+"""Controllers whose pods stay on their nodes."""
 _POD_LEVEL = {"cpu", "memory"}
 _TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
 _CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -48,7 +50,7 @@ def is_seen(pod: Object) -> bool:
 def counted_pod(pod: Object) -> Object:
     spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
     requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec, status).items())}
-    node = spec.get("nodeName")
+    node, owner = spec.get("nodeName"), _owner(metadata)
     rest = {
         "node": node,
         "nominatedNode": None if node else status.get("nominatedNodeName"),
@@ -62,8 +64,8 @@ def counted_pod(pod: Object) -> Object:
         "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
         "endsBy": _end(spec, status.get("startTime"), spec),
         "claims": _claims(pod),
-        "owner": _owner(metadata),
-        "wants": None if node else _wants(spec),
+        "owner": owner,
+        "wants": _wants(spec) if _wants_room(node, owner) else None,
         "scored": _scored(spec, status),
         "preferences": preferences(spec),
         # Of a pod that waits it is among what it wants.
@@ -71,6 +73,11 @@ def counted_pod(pod: Object) -> Object:
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def _wants_room(node: str | None, owner: Object | None) -> bool:
+    """Whether a pod wants room, or will if it is evicted: then its controller makes it again."""
+    return node is None or (owner is not None and owner["kind"] not in STAYING)
 
 
 def _end(spec: Object, start: str | None, pod: Object) -> str | None:
@@ -145,7 +152,7 @@ def host_ports(spec: Object) -> list[Object]:
 
 
 def _wants(spec: Object) -> Object:
-    """Where a pod that waits may go."""
+    """Where a pod may go that waits, or would."""
     affinity = spec.get("affinity") or {}
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
     near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.arrivals import RUNS, delays
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.every_choice import FEW, Scene, answer_of, change_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.every_choice import FEW, answer_of, change_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
@@ -29,9 +30,10 @@ class Sample:
 
     def __init__(self, scene: Scene, nodes: int) -> None:
         self._scene = scene
-        arena = Arena(scene.cluster.seats, scene.cluster.budgets, nodes)
-        for index, pod in scene.cluster.nominated:
-            arena.promised.setdefault(index, []).append(pod)
+        arena = Arena(
+            scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated, scene.cluster.returning
+        )
+        self._seats = arena.seats
         arena.queue(scene.shown, scene.cluster.waiting)
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._found: dict[int, list[Seat]] = {}
@@ -71,8 +73,8 @@ class Sample:
             verdict = chosen
             reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
             starts = 0 if chosen == "fits-when-empty" else starts
-        names = [seat.node.name for seat in scene.cluster.seats]
-        victims = [Victim(pod, names[index]) for pod, index in shown.victims if not pod.deleting]
+        names = [seat.node.name for seat in self._seats]
+        victims = [Victim(pod, names[place]) for pod, place in shown.victims if not pod.deleting]
         if victims:
             reason = with_victims(reason, verdict, starts, demand.pods, certain=same)
         share = number / len(outcomes)

@@ -54,19 +54,6 @@ def _balance(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
     return int((1 - abs((cpu - memory) / 2)) * float(MOST))
 
 
-def resource_score(pod: PlacedPod, seat: Seat) -> int:
-    """NodeResourcesFit and NodeResourcesBalancedAllocation of a node for a pod."""
-    has, used = seat.node.allocatable, seat.used
-    capacity = has.get("cpu", 0), has.get("memory", 0)
-    counted = [sum(other.scored[side] for other in seat.pods) + pod.scored[side] for side in (0, 1)]
-    score = least_allocated((counted[0], capacity[0]), (counted[1], capacity[1]))
-    own = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
-    if any(own):
-        before = used.get("cpu", 0), used.get("memory", 0)
-        score += balanced_allocation(before, (before[0] + own[0], before[1] + own[1]), capacity)
-    return score
-
-
 def taint_counts(incoming: Incoming, node: SchedulableNode) -> int:
     """The taints that a pod should avoid. Source: ``tainttoleration/taint_toleration.go``, Score."""
     own = [item for item in incoming.tolerations if not item.get("effect") or item["effect"] == _SOFT]
@@ -103,6 +90,10 @@ class Spreading:
             for seat in seats
         ]
         self._domains = [[seat.node.labels.get(name) for seat in seats] for name in topologies]
+        self._by_domain = [
+            [domain is None for domain in domains] if name == HOST_NAME else domains
+            for name, domains in zip(topologies, self._domains, strict=True)
+        ]
         self._counted = [
             [not out and is_counted(rule, incoming, seat.node) for seat, out in zip(seats, self._ignored, strict=True)]
             for rule in self._rules
@@ -121,18 +112,35 @@ class Spreading:
 
     def count(self, index: int, pods: Iterable[PlacedPod], sign: int) -> None:
         """Pods that come to a node (1), or leave it (-1)."""
+        own = [pod for pod in pods if pod.namespace == self._incoming.pod.namespace]
+        if not own:
+            return
         for number, rule in enumerate(self._rules):
-            matching = sum(is_spread(rule, self._incoming, pod) for pod in pods)
+            matching = sum(is_spread(rule, self._incoming, pod) for pod in own)
             if not matching:
                 continue
             self._here[number][index] += sign * matching
             if self._counted[number][index]:
                 self._there[number][self._domains[number][index] or ""] += sign * matching
 
-    def scores(self, places: Sequence[int]) -> list[int]:
-        """How evenly pods would be spread, by node."""
+    def kind(self, index: int) -> object:
+        """Equal for nodes that no rule tells apart, but for the pods on one node."""
+        return self._ignored[index], tuple(domains[index] for domains in self._by_domain)
+
+    @property
+    def marked(self) -> set[int]:
+        """The nodes that pods on them tell from others of their kind."""
+        by_node = (here for rule, here in zip(self._rules, self._here, strict=True) if rule.topology == HOST_NAME)
+        return {index for here in by_node for index, number in here.items() if number}
+
+    def scores(self, places: Sequence[int], among: Sequence[int] | None = None) -> list[int]:
+        """How evenly pods would be spread, by node.
+
+        :param among: all nodes that are looked at, where the others are of a kind with one of these.
+        """
         ignored = [self._ignored[index] for index in places]
-        present = len(places) - sum(ignored)
+        seen = places if among is None else among
+        present = len(seen) - (sum(self._ignored[index] for index in seen) if any(ignored) else 0)
         total = [0.0] * len(places)
         for rule, domains, here, there in zip(self._rules, self._domains, self._here, self._there, strict=True):
             own = [domains[index] for index in places]

@@ -210,6 +210,17 @@ class Seat:
         return fewer
 
     @cached_property
+    def _ranked_below(self) -> dict[int, list[PlacedPod]]:
+        return {}
+
+    def ranked_below(self, priority: int) -> list[PlacedPod]:
+        """Its pods below a priority, the most important first."""
+        if priority not in self._ranked_below:
+            lower = (pod for pod in self.pods if pod.priority < priority)
+            self._ranked_below[priority] = sorted(lower, key=lambda pod: pod.importance)
+        return self._ranked_below[priority]
+
+    @cached_property
     def _below(self) -> dict[int, Units | None]:
         return {}
 

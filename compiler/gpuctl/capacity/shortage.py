@@ -67,10 +67,16 @@ def open_seats(incoming: Incoming, seats: Sequence[Seat]) -> list[Seat]:
     return [seat for seat in seats if all(rule.holds(incoming, seat, counted) for rule in rules)]
 
 
-def balance(demand: Demand, seats: Sequence[Seat], open_to: Sequence[int] | None = None) -> Balance:
+def balance(
+    demand: Demand,
+    seats: Sequence[Seat],
+    open_to: Sequence[int] | None = None,
+    holdings: dict[str, HeldAmounts] | None = None,
+) -> Balance:
     """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
 
     :param open_to: the numbers of the nodes that are open to its pods, where they are known.
+    :param holdings: by resource, what was counted on nearly the same nodes, to be used again.
     """
     need: Units = {}
     for group, number in demand.groups:
@@ -89,7 +95,8 @@ def balance(demand: Demand, seats: Sequence[Seat], open_to: Sequence[int] | None
     most = max(left[scarce], default=0)
     best = nodes[left[scarce].index(most)] if nodes else None
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
-    return Balance(own, need, free, largest, scarce, holders(scarce, nodes))
+    counted = {} if holdings is None else holdings
+    return Balance(own, need, free, largest, scarce, counted.setdefault(scarce, HeldAmounts(scarce)).of(nodes))
 
 
 def _left(name: str, seats: Sequence[Seat]) -> list[int]:
@@ -99,15 +106,40 @@ def _left(name: str, seats: Sequence[Seat]) -> list[int]:
     return [max(0, seat.node.allocatable.get(name, 0) - seat.used.get(name, 0)) for seat in seats]
 
 
+class HeldAmounts:
+    """Who has how much of a resource on some nodes, while these change: only what has changed is counted again."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._seats: dict[str, Seat] = {}
+        self._found: dict[tuple[str, str, int], Holder] = {}
+
+    def of(self, seats: Sequence[Seat]) -> list[Holder]:
+        """Who has how much on these nodes, the largest holder first."""
+        gone = self._seats
+        self._seats = {seat.node.name: seat for seat in seats}
+        for name, seat in self._seats.items():
+            before = gone.pop(name, None)
+            if before is not seat:
+                self._count(before, -1)
+                self._count(seat, 1)
+        for seat in gone.values():
+            self._count(seat, -1)
+        return sorted(self._found.values(), key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
+
+    def _count(self, seat: Seat | None, sign: int) -> None:
+        found = self._found
+        for key, amount in seat.held(self._resource) if seat else ():
+            _, _, _, pods, total = found.get(key) or (*key, 0, 0)
+            if pods + sign:
+                found[key] = Holder(*key, pods + sign, total + sign * amount)
+            else:
+                del found[key]
+
+
 def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
     """Who has how much of a resource on some nodes, the largest holder first."""
-    found: dict[tuple[str, str, int], tuple[int, int]] = {}
-    for seat in seats:
-        for key, amount in seat.held(resource):
-            pods, total = found.get(key, (0, 0))
-            found[key] = pods + 1, total + amount
-    holders = [Holder(*key, *numbers) for key, numbers in found.items()]
-    return sorted(holders, key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
+    return HeldAmounts(resource).of(seats)
 
 
 def shortage(demand: Demand, found: Balance, starts: int) -> str:

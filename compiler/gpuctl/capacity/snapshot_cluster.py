@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.preemption import Budget
+from gpuctl.capacity.returning import NOBODY, Returning
 from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
 from gpuctl.capacity.snapshot import Snapshot
 
@@ -15,7 +16,8 @@ from gpuctl.capacity.snapshot import Snapshot
 class Cluster(NamedTuple):
     """A snapshot in the scheduler's terms.
 
-    ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room.
+    ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room, ``returning``
+    those that come again when they are evicted.
     """
 
     seats: list[Seat]
@@ -25,6 +27,7 @@ class Cluster(NamedTuple):
     quotas: list[Object]
     shown: frozenset[str]
     names_hosts: bool
+    returning: Returning = NOBODY
 
 
 def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> Cluster:

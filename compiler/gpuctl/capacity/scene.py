@@ -1,0 +1,83 @@
+"""Jobs that may meet, with the nodes that they look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.placement import PodGroup, State, initial
+from gpuctl.capacity.pod_shapes import selection_of, shape_key
+from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
+from gpuctl.capacity.seats import Seat
+from gpuctl.capacity.shortage import Balance, HeldAmounts, balance, open_seats
+from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Jobs that may meet, the most important first, and the nodes that they look at.
+
+    ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
+    ``numbers`` are those of the jobs where ``quotas`` tells what passes in one run.
+    """
+
+    cluster: Cluster
+    demands: list[Demand]
+    admissions: list[Admission]
+    quotas: QuotaAdmission
+    numbers: list[int]
+    around: list[Seat] = field(default_factory=list)
+    whole: list[Seat] = field(default_factory=list)
+    open_nodes: dict[object, list[int]] = field(default_factory=dict)
+    emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
+    balances: dict[object, Balance] = field(default_factory=dict)
+    holdings: dict[object, dict[str, HeldAmounts]] = field(default_factory=dict)
+    starts: dict[int, State] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> list[list[tuple[PodGroup, int]]]:
+        """The groups of each job's pods that are created, without what no node shows."""
+        return [
+            [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
+            for admission in self.admissions
+        ]
+
+    def balance(self, demand: Demand, seats: Sequence[Seat]) -> Balance:
+        """What a job needs and finds on these nodes, in the order of the cluster's."""
+        if not demand.groups:
+            return balance(demand, seats)
+        incoming = demand.groups[0][0].incoming
+        key = selection_of(incoming), str(incoming.tolerations)
+        if key not in self.open_nodes:
+            own = self.cluster.seats
+            numbers = {seat.node.name: index for index, seat in enumerate(own)}
+            self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
+        return balance(demand, seats, self.open_nodes[key], self.holdings.setdefault(key, {}))
+
+    def balance_before(self, demand: Demand) -> Balance:
+        """The same on the nodes as they are before any job comes."""
+        key = demand.priority, tuple((shape_key(group.incoming), number) for group, number in demand.groups)
+        if key not in self.balances:
+            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats))
+        return self.balances[key]
+
+    def start(self, priority: int) -> State:
+        """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
+        if priority not in self.starts:
+            state = initial(self.cluster.seats, self.cluster.names_hosts)
+            for index, pod in self.cluster.nominated:
+                if pod.priority >= priority:
+                    state = state.put(index, pod)
+            self.starts[priority] = state
+        return self.starts[priority]
+
+
+def shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:
+    """The group without what no node shows: for whatever hands that out, it may well be placed."""
+    pod = group.incoming.pod
+    if pod.requests.keys() <= resources:
+        return group
+    known = {name: amount for name, amount in pod.requests.items() if name in resources}
+    return group._replace(incoming=replace(group.incoming, pod=replace(pod, requests=known)))

@@ -1,0 +1,205 @@
+"""The nodes in one run of a simulated scheduler: what is on them, promised to them, and what that means to pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuctl.capacity.arena import Arena, QueuedPod
+from gpuctl.capacity.node_choice import ScoreRow
+from gpuctl.capacity.pod_shapes import Shape
+from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
+from gpuctl.capacity.scoring import Spreading, liking
+from gpuctl.capacity.seats import PlacedPod, Seat
+
+
+class _Move(NamedTuple):
+    """A pod that came to a node (1), or left it (-1)."""
+
+    place: int
+    pod: PlacedPod
+    sign: int
+
+
+class SimulatedNodes:
+    """Nodes by their places. ``states`` are their amounts, ``residents`` the nodes with those pods that were there
+    before, ``left`` those that somebody has left.
+
+    ``changes`` grows with everything that happens, ``departures`` when pods leave.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self.states = list(arena.states)
+        self.residents = list(arena.seats)
+        self._seats: list[Seat | None] = list(arena.seats)
+        self._placed: dict[int, list[PlacedPod]] = {}
+        self._least: dict[int, int] = {}
+        self.left: set[int] = set()
+        self.promised: dict[int, list[tuple[PlacedPod, QueuedPod | None]]] = {
+            place: [(pod, None) for pod in pods] for place, pods in arena.promised.items()
+        }
+        self.departures = 0
+        self._log: list[int] = []
+        self._rows: dict[Shape, ScoreRow] = {}
+        self._history: list[_Move] = []
+        self._moves: dict[Shape, list[_Move]] = {}
+        self._spreadings: dict[Shape, tuple[Spreading, int]] = {}
+        self._counts: dict[Shape, tuple[Census, Counter[Pair], int]] = {}
+
+    @property
+    def changes(self) -> int:
+        """How much has happened."""
+        return len(self._log)
+
+    def seat(self, place: int) -> Seat:
+        """A node with its pods as of now."""
+        seat = self._seats[place]
+        if seat is None:
+            before = self.residents[place]
+            seat = self._seats[place] = Seat(before.node, (*before.pods, *self._placed.get(place, ())))
+        return seat
+
+    def seats(self) -> list[Seat]:
+        """All nodes as of now."""
+        return [self.seat(place) if seat is None else seat for place, seat in enumerate(self._seats)]
+
+    def bind(self, entry: QueuedPod, place: int) -> None:
+        """Put a pod on a node."""
+        pod = entry.pod
+        self._placed.setdefault(place, []).append(pod)
+        self._least[place] = min(pod.priority, self._least.get(place, pod.priority))
+        self._seats[place] = None
+        self.states[place] = self._arena.node_states.after(self.states[place], entry.shape.size)
+        self._log.append(place)
+        self._moved(_Move(place, pod, 1), entry.minders)
+
+    def leave(self, place: int, pods: Sequence[PlacedPod]) -> None:
+        """Let pods leave a node."""
+        gone = set(map(id, pods))
+        placed = self._placed.pop(place, [])
+        kept = [pod for pod in placed if id(pod) not in gone]
+        self._least.pop(place, None)
+        if kept:
+            self._placed[place], self._least[place] = kept, min(pod.priority for pod in kept)
+        came = set(map(id, placed))
+        self.residents[place] = self._arena.emptier(self.residents[place], [pod for pod in pods if id(pod) not in came])
+        self._seats[place] = None
+        self.states[place] = self._arena.node_states.of(self.seat(place))
+        self.left.add(place)
+        self._log.append(place)
+        for pod in pods:
+            self._moved(_Move(place, pod, -1), self._arena.minding(pod))
+
+    def _moved(self, move: _Move, minders: Sequence[Shape]) -> None:
+        self._history.append(move)
+        for shape in minders:
+            self._moves.setdefault(shape, []).append(move)
+
+    def meet(self, shape: Shape) -> None:
+        """Tell pods that nobody has known before what has happened."""
+        if shape not in self._moves:
+            self._moves[shape] = [move for move in self._history if shape.minds_pod(move.pod)]
+
+    def departed(self) -> None:
+        """Note that pods have left."""
+        self.departures += 1
+
+    def promise(self, entry: QueuedPod, place: int) -> None:
+        """Keep room on a node for a pod."""
+        self.promised.setdefault(place, []).append((entry.pod, entry))
+        self._log.append(place)
+
+    def forget(self, entry: QueuedPod, place: int) -> None:
+        """Keep room for a pod no longer."""
+        kept = [item for item in self.promised[place] if item[1] is not entry]
+        if kept:
+            self.promised[place] = kept
+        else:
+            del self.promised[place]
+        self._log.append(place)
+
+    def kept_for(self, shape: Shape, place: int, entry: QueuedPod | None) -> tuple[PlacedPod, ...]:
+        """The pods beside which a pod must have room, as they are promised the node."""
+        return tuple(
+            pod
+            for pod, other in self.promised.get(place, ())
+            if pod.priority >= shape.priority and (other is None or other is not entry)
+        )
+
+    def is_as_shared(self, shape: Shape, place: int) -> bool:
+        """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
+        # Pods that came in this run are not those of another.
+        if shape.simple:
+            return place not in self._placed or self._least[place] >= shape.priority
+        return shape.alone and place not in self._placed and place not in self.promised
+
+    def fits(self, shape: Shape, place: int, entry: QueuedPod | None) -> bool:
+        """Source: ``framework/runtime/framework.go``, RunFilterPluginsWithNominatedPods."""
+        if shape.simple and place not in self.promised:
+            return self.states[place][shape.size] > 0
+        seat, census = self.seat(place), self.census(shape)
+        if obstacle(shape.incoming, seat, census) is not None:
+            return False
+        more = self.kept_for(shape, place, entry)
+        if not more:
+            return True
+        full = Seat(seat.node, seat.pods + more)
+        return obstacle(shape.incoming, full, self.recounted(shape, census, seat, full)) is None
+
+    def census(self, shape: Shape) -> Census:
+        """What is counted of other pods as of now."""
+        return shape.counted if shape.alone else self.counted(shape)[0]
+
+    def counted(self, shape: Shape) -> tuple[Census, Counter[Pair]]:
+        """What is counted of other pods, and how they are liked, as of now."""
+        moves = self._moves.get(shape, [])
+        census, liked, since = self._counts.get(shape, (shape.counted, shape.liked, 0))
+        for place, pod, sign in moves[since:]:
+            node = self.residents[place].node
+            without, beside = Seat(node), Seat(node, (pod,))
+            if not shape.alone:
+                census = recounted(census, shape.incoming, *((without, beside) if sign > 0 else (beside, without)))
+            if shape.likes:
+                liked = Counter(liked)
+                change = liking(shape.incoming, [beside])
+                (liked.update if sign > 0 else liked.subtract)(change)
+        self._counts[shape] = census, liked, len(moves)
+        return census, liked
+
+    def spreading(self, shape: Shape, first: Spreading) -> Spreading:
+        """What its soft rules count as of now."""
+        counted, since = self._spreadings.get(shape) or (first.copy(), 0)
+        moves = self._moves.get(shape, [])
+        for place, pod, sign in moves[since:]:
+            counted.count(place, (pod,), sign)
+        self._spreadings[shape] = counted, len(moves)
+        return counted
+
+    @staticmethod
+    def recounted(shape: Shape, census: Census, before: Seat, now: Seat) -> Census:
+        """A census of a pod after one node has changed."""
+        return census if shape.alone else recounted(census, shape.incoming, before, now)
+
+    def row(self, shape: Shape, entry: QueuedPod) -> ScoreRow:
+        """The score of each node for a pod by its amounts, as of now."""
+        row = self._rows.get(shape)
+        if row is None:
+            row = self._rows[shape] = ScoreRow(self._arena.first_row(shape))
+        if row.since < len(self._log):
+            states, size, promised = self.states, shape.size, self.promised
+            places = list(shape.open_to.intersection(self._log[row.since :]))
+            row.put(places, [states[place][size] for place in places])
+            kept = [place for place in places if place in promised and row.values[place]] if promised else ()
+            for place in kept:
+                if not shape.has_amounts(self.seat(place), self.kept_for(shape, place, entry)):
+                    row.values[place] = 0
+            row.since = len(self._log)
+        if shape.simple:
+            return row
+        values = bytearray(len(row.values))
+        for place in shape.nodes:
+            if row.values[place] and self.fits(shape, place, entry):
+                values[place] = row.values[place]
+        return ScoreRow(values)
