@@ -122,8 +122,8 @@ class Case:
 
     @cached_property
     def selected(self) -> list[Seat]:
-        """The nodes that the pod selects by labels."""
-        rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity")]
+        """The nodes that the pod selects by labels, and from which the volumes that it has are reached."""
+        rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity", "volumes")]
         return [seat for seat in self.seats if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
 
     @cached_property
