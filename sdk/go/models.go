@@ -270,6 +270,8 @@ type FitJob struct {
 	// Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.
 	HeldBy []map[string]any `json:"heldBy"`
 	Reason string           `json:"reason"`
+	// Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown.
+	Admitted *bool `json:"admitted"`
 	// When it will find room, where that is known.
 	Opening        *FitOpening `json:"opening"`
 	SmallestChange *string     `json:"smallestChange"`

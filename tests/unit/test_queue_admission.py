@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.queue_projections import counted_workload
 from gpuctl.capacity.snapshot import Snapshot, load, render
@@ -95,7 +96,9 @@ def test_a_job_waits_with_the_numbers_of_its_queue() -> None:
         f"waits in Kueue's queue team (ClusterQueue team): it asks for 2 {GPU}, 1 free in flavor card (3 of 4 used)"
     )
     assert verdict(have, job("new", "team", 1)) == ("fits", True)
-    assert "admits it with flavor card" in judged(have, job("new", "team", 1))["new"].reason
+    small, free = judged(have, job("new", "team", 1))["new"], judged(have, queue_job("free", "lab", "", 1))["free"]
+    assert "admits it with flavor card" in small.reason
+    assert [fit_value(item)["admitted"] for item in (found, small, free)] == [False, True, None]
 
 
 def test_a_job_is_told_by_its_name_in_the_documents_not_twice() -> None:

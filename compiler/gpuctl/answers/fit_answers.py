@@ -84,6 +84,7 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
         "largestNode": None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
         "heldBy": held,
         "reason": answer.reason,
+        "admitted": answer.admitted,
         "opening": None if answer.opening is None else _opening_value(answer.opening),
         "smallestChange": answer.change,
     }

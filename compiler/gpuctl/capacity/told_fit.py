@@ -84,6 +84,7 @@ class ToldFit(NamedTuple):
     likelihood: float
     held: Units
     opening: ToldOpening | None
+    admitted: bool | None
 
 
 def told_fit(answer: Fit) -> ToldFit:
@@ -101,4 +102,5 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.likelihood,
         answer.held,
         None if opening is None else ToldOpening(*opening[:-1], [ToldEnding(*ending) for ending in opening.after]),
+        answer.admitted,
     )

@@ -302,6 +302,8 @@ class FitJob(Answer):
     held_by: list[dict[str, Any]]
     """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
     reason: str
+    admitted: bool | None
+    """Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown."""
     opening: FitOpening | None
     """When it will find room, where that is known."""
     smallest_change: str | None

@@ -207,6 +207,10 @@ class FitJob(Answer):
         examples=[[{"namespace": "team-b", "job": "wide", "priority": 0, "pods": 2, "nvidia.com/gpu": 8}]],
     )
     reason: str = Field(examples=["both pods find room"])
+    admitted: bool | None = Field(
+        description="Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown.",
+        examples=[None],
+    )
     opening: FitOpening | None = Field(description="When it will find room, where that is known.")
     smallest_change: str | None = Field(examples=[None])
     certain: bool = Field(
