@@ -55,9 +55,9 @@ def cluster(nodes: list[Object], pods: list[Object] | None = None, **more: Any) 
     return load(render(made))
 
 
-def apart(name: str = "train") -> Object:
-    """Pods of a job that stay out of each other's zones."""
-    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "zone"}
+def apart(name: str = "train", by: str = "zone") -> Object:
+    """Pods of a job that stay out of each other's zones, or other parts of the cluster."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": by}
     return {"podAntiAffinity": {REQUIRED: [term]}}
 
 

@@ -9,7 +9,7 @@ import pytest
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.cli.output.fit_lines import fit_lines
-from support.fit_objects import CLASSES, GPU, cluster, job, node, running, service_of
+from support.fit_objects import CLASSES, GPU, apart, cluster, job, node, running, service_of
 
 Object = dict[str, Any]
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -63,6 +63,21 @@ def test_nodes_that_are_not_ready_are_named_where_they_help() -> None:
     found = answer([small, first, second, elsewhere], job(pods=2, gpus=8, nodeSelector={"zone": "a"}))
     assert found.reason == "node first is not ready yet (taint node.kubernetes.io/not-ready), nor is second"
     assert answer([small, elsewhere], job(gpus=2, nodeSelector={"zone": "a"})).verdict == "never"
+
+
+def test_a_node_that_is_not_ready_helps_jobs_with_rules_about_their_neighbours() -> None:
+    spread = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "train"}},
+        }
+    ]
+    nodes = [node("a"), node("b", taints=[NOT_READY])]
+    for spec in ({"topologySpreadConstraints": spread}, {"affinity": apart(by="kubernetes.io/hostname")}):
+        found = answer(nodes, job(pods=2, gpus=8, **spec))
+        assert found.reason == "node b is not ready yet (taint node.kubernetes.io/not-ready)"
 
 
 def test_a_taint_of_the_pool_is_still_never() -> None:

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import LIMIT, Placements, State, capacity, initial, settle
+from gpuctl.capacity.placement import LIMIT, Placements, State, initial, settle
 from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.proofs import Proofs
 from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scene import Scene, shown
-from gpuctl.capacity.scheduling import census, obstacle
+from gpuctl.capacity.scheduling import NO_CENSUS, census, obstacle, rules_of_nodes
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.shortage import Balance, exclusions, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
@@ -228,14 +228,19 @@ def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
 
 def _once_ready(scene: Scene, demand: Demand) -> list[Seat]:
     """The nodes that a job waits for which do not take pods yet: with them, and without other work, it fits."""
-    empty = [Seat(seat.node) for seat in unready(scene.around)]
-    tainted = [seat for seat in empty if any(capacity(made_ready([seat])[0], group, 1) for group, _ in demand.groups)]
+    tainted = [seat for seat in unready(scene.around) if _would_open(made_ready([Seat(seat.node)])[0], demand)]
     if not tainted:
         return []
     seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in made_ready(scene.around)]
     outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
     fits = all(sum(end.placed.values()) == demand.pods for end in outcome.states)
     return tainted if fits and (outcome.exhaustive or outcome.confluent) else []
+
+
+def _would_open(seat: Seat, demand: Demand) -> bool:
+    """Whether an empty node is one for any of the pods, as far as it alone decides."""
+    rules = rules_of_nodes()
+    return any(all(rule.holds(group.incoming, seat, NO_CENSUS) for rule in rules) for group, _ in demand.groups)
 
 
 def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, *, certain: bool) -> str:
