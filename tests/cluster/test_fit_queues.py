@@ -71,8 +71,7 @@ def test_who_loses_quota_is_told(seen: list[Seen]) -> None:
     right = wrong = 0
     for world in seen:
         told = {victim.pod.owner.partition("/")[2] for answer in world.answers().values() for victim in answer.victims}
-        lost = world.held - world.admitted
-        right += len(told & lost)
-        wrong += len(told ^ lost)
+        right += len(told & world.lost)
+        wrong += len(told ^ world.lost)
     assert right >= 4 * wrong, (right, wrong)
     assert right

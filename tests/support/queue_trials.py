@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
@@ -23,16 +23,24 @@ _PATIENCE = 240
 
 @dataclass
 class Seen:
-    """A world as Kueue left it: who was ``admitted``, and who had quota before (``held``) and lost it."""
+    """A world as Kueue left it: who was ``admitted``, and who had quota before and was stopped, though it may have been
+    admitted again (``lost``)."""
 
     trial: QueueTrial
     snapshot: Snapshot
     admitted: set[str]
-    held: set[str]
+    lost: set[str]
 
     def answers(self) -> dict[str, Fit]:
         """Our verdicts by the names of jobs."""
         return {answer.demand.name: answer for answer in fit(self.snapshot, self.trial.coming)}
+
+
+class _Queued(NamedTuple):
+    """The jobs of a world that have quota, and those that Kueue has stopped since they were created."""
+
+    held: set[str]
+    stopped: set[str]
 
 
 def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
@@ -50,7 +58,11 @@ def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
         session.close()
         list(pool.map(lambda item: _submit(api, item.namespace, item.coming), trials))
         after = _quiet(api, trials, {item.namespace: len(item.settled) + len(item.coming) for item in trials})
-    return [Seen(item, _placed(whole, item), after[item.namespace], before[item.namespace]) for item in trials]
+    return [_seen(item, whole, before[item.namespace], after[item.namespace]) for item in trials]
+
+
+def _seen(item: QueueTrial, whole: Snapshot, before: _Queued, after: _Queued) -> Seen:
+    return Seen(item, _placed(whole, item), after.held, (before.held & after.stopped) - before.stopped)
 
 
 def _placed(whole: Snapshot, item: QueueTrial) -> Snapshot:
@@ -92,13 +104,13 @@ def _submit(api: Api, namespace: str, jobs: list[Object]) -> None:
         api.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
 
 
-def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[str, set[str]]:
-    """Wait until nothing happens any more; the jobs with quota by namespace."""
+def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[str, _Queued]:
+    """Wait until nothing happens any more; the jobs by namespace."""
     spaces = {item.namespace for item in trials}
     last: object = None
     since = began = time.monotonic()
     while True:
-        found: dict[str, dict[str, tuple[bool, bool]]] = {name: {} for name in spaces}
+        found: dict[str, dict[str, tuple[bool, bool, bool]]] = {name: {} for name in spaces}
         for obj in api.call("GET", f"{_GROUP}/workloads")["items"]:
             states = {item["type"]: item["status"] for item in (obj.get("status") or {}).get("conditions") or []}
             owner = next(iter(obj["metadata"].get("ownerReferences") or []), None)
@@ -106,12 +118,17 @@ def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[s
                 held = states.get("QuotaReserved") == "True"
                 # One that has lost its quota keeps the condition that it was evicted until it has it again.
                 leaves = held and states.get("Evicted") == "True"
-                found[obj["metadata"]["namespace"]][owner["name"]] = (held, leaves)
+                found[obj["metadata"]["namespace"]][owner["name"]] = (held, leaves, "Evicted" in states)
         moment = time.monotonic()
-        moving = any(leaves for own in found.values() for _, leaves in own.values())
+        moving = any(leaves for own in found.values() for _, leaves, _ in own.values())
         if found != last or moving or {name: len(own) for name, own in found.items()} != wanted:
             last, since = found, moment
         if moment - since > _QUIET:
-            return {name: {job for job, (held, _) in own.items() if held} for name, own in found.items()}
+            return {name: _queued(own) for name, own in found.items()}
         assert moment - began < _PATIENCE, f"the queues do not come to rest: {found}"
         time.sleep(0.5)
+
+
+def _queued(jobs: dict[str, tuple[bool, bool, bool]]) -> _Queued:
+    held = {job for job, (holds, _, _) in jobs.items() if holds}
+    return _Queued(held, {job for job, (*_, stopped) in jobs.items() if stopped})

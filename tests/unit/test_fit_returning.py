@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.projections import counted_pod
-from support.fit_objects import cluster, job, node, running
+from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]
 CLASSES = [{"name": name, "value": value} for name, value in (("low", 10), ("mid", 50), ("high", 100))]
@@ -60,6 +60,14 @@ def test_jobs_that_were_sure_of_their_room_are_not_when_somebody_comes_again() -
     unsure = verdicts([running("x", "a", 8, 50, **MADE)], [BOSS, same])
     assert unsure["free"][0] == "fits"
     assert not unsure["free"][1]
+
+
+def test_room_that_is_made_for_somebody_is_not_told_as_free() -> None:
+    """While ``x`` leaves, its room is promised to ``boss``."""
+    pods = [running("x", "a", 8, 50, **MADE), running("important", "b", 8, 200, **MADE)]
+    *_, late = fit(cluster(FULL, pods, priority_classes=CLASSES), [BOSS, LATE])
+    assert (late.demand.name, late.verdict, late.balance.free[GPU]) == ("late", "fits-when-empty", 0)
+    assert "0 nvidia.com/gpu free in all, at most 0 on one node" in late.reason
 
 
 @pytest.mark.parametrize("seed", range(8))

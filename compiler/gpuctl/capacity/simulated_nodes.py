@@ -61,9 +61,12 @@ class SimulatedNodes:
             seat = self._seats[place] = Seat(before.node, (*before.pods, *self._placed.get(place, ())))
         return seat
 
-    def seats(self) -> list[Seat]:
-        """All nodes as of now."""
-        return [self.seat(place) if seat is None else seat for place, seat in enumerate(self._seats)]
+    def seats_for(self, shape: Shape) -> list[Seat]:
+        """All nodes as of now, with the pods for which a pod has to leave room on them."""
+        found = [self.seat(place) if seat is None else seat for place, seat in enumerate(self._seats)]
+        for place in self.promised:
+            found[place] = Seat(found[place].node, (*found[place].pods, *self.kept_for(shape, place, None)))
+        return found
 
     def bind(self, entry: QueuedPod, place: int) -> None:
         """Put a pod on a node."""

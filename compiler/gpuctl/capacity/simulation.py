@@ -28,7 +28,8 @@ class Run:
     """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes; of those
     of ``uncertain`` jobs others on the same node may be taken. Nodes are told by their places in the arena.
 
-    ``found`` are the nodes as the first pod of each job found them, if it is asked for.
+    ``found`` are the nodes as the first pod of each job found them, with the pods that they are promised to, if it is
+    asked for.
     """
 
     def __init__(self, arena: Arena, draws: Draws, *, keeps: bool = False) -> None:
@@ -58,7 +59,7 @@ class Run:
             queue = pending
             for position, entry in enumerate(queue, 1):
                 if self.found is not None and entry.job is not None and entry.job not in self.found:
-                    self.found[entry.job] = self._arena.in_order(self._nodes.seats())
+                    self.found[entry.job] = self._arena.in_order(self._nodes.seats_for(entry.shape))
                 if not self._try(entry):
                     left.append(entry)
                 if self._leaving and self._leaves_at and (self._leaves_at == 1 or self._draws.below(2)):
