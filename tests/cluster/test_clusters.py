@@ -184,7 +184,7 @@ def test_several_clusters_are_planned_together_and_changed_one_after_another(pai
     file = place.file(training("a"), placed(training("b"), "staging"), placed(training("c"), "prod"))
     shown = place.gpuctl("diff", "-f", file, *BOTH, code=1)
     first, second = shown.out.split("cluster staging (")
-    assert first.startswith("cluster prod (https://")
+    assert first.startswith("cluster prod (http://")
     assert "job.batch/c" in first
     assert "job.batch/b" not in first
     assert "job.batch/b" in second

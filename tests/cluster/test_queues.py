@@ -180,7 +180,10 @@ def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues
     assert f"with what cohort {cohort} lends" in answer["message"]
     place.gpuctl("delete", "job", "late")
     queues.use("lend")
-    place.apply(gpus("owner", 2))
+    # That Kueue stops the guest is asked before.
+    guest = f"training/guest in {place.namespace} (1 pod, running for "
+    assert f"evicts others as of now: {guest}" in place.apply(gpus("owner", 2), code=2).err
+    place.apply(gpus("owner", 2), flags=("--yes",))
     place.running("owner")
     place.until(lambda: rows(place)["guest"] == "Queued", "the guest to give back what it borrowed")
     queues.waits("guest")
