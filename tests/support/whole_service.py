@@ -180,6 +180,9 @@ class WholeTour:
             self.call("POST", f"/jobs/{name}/resume")
             self.state(name, "running")
         self.call("POST", "/jobs/crash/rerun", confirm=True)
+        for path in ("history", "history/1"):
+            self.call("GET", f"/jobs/wide/{path}")
+        self.call("POST", "/jobs/wide/rollback", confirm=True)
 
     def _look(self, name: str) -> None:
         for path in ("", "/why", "/timeline", "/logs"):
