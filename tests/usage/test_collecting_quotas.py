@@ -74,6 +74,8 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     scoped: Object = {"hard": {LIMITED: "1"}, "scopeSelector": {"matchExpressions": []}}
     scoped["scopeSelector"]["matchExpressions"] += [{"scopeName": "PriorityClass", "operator": "Exists"}]
     place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "some"}, "spec": scoped})
+    # The API server's times are whole seconds: within one, the last limit is the one that was.
+    time.sleep(1.1)
     place.limit("less", gpu="4")
     assert until(collector, place, 4) == seconds(place.get("ResourceQuota", "less")["metadata"]["creationTimestamp"])
     time.sleep(1.1)
