@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, key_of, labels_of
 from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
@@ -38,12 +38,8 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
 
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
     # When a queue lets a job start is the queue's to decide.
-    in_queues = {_key(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
+    in_queues = {key_of(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if tuple(one.demand[:3]) in in_queues else one for one in answers]
-
-
-def _key(obj: Object) -> tuple[str, str, str]:
-    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot) -> list[Fit]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -71,10 +71,10 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
 
 def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
     """Let the jobs into their queues; None when none of them goes to one."""
-    by_key = {(obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]): obj for obj in objects}
+    by_key = {key_of(obj): obj for obj in objects}
     named: dict[int, tuple[Object, str]] = {}
     for number, demand in enumerate(demands):
-        obj = by_key.get((demand.kind, demand.namespace, demand.name))
+        obj = by_key.get(Key(demand.kind, demand.namespace, demand.name))
         queue = "" if obj is None else queue_name(obj, snapshot)
         if obj is not None and queue and demand.pods:
             named[number] = (obj, queue)
