@@ -26,8 +26,7 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
-from support.fit_trials import MERGE_PATCH, QUIET, hasten
-from support.real_parts import control_plane_binaries
+from support.fit_trials import MERGE_PATCH, QUIET, scheduler_alone
 
 Object = dict[str, Any]
 
@@ -239,10 +238,7 @@ def disagreement(trial: Trial) -> str | None:
 @pytest.fixture(scope="module")
 def trials() -> Iterator[list[Trial]]:
     """What came of all worlds, where nothing but the API server and the scheduler acts."""
-    with ControlPlane(control_plane_binaries()) as plane:
-        plane.stop_program("kwok")
-        plane.stop_program("kube-controller-manager")
-        hasten(plane)
+    with scheduler_alone() as plane:
         yield Trials(plane).run([admission_world(seed) for seed in range(WORLDS)])
 
 

@@ -13,8 +13,7 @@ from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.kube.configuration import open_session
-from support.fit_trials import MERGE_PATCH, hasten
-from support.real_parts import control_plane_binaries
+from support.fit_trials import MERGE_PATCH, scheduler_alone
 
 Object = dict[str, Any]
 
@@ -26,10 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture(scope="module")
 def scheduling_only() -> Iterator[ControlPlane]:
     """A control plane of which nothing but the scheduler acts."""
-    with ControlPlane(control_plane_binaries()) as plane:
-        plane.stop_program("kwok")
-        plane.stop_program("kube-controller-manager")
-        hasten(plane)
+    with scheduler_alone() as plane:
         yield plane
 
 

@@ -37,9 +37,8 @@ from gpuctl.kube.configuration import open_session
 from properties.scale import at_least
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
-from support.fit_trials import Trial, Trials, disagreements, hasten
+from support.fit_trials import Trial, Trials, disagreements, scheduler_alone
 from support.fit_worlds import world
-from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
@@ -67,10 +66,7 @@ resources: {pool: no-such-pool, gpu: 1, cpu: 1, memory: 1Gi}
 @pytest.fixture(scope="module")
 def scheduling_plane() -> Iterator[ControlPlane]:
     """A control plane of which nothing but the scheduler acts: who else would change statuses, taints and quotas."""
-    with ControlPlane(control_plane_binaries()) as plane:
-        plane.stop_program("kwok")
-        plane.stop_program("kube-controller-manager")
-        hasten(plane)
+    with scheduler_alone() as plane:
         yield plane
 
 

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from control_plane import ControlPlane
 from gpuctl.capacity.fit import Fit
 from properties.scale import at_least
 from support.fit_submissions import KINDS, submission
-from support.fit_trials import Trial, Trials, hasten
-from support.real_parts import control_plane_binaries
+from support.fit_trials import Trial, Trials, scheduler_alone
 
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 
@@ -21,10 +19,7 @@ WORLDS = [300_000 + seed for seed in range(at_least(12))]
 @pytest.fixture(scope="module")
 def trials() -> Iterator[list[Trial]]:
     """What became of the worlds in a control plane of which only the scheduler acts."""
-    with ControlPlane(control_plane_binaries()) as plane:
-        plane.stop_program("kwok")
-        plane.stop_program("kube-controller-manager")
-        hasten(plane)
+    with scheduler_alone() as plane:
         yield Trials(plane).run([submission(seed) for seed in WORLDS])
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
 from support.fit_submissions import SIDE_BY_SIDE
 from support.fit_worlds import shared_objects
+from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
@@ -62,6 +64,16 @@ class Trial(NamedTuple):
     def answers(self) -> dict[str, Fit]:
         """Our verdicts by the names of jobs."""
         return {answer.demand.name: answer for answer in fit(self.snapshot, self.world.jobs)}
+
+
+@contextmanager
+def scheduler_alone() -> Iterator[ControlPlane]:
+    """A control plane of which nothing but the scheduler acts: who else would change statuses, taints and quotas."""
+    with ControlPlane(control_plane_binaries()) as plane:
+        plane.stop_program("kwok")
+        plane.stop_program("kube-controller-manager")
+        hasten(plane)
+        yield plane
 
 
 def hasten(plane: ControlPlane) -> None:
