@@ -39,8 +39,9 @@ def counted_workload(obj: Object) -> Object | None:
     if admission is not None:
         found["admission"] = _admission(admission, status.get("reclaimablePods") or [])
         found["since"] = states["QuotaReserved"].get("lastTransitionTime") or ""
-        if _is_true(states, "Evicted"):
-            found["evicted"] = True
+        for kind, key in (("Evicted", "evicted"), ("PodsReady", "ready")):
+            if _is_true(states, kind):
+                found[key] = True
     elif later:
         found["later"] = True
     return found

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.queue_configuration import ASSUMED, CONFIGURATION
 from gpuctl.capacity.queue_cycles import QueueRun
 from gpuctl.capacity.queue_stage import QueueStage, Standing
 from gpuctl.capacity.queue_words import rooms, waits
 from gpuctl.capacity.seats import PlacedPod
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
@@ -44,8 +46,15 @@ def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, place
                 withheld[number] = reason
         lost = [stage.workloads[key] for run in case.runs.values() for key in run.preempted if key in stage.workloads]
         answers = placed(_without(cluster, lost), mine, withheld)
-        told.append((case, [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]))
+        mixed = [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]
+        told.append((case, _after_pods(stage, case, mixed) if stage.configuration.blocks else mixed))
     return [_merged(number, demands[number], told, stage, is_all=is_all) for number in range(len(demands))]
+
+
+def assumed(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
+    """What the answers for jobs in queues rest on that could not be seen, as sentences."""
+    known = snapshot.kueue is None or CONFIGURATION in snapshot.kueue
+    return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED]
 
 
 def without_pods(demand: Demand) -> Demand:
@@ -147,6 +156,22 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     verdict: Verdict = "preempts" if answer.verdict == "fits" else answer.verdict
     reason = "; ".join(part for part in (said, answer.reason) if part)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
+
+
+def _after_pods(stage: QueueStage, case: _Case, answers: Sequence[Fit]) -> list[Fit]:
+    """The answers where Kueue admits nobody while pods of those admitted before are not ready: what those become that
+    have no room is not known."""
+    runs = {number: _run_of(standing, stage, case) for number, standing in stage.standings.items()}
+    admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
+    stuck = {number for number in admitted if answers[number].verdict not in ("fits", "preempts")} | stage.unready
+    result = list(answers)
+    for number in admitted:
+        before = len(stuck - {number})
+        if before:
+            jobs = "1 job that has its quota" if before == 1 else f"{before} jobs that have their quota"
+            reason = f"Kueue waits first for the pods of {jobs} (waitForPodsReady.blockAdmission)"
+            result[number] = replace(answers[number], verdict="unknown", reason=reason, admitted=None)
+    return result
 
 
 def _merged(
