@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit import fit
+from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.kube.configuration import open_session
 from support.cluster_tools import GPU, Document, Place, training
+from support.queue_worlds import queue_job
 from support.queues import Queues
 
 Judge = Callable[..., bool]
@@ -82,3 +89,38 @@ def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
     place.api.call("PATCH", path, {"data": {name: text}}, "application/merge-patch+json")
     yield
     place.api.call("PATCH", path, {"data": was}, "application/merge-patch+json")
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
+    """Kueue does not look at it; in a strict queue it stands in the way of those behind it."""
+    place = queue_place
+    queues.local_queue("default", queues.cluster_queue("shared", gpus=4, queueingStrategy=strategy))
+    limit = {"type": "Container", "max": {GPU: "1"}}
+    kind = {"apiVersion": "v1", "kind": "LimitRange"}
+    place.create({**kind, "metadata": {"name": "small"}, "spec": {"limits": [limit]}})
+    large, small = (
+        queue_job(name, place.namespace, "default", number) for name, number in (("large", 2), ("small", 1))
+    )
+    for job in (large, small):
+        del job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]
+    session = open_session(kubeconfig=str(place.plane.kubeconfig()))
+    foreseen = {item.demand.name: item for item in fit(take_snapshot(session), [large, small])}
+    place.create(large)
+    queues.waits("large")
+    place.create(small)
+    if strategy == "StrictFIFO":
+        queues.waits("small")
+    else:
+        queues.admitted("small")
+    left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}
+    session.close()
+    assert (foreseen["large"].verdict, foreseen["large"].certain) == ("never", True)
+    assert (
+        f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen["large"].reason
+    )
+    assert (left["large"].verdict, left["large"].admitted) == ("never", False)
+    assert "resources didn't satisfy LimitRange constraints" in left["large"].reason
+    expected = "fits-when-empty" if strategy == "StrictFIFO" else "fits"
+    assert foreseen["small"].verdict == expected
+    assert strategy != "StrictFIFO" or left["small"].verdict == expected

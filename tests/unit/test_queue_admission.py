@@ -172,6 +172,42 @@ def test_the_least_important_and_last_admitted_goes() -> None:
     assert [victim.pod.owner for victim in found.victims] == ["Job/late"]
 
 
+def test_who_is_stopped_stops_others_in_turn() -> None:
+    """``medium`` has borrowed what ``new`` takes back, and gets the other flavor of its queue again."""
+    trial = world(
+        queue("one", {"a": {"nominalQuota": 1}}, cohortName="lab", preemption={"reclaimWithinCohort": "Any"}),
+        queue(
+            "two",
+            {"a": {"nominalQuota": 0}, "b": {"nominalQuota": 1}},
+            cohortName="lab",
+            preemption={"withinClusterQueue": "LowerPriority"},
+        ),
+        flavors=(flavor("a"), flavor("b")),
+    )
+    have = snapshot(
+        trial,
+        workload("medium", "two", 1, since="2025-01-01T00:00:00Z", card="a", priority=100),
+        workload("low", "two", 1, since="2025-01-02T00:00:00Z", card="b"),
+        pods=(pod_of("medium", 100), pod_of("low")),
+    )
+    have = replace(have, pods=[{**item, "node": card} for item, card in zip(have.pods, "ab", strict=True)])
+    found = judged(have, job("new", "one", 1))["new"]
+    assert found.verdict == "preempts"
+    assert "stops 2 jobs for it" in found.reason
+    assert [victim.pod.owner for victim in found.victims] == ["Job/medium", "Job/low"]
+
+
+def test_who_stops_others_and_is_stopped() -> None:
+    """``first`` comes first and is stopped for ``second``: what it had stopped has lost its pods all the same."""
+    trial = world(queue("team", 1, preemption={"withinClusterQueue": "LowerPriority"}))
+    have = snapshot(trial, workload("old", "team", 1, since="2025-01-01T00:00:00Z"), pods=(pod_of("old"),))
+    found = judged(have, job("first", "team", 1, "queue-medium"), job("second", "team", 1, "queue-high"))
+    told = {victim.pod.owner for answer in found.values() for victim in answer.victims}
+    assert told == {"Job/old"}
+    assert found["second"].verdict in ("preempts", "fits")
+    assert found["first"].verdict == "fits-when-empty"
+
+
 @pytest.mark.parametrize(
     ("reclaim", "gpus", "expected"),
     [

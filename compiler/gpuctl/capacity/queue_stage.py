@@ -5,13 +5,16 @@ What a snapshot does not have stays unknown: what admission checks decide, topol
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.limits import add_defaults, kueue_refuses
 from gpuctl.capacity.pod_requests import amounts, pod_templates
 from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_configuration
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
@@ -114,6 +117,9 @@ class _Builder:
         self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
         self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
+        self._ranges: dict[str, list[Object]] = {}
+        for entry in snapshot.limit_ranges:
+            self._ranges.setdefault(entry["namespace"], []).append(entry)
         self._spaces: dict[str, Labels] = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
         for obj in objects:
             if obj["kind"] == "Namespace":
@@ -169,6 +175,8 @@ class _Builder:
             )
             for part in item["podSets"]
         )
+        if "refused" in item:
+            sets = tuple(part.shut(rules) for part in sets)
         job = QueuedJob(
             number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], item["created"], sets
         )
@@ -227,12 +235,28 @@ class _Builder:
         job = QueuedJob(
             number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, f"~{number:06d}", sets
         )
+        refused = self._refused(demand, obj)
+        if refused:
+            shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))
+            return Standing(spot, refusal=f"{spot} does not admit it: {refused}", job=shut if rules.is_strict else None)
         if is_hopeless(self._world, job):
             refusal = too_much(spot, job, rules, self._world)
             return Standing(spot, refusal=refusal, job=job if rules.is_strict else None)
         checks = ", ".join(queue["spec"].get("checks") or ())
         later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
         return Standing(spot, later_doubt=later, job=job)
+
+    def _refused(self, demand: Demand, obj: Object) -> str:
+        """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
+        if "refused" in obj:
+            return str(obj["refused"])
+        ranges = self._ranges.get(demand.namespace, ())
+        for template, _ in pod_templates(obj):
+            spec = copy.deepcopy(template["spec"])
+            add_defaults(spec, ranges)
+            if kueue_refuses(spec, ranges):
+                return f"its pods are not within the LimitRanges of {demand.namespace}"
+        return ""
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
         rules = self._world.rules[queue]

@@ -92,7 +92,7 @@ def _in_case(demand: Demand, standing: Standing, stage: QueueStage, case: _Case)
     if not run.is_admitted(standing.job.number):
         rules, node = stage.world.rules[standing.job.queue], run.nodes[standing.job.queue]
         return demand, waits(standing.spot, rooms(standing.job, rules, node), run.ahead(standing.job))
-    flavors = run.admitted[standing.job.number].flavors
+    flavors = run.admitted[standing.job.number]
     groups = [
         (_with_flavors(group, [stage.flavors[name] for name in dict.fromkeys(given.values())]), count)
         for (group, count), given in zip(demand.groups, flavors, strict=True)
@@ -140,20 +140,21 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     run = None if standing is None else _run_of(standing, stage, case)
     if standing is None or standing.doubt:
         return answer
-    if run is None or not run.is_admitted(number):
+    if run is None:
         return replace(answer, admitted=False)
+    lost = [stage.workloads[other] for other in run.lost_to(number) if other in stage.workloads]
+    stops = f"stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
+    taken = [Victim(pod, seat.node.name) for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
+    if not run.is_admitted(number):
+        said = f"Kueue {stops}, and others get that quota" if lost else ""
+        reason = "; ".join(part for part in (answer.reason, said) if part)
+        return replace(answer, admitted=False, reason=reason, victims=taken)
     answer = replace(answer, admitted=True)
     if answer.verdict == "unknown":
         return answer
-    admitted = run.admitted[number]
-    names = ", ".join(dict.fromkeys(name for given in admitted.flavors for name in given.values()))
-    said = f"{standing.spot} admits it with flavor {names}"
-    lost = [stage.workloads[item.job.number] for item in admitted.victims if item.job.number in stage.workloads]
-    if not lost:
-        return replace(answer, reason="; ".join(part for part in (said, answer.reason) if part))
-    said += f" and stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
-    taken = [Victim(pod, seat.node.name) for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
-    verdict: Verdict = "preempts" if answer.verdict == "fits" else answer.verdict
+    names = ", ".join(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
+    said = f"{standing.spot} admits it with flavor {names}{f' and {stops}' if lost else ''}"
+    verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
     reason = "; ".join(part for part in (said, answer.reason) if part)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 

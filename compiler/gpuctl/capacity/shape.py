@@ -248,6 +248,7 @@ _QUEUES: dict[str, Any] = {
                 "evicted": _Maybe(bool),
                 "ready": _Maybe(bool),
                 "later": _Maybe(bool),
+                "refused": _Maybe(str),
             }
         ]
     ),
