@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -108,6 +109,9 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     foreseen = {item.demand.name: item for item in fit(take_snapshot(session), [large, small])}
     place.create(large)
     queues.waits("large")
+    # Of two of one second any may come first.
+    created = datetime.fromisoformat(place.get("Job", "large")["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    place.until(lambda: datetime.now(timezone.utc) - created > timedelta(seconds=2), "another second")
     place.create(small)
     if strategy == "StrictFIFO":
         queues.waits("small")

@@ -72,7 +72,18 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
         if awaited.isdisjoint(part.seats):
             answers = with_openings(scene, answers, now)
         result.update(zip(part.demands, answers, strict=True))
-    return [result[position] for position in range(len(demands))]
+    answers = [result[position] for position in range(len(demands))]
+    return [_unsure_of_quota(answer, quotas.admissions[number], answers) for number, answer in enumerate(answers)]
+
+
+def _unsure_of_quota(answer: Fit, admission: Admission, answers: Sequence[Fit]) -> Fit:
+    """What a quota refuses it may let through once pods of the namespace are evicted: whose pods it then gets, theirs
+    that come again or these, is chance."""
+    refused = admission.shortfalls and not admission.for_ever
+    space = answer.demand.namespace
+    if not (answer.certain and refused and any(item.pod.namespace == space for one in answers for item in one.victims)):
+        return answer
+    return replace(answer, certain=False, reason=f"{answer.reason}; pods that are evicted there may give it back")
 
 
 def _withheld(

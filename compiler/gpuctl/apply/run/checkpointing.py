@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
@@ -83,6 +83,13 @@ class CheckpointManner:
     lose: Callable[[Sequence[str]], bool] = lambda problems: False
     stops: Callable[[], bool] = lambda: False
     longest: float = LONGEST_CHECKPOINT
+    _told: set[str] = field(default_factory=set)
+
+    def tell_once(self, text: str) -> None:
+        """Tell what may be true of several jobs."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(text)
 
 
 class _Task(NamedTuple):
