@@ -16,7 +16,7 @@ from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.kube.configuration import open_session
 from support.cluster_tools import GPU, Document, Place, training
 from support.queue_worlds import queue_job
-from support.queues import Queues
+from support.queues import API, Queues
 
 Judge = Callable[..., bool]
 
@@ -80,6 +80,12 @@ def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queu
         assert "its defaults are assumed" in planned.err + planned.out
 
 
+def pending(place: Place) -> int:
+    """How many jobs wait in the place's default queue, as Kueue counts."""
+    path = f"/apis/{API}/namespaces/{place.namespace}/localqueues/default"
+    return int(place.api.call("GET", path)["status"].get("pendingWorkloads", 0))
+
+
 @contextmanager
 def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
     """What stands in Kueue's ConfigMap meanwhile; None: nobody can read it."""
@@ -114,7 +120,9 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     place.until(lambda: datetime.now(timezone.utc) - created > timedelta(seconds=2), "another second")
     place.create(small)
     if strategy == "StrictFIFO":
-        queues.waits("small")
+        # Kueue never comes to look at it.
+        place.until(lambda: pending(place) == 2, "both to wait")
+        assert queues.condition("small", "QuotaReserved").get("status") != "True"
     else:
         queues.admitted("small")
     left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}

@@ -292,9 +292,9 @@ class _Run:
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
         """Send a signal to process 1, by a program or, as shells have it built in, by a shell; why that failed."""
         spec = task.pod["spec"]
-        for field in SHARED_PROCESSES:
-            if spec.get(field):
-                return f"with {field} process 1 is not the container's: use `checkpoint.command`"
+        for shared in SHARED_PROCESSES:
+            if spec.get(shared):
+                return f"with {shared} process 1 is not the container's: use `checkpoint.command`"
         refusal = ""
         # The name is one of a closed list.
         for arguments in (("kill", "-s", name, "1"), ("sh", "-c", f"kill -s {name} 1")):
