@@ -48,6 +48,10 @@ class Landscape:
         return [index for index in numbers if all(rule.holds(incoming, seats[index], NO_CENSUS) for rule in rules)]
 
 
+Standing = tuple[Size, int, int, bool]
+"""Equal for pods that amounts do not tell apart: of one size and priority, with the same nodes."""
+
+
 class Shape:
     """Pods alike. ``nodes`` are the numbers of those that suit them when all others have left.
 
@@ -79,6 +83,8 @@ class Shape:
         )
         self.alone = not incoming.has_neighbours and not repelled
         self.simple = self.alone and not pod.ports and not pod.volumes
+        # The list of nodes is the landscape's: equal ones are the same.
+        self.standing: Standing = size, self.priority, id(self.nodes), self.simple
         self.liked: Counter[Pair] = liking(incoming, seats if pod.preferences else wishing)
         self.likes = bool(
             self.liked or pod.preferences or any(term.matches(pod) for other in others for _, term in other.liked)
