@@ -103,10 +103,15 @@ class Spreading:
             [domain is None for domain in domains] if name == HOST_NAME else domains
             for name, domains in zip(topologies, self._domains, strict=True)
         ]
-        self._counted = [
-            [not out and is_counted(rule, incoming, seat.node) for seat, out in zip(seats, self._ignored, strict=True)]
-            for rule in self._rules
-        ]
+        honoured = [(rule.honour_affinity, rule.honour_taints) for rule in self._rules]
+        counted = {
+            honours: [
+                not out and is_counted(rule, incoming, seat.node)
+                for seat, out in zip(seats, self._ignored, strict=True)
+            ]
+            for honours, rule in zip(honoured, self._rules, strict=True)
+        }
+        self._counted = [counted[honours] for honours in honoured]
         self._here = [Counter[int]() for _ in self._rules]
         self._there = [Counter[str]() for _ in self._rules]
         for index, seat in enumerate(seats):
