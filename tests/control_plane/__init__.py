@@ -137,7 +137,8 @@ class ControlPlane:
         self.audit = AuditLog(self.directory) if audit else None
         self.processes: dict[str, Process] = {}
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
-        self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
+        ports = free_ports(6)
+        self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port, self.scheduler_port = ports
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
         self._streams: Streams | None = None
