@@ -112,12 +112,13 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     for job in (large, small):
         del job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]
     session = open_session(kubeconfig=str(place.plane.kubeconfig()))
-    foreseen = {item.demand.name: item for item in fit(take_snapshot(session), [large, small])}
+    [foreseen] = fit(take_snapshot(session), [large])
     place.create(large)
     queues.waits("large")
     # Of two of one second any may come first.
     created = datetime.fromisoformat(place.get("Job", "large")["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     place.until(lambda: datetime.now(timezone.utc) - created > timedelta(seconds=2), "another second")
+    [behind] = fit(take_snapshot(session), [small])
     place.create(small)
     if strategy == "StrictFIFO":
         # Kueue never comes to look at it.
@@ -127,12 +128,10 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
         queues.admitted("small")
     left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}
     session.close()
-    assert (foreseen["large"].verdict, foreseen["large"].certain) == ("never", True)
-    assert (
-        f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen["large"].reason
-    )
+    assert (foreseen.verdict, foreseen.certain, foreseen.admitted) == ("never", True, False)
+    assert f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen.reason
     assert (left["large"].verdict, left["large"].admitted) == ("never", False)
     assert "resources didn't satisfy LimitRange constraints" in left["large"].reason
     expected = "fits-when-empty" if strategy == "StrictFIFO" else "fits"
-    assert foreseen["small"].verdict == expected
+    assert (behind.verdict, behind.certain) == (expected, True)
     assert strategy != "StrictFIFO" or left["small"].verdict == expected

@@ -20,7 +20,7 @@ from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_config
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
 from gpuctl.capacity.queue_projections import asks_for_topology
 from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
-from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueWorld, pod_set, queue_world
 from gpuctl.capacity.seats import units
 from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
@@ -232,9 +232,8 @@ class _Builder:
             return Standing(spot, doubt=doubt)
         priority = self._ranks[rank] if rank else _first_priority(demand)
         sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
-        job = QueuedJob(
-            number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, f"~{number:06d}", sets
-        )
+        created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
+        job = QueuedJob(number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, created, sets)
         refused = self._refused(demand, obj)
         if refused:
             shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))
