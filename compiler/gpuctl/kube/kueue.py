@@ -46,11 +46,12 @@ def has_default_queue(session: Session, queues: Resource, namespace: str) -> boo
     :param queues: LocalQueues, of :func:`kueue_resources`. Source: Kueue's feature LocalQueueDefaulting.
     """
     try:
-        return session.metadata_at(f"{queues.path(namespace)}/default") is not None
+        found = session.list_metadata(queues, namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
         return False
+    return any(item["metadata"]["name"] == "default" for item in found)
 
 
 def kueue_configuration(session: Session) -> object:

@@ -83,7 +83,7 @@ class CheckpointManner:
     lose: Callable[[Sequence[str]], bool] = lambda problems: False
     stops: Callable[[], bool] = lambda: False
     longest: float = LONGEST_CHECKPOINT
-    _told: set[str] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set, init=False)
 
     def tell_once(self, text: str) -> None:
         """Tell what may be true of several jobs."""
