@@ -14,7 +14,7 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.kube.configuration import open_session
-from support.cluster_tools import GPU, Document, Place, training
+from support.cluster_tools import GPU, Document, Place, image, training
 from support.queue_worlds import queue_job
 from support.queues import API, Queues
 
@@ -41,6 +41,10 @@ def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writ
     queues.waits("second")
     assert writes_nothing(gpus("first", 2))
     assert writes_nothing(gpus("second", 2))
+    again = place.apply(gpus("first", 2), flags=("--relower",))
+    assert "stays in" not in again.out + again.err
+    changed = place.apply(gpus("first", 2, environment=image("v2")), code=2)
+    assert "and it waits in Kueue's queue default again" in changed.err
     place.gpuctl("delete", "job", "first", "--yes")
     queues.admitted("second")
     place.until(

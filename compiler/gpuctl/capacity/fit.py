@@ -16,7 +16,7 @@ from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import judge, not_now, plain_verdict
 from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
-from gpuctl.capacity.queue_stage import queue_stage
+from gpuctl.capacity.queue_stage import queue_name, queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.sampled import Sample
@@ -38,7 +38,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
 
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
     # When a queue lets a job start is the queue's to decide.
-    in_queues = {key_of(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
+    in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if tuple(one.demand[:3]) in in_queues else one for one in answers]
 
 

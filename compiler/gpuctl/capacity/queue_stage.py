@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -26,7 +26,6 @@ from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
 
 _KINDS = ("Job", "JobSet")
-_DEFAULT_QUEUE = "default"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label by which a job names a WorkloadPriorityClass."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
@@ -71,9 +70,9 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
     named = labels_of(obj).get(QUEUE_LABEL, "")
     if named:
         return named
-    space = obj["metadata"]["namespace"], _DEFAULT_QUEUE
+    space = obj["metadata"]["namespace"], DEFAULT_QUEUE
     has_default = any((item["namespace"], item["name"]) == space for item in snapshot.kueue.get("localqueues") or ())
-    return _DEFAULT_QUEUE if has_default else ""
+    return DEFAULT_QUEUE if has_default else ""
 
 
 def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kubeconfig import NotYaml, parsed
 from gpuctl.kube.session import Session
@@ -51,7 +51,7 @@ def has_default_queue(session: Session, queues: Resource, namespace: str) -> boo
         if not error.lacks_permission:
             raise
         return False
-    return any(item["metadata"]["name"] == "default" for item in found)
+    return any(item["metadata"]["name"] == DEFAULT_QUEUE for item in found)
 
 
 def kueue_configuration(session: Session) -> object:
