@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.kubeconfig import NotYaml, parsed
+from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
 
 _GROUP = "kueue.x-k8s.io"
@@ -63,10 +63,7 @@ def kueue_configuration(session: Session) -> object:
             raise
         return None
     data = (found or {}).get("data") or {}
-    try:
-        return parsed(data.get("controller_manager_config.yaml") or "")
-    except NotYaml:
-        return None
+    return parsed_or_none(data.get("controller_manager_config.yaml") or "")
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
