@@ -118,9 +118,13 @@ def _find_queued(session: Session, steps: list[Step]) -> None:
     """Which new workloads Kueue's webhook will suspend: also those that name no queue where there is a default one."""
     coming = [(step, step.desired) for step in steps if step.method == "post" and step.desired is not None]
     unnamed = {step.key.namespace for step, desired in coming if step.key.kind in TRAININGS and not queue_of(desired)}
-    if not unnamed and not any(queue_of(desired) for _, desired in coming):
-        return
-    kinds = kueue_resources(session)
+    named = any(queue_of(desired) for _, desired in coming)
+    try:
+        kinds = kueue_resources(session) if named or unnamed else None
+    except ApiError as error:
+        if named or not error.lacks_permission:
+            raise
+        kinds = None
     if kinds is None:
         return
     defaults = {namespace for namespace in unnamed if has_default_queue(session, kinds["LocalQueue"], namespace)}
