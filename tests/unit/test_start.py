@@ -86,10 +86,18 @@ def test_no_platform_is_a_platform_that_says_nothing() -> None:
         "gpu_types",
         "priorities",
         "external_pools",
+        "kubernetes_version",
+        "training_backend",
+        "sharing",
+        "registries",
+        "pull_secret",
+        "storage_default",
+        "service_type",
     ):
         assert getattr(none, name) == getattr(empty, name), name
     assert none.label("pool") == empty.label("pool")
     assert none.queue_of("a") is empty.queue_of("a") is None
+    assert none.defaults_of("training") == empty.defaults_of("training") == {}
     assert none.platform == empty.platform
 
 
