@@ -407,6 +407,7 @@ class ControlPlane:
         names = [kind["metadata"]["name"] for kind in kinds]
         self._wait(lambda: all(map(self._is_established, names)), "the kinds of Kueue and JobSet")
         for controller in self._controllers:
+            self.create(*controller.objects())
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
 
     def _is_established(self, name: str) -> bool:
