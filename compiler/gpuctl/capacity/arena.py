@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuctl.capacity.node_choice import ScoreRow
 from gpuctl.capacity.node_states import NodeStates, Size
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.pod_shapes import Landscape, Shape, shape_key
+from gpuctl.capacity.pod_shapes import Landscape, Shape, Standing, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
 from gpuctl.capacity.returning import NOBODY, Returning
 from gpuctl.capacity.scoring import looked_for
@@ -69,9 +70,9 @@ class Arena:
         # What was worked out in any run.
         self.node_states = NodeStates()
         self.states = [self.node_states.of(seat) for seat in self.seats]
-        self.candidates: dict[object, Candidate | None] = {}
-        self._rows: dict[Shape, bytearray] = {}
-        self._hopeful: dict[Shape, list[int]] = {}
+        self._candidates: dict[Shape | Standing, dict[object, Candidate | None]] = {}
+        self._rows: dict[Standing, ScoreRow] = {}
+        self._hopeful: dict[Standing, frozenset[int]] = {}
         self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
         self._minding: dict[object, tuple[PlacedPod, list[Shape]]] = {}
         self.landscape = Landscape(self.seats)
@@ -83,25 +84,28 @@ class Arena:
             result[index] = seat
         return result
 
-    def first_row(self, shape: Shape) -> bytearray:
+    def first_row(self, shape: Shape) -> ScoreRow:
         """The score of each node for a pod by its amounts, as every run finds them; 0 where there is no room."""
-        if shape not in self._rows:
-            row = self._rows[shape] = bytearray(len(self.seats))
-            for place in shape.nodes:
-                row[place] = self.states[place][shape.size]
+        if shape.standing not in self._rows:
+            row = self._rows[shape.standing] = ScoreRow(bytearray(len(self.seats)), 0)
+            row.put(shape.nodes, self.states, shape.size)
             for place, pods in self.promised.items():
                 more = [pod for pod in pods if pod.priority >= shape.priority]
-                if row[place] and not shape.has_amounts(self.seats[place], more):
-                    row[place] = 0
-        return self._rows[shape]
+                if row.values[place] and not shape.has_amounts(self.seats[place], more):
+                    row.values[place] = 0
+        return self._rows[shape.standing]
 
-    def hopeful(self, shape: Shape) -> list[int]:
+    def hopeful(self, shape: Shape) -> frozenset[int]:
         """The nodes where evicting may help when nobody has left them, whoever comes to them."""
-        if shape not in self._hopeful:
+        if shape.standing not in self._hopeful:
             seats = self.seats
-            found = [place for place in shape.nodes if shape.may_evict(seats[place], anybody=False)]
-            self._hopeful[shape] = found
-        return self._hopeful[shape]
+            found = (place for place in shape.nodes if shape.may_evict(seats[place], anybody=False))
+            self._hopeful[shape.standing] = frozenset(found)
+        return self._hopeful[shape.standing]
+
+    def candidates(self, shape: Shape) -> dict[object, Candidate | None]:
+        """What making room for a pod was found to cost in any run, by what is on a node."""
+        return self._candidates.setdefault(shape.standing if shape.simple else shape, {})
 
     def emptier(self, seat: Seat, pods: Sequence[PlacedPod]) -> Seat:
         """A node without some of its pods: the same one whenever it is asked for."""

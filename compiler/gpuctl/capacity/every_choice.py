@@ -209,8 +209,7 @@ def _when_empty(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
 
 
 def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
-    seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.cluster.seats]
-    outcome = settle(initial(seats, scene.cluster.names_hosts), demand.groups, (), final=True)
+    outcome = settle(scene.bare, demand.groups, (), final=True)
     placed = {sum(end.placed.values()) for end in outcome.states}
     if len(placed) > 1 or not (outcome.exhaustive or outcome.confluent):
         return "unknown", "even in the empty cluster it depends on which nodes the scheduler takes first"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
 from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports, preferences
-from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, units
+from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, Units, units
 from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import late_claims
@@ -105,12 +106,13 @@ def waiting_spec(item: Object) -> Object:
 def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
     owner, claims = item.get("owner") or {}, item.get("claims") or ()
     sole = sole_claims(claims, item["namespace"], snapshot) if claims else ()
+    requests, scored = _counted(tuple(item["requests"].items()), tuple((item.get("scored") or {}).items()))
     return PlacedPod(
         item["namespace"],
         item["name"],
         {**(item.get("labels") or {}), **dict.fromkeys(sole, "")},
         item.get("priority", 0),
-        units(amounts(item["requests"])),
+        requests,
         tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
         _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
         item.get("startTime", ""),
@@ -120,7 +122,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
         attachable(claims, item["namespace"], snapshot),
-        _cpu_and_memory({**UNSTATED, **amounts(item["requests"]), **amounts(item.get("scored"))}),
+        scored,
         tuple(_preferences(item.get("preferences") or (), item["namespace"], item.get("labels") or {}, namespaces)),
         _terms(item.get("near") or (), item["namespace"], item.get("labels") or {}, namespaces),
         known_end(item, snapshot),
@@ -149,6 +151,15 @@ def spread_by_default(incoming: Incoming, workload: Object, services: Iterable[O
         return incoming
     rules = tuple(Spread(topology, parts, most, 1, True, False) for topology, most in _DEFAULTS)
     return replace(incoming, soft_spread=rules, spreads_by_default=True)
+
+
+@lru_cache(maxsize=4096)
+def _counted(
+    requests: tuple[tuple[str, str], ...], scored: tuple[tuple[str, str], ...]
+) -> tuple[Units, tuple[int, int]]:
+    """What pods ask for, and their cpu and memory where nodes are ranked: many pods ask for the same."""
+    asked = amounts(dict(requests))
+    return units(asked), _cpu_and_memory({**UNSTATED, **asked, **amounts(dict(scored))})
 
 
 def _cpu_and_memory(found: Mapping[str, Fraction]) -> tuple[int, int]:

@@ -5,9 +5,12 @@ Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, findNodesThatPassFil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, compress
+from operator import add
 
 from gpuctl.capacity.draws import Draws
+from gpuctl.capacity.node_states import Size
 
 _DENSE = 8
 """Where one of so many places is right, places are drawn until one is."""
@@ -19,17 +22,26 @@ class ScoreRow:
     ``since`` tells how far it follows what happens.
     """
 
-    def __init__(self, values: bytes | bytearray) -> None:
-        self.values = bytearray(values)
+    def __init__(self, values: bytearray, most: int) -> None:
+        """
+        :param most: no score is better.
+        """
+        self.values = values
         self.since = 0
-        self._top = max(values, default=0)
+        self._top = most
 
-    def put(self, places: Sequence[int], scores: Sequence[int]) -> None:
-        """Change the scores of some places."""
-        values = self.values
-        for place, score in zip(places, scores, strict=True):
-            values[place] = score
-        self._top = max(self._top, max(scores, default=0))
+    def copy(self) -> ScoreRow:
+        """The same, to be changed by itself."""
+        return ScoreRow(self.values[:], self._top)
+
+    def put(self, places: Iterable[int], states: Sequence[Mapping[Size, int]], size: Size) -> None:
+        """Change the scores of some places to those of their nodes' states."""
+        values, top = self.values, self._top
+        for place in places:
+            score = values[place] = states[place][size]
+            if score > top:
+                top = score
+        self._top = top
 
     @property
     def top(self) -> int:
@@ -83,15 +95,20 @@ def best_place(row: ScoreRow, most: int, draws: Draws) -> int:
     return (start + drawn_place(seen, top, draws)) % len(values)
 
 
+def with_room(start: int, seen: bytearray, number: int) -> list[int]:
+    """The places with room among those looked at, of so many in all, in the order in which they are."""
+    return list(compress(chain(range(start, number), range(start)), seen))
+
+
 def best_by_kind(
-    places: Sequence[int], values: Sequence[int], kinds: Sequence[int], extra: dict[int, int]
+    places: Sequence[int], values: Sequence[int], kinds: Sequence[int], extra: Mapping[int, int]
 ) -> list[int]:
     """The places with the highest score, where each kind of node has something added to it."""
-    scores = [values[place] + extra[kinds[place]] for place in places]
-    highest = max(scores)
-    return [place for place, score in zip(places, scores, strict=True) if score == highest]
+    more = map(extra.__getitem__, map(kinds.__getitem__, places))
+    scores = list(map(add, map(values.__getitem__, places), more))
+    return list(compress(places, map(max(scores).__eq__, scores)))
 
 
 def one_of_each(places: Collection[int], kinds: Sequence[int]) -> dict[int, int]:
     """One place of each kind."""
-    return dict(zip([kinds[place] for place in places], places, strict=True))
+    return dict(zip(map(kinds.__getitem__, places), places, strict=True))

@@ -5,7 +5,7 @@ What a node is worth to pods of a size is worked out once for each state.
 
 from __future__ import annotations
 
-from gpuctl.capacity.scoring import balanced_allocation, least_allocated
+from gpuctl.capacity.scoring import balance_gained, evenness, least_allocated
 from gpuctl.capacity.seats import PlacedPod, Seat, Units
 
 Amounts = tuple[int, int]
@@ -29,17 +29,25 @@ class LeftAmounts(dict[Size, int]):
     ranked, ``capacity`` what there is in all.
     """
 
-    __slots__ = ("after", "capacity", "free", "scored")
+    __slots__ = ("_evenness", "_used", "after", "capacity", "free", "scored")
 
     def __init__(self, capacity: Amounts, free: Units, scored: Amounts) -> None:
         super().__init__()
         self.capacity, self.free, self.scored = capacity, free, scored
         self.after: dict[Size, LeftAmounts] = {}
+        self._used = capacity[0] - free.get("cpu", 0), capacity[1] - free.get("memory", 0)
+        self._evenness: int | None = None
 
     def __missing__(self, size: Size) -> int:
         free = self.free
-        has_room = free["pods"] > 0 and all(amount <= free.get(name, 0) for name, amount in size.wanted)
-        score = self[size] = 1 + self._score(size) if has_room else 0
+        score = 0
+        if free["pods"] > 0:
+            for name, amount in size.wanted:
+                if amount > free.get(name, 0):
+                    break
+            else:
+                score = 1 + self._score(size)
+        self[size] = score
         return score
 
     def _score(self, size: Size) -> int:
@@ -47,8 +55,11 @@ class LeftAmounts(dict[Size, int]):
         capacity = self.capacity
         score = least_allocated((cpu + own_cpu, capacity[0]), (memory + own_memory, capacity[1]))
         if size.cpu or size.memory:
-            before = capacity[0] - self.free.get("cpu", 0), capacity[1] - self.free.get("memory", 0)
-            score += balanced_allocation(before, (before[0] + size.cpu, before[1] + size.memory), capacity)
+            used = self._used
+            if self._evenness is None:
+                self._evenness = evenness(used, capacity)
+            with_pod = evenness((used[0] + size.cpu, used[1] + size.memory), capacity)
+            score += balance_gained(self._evenness, with_pod)
         return score
 
 

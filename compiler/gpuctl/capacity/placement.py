@@ -161,11 +161,17 @@ def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
 
 def capacity(seat: Seat, group: PodGroup, most: int) -> int:
     """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request)."""
-    if obstacle(group.incoming, seat, NO_CENSUS) is not None:
-        return 0
     pod = group.incoming.pod
-    number = min([most, seat.free("pods"), *(seat.free(name) // amount for name, amount in pod.requests.items())])
-    return min(number, 1) if pod.ports else number
+    number = min(most, seat.free("pods"))
+    has, used = seat.node.allocatable, seat.used
+    for name, amount in pod.requests.items():
+        if number <= 0:
+            return 0
+        number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
+    # Amounts are what keeps most pods away, and told soonest.
+    if number <= 0 or obstacle(group.incoming, seat, NO_CENSUS) is not None:
+        return 0
+    return 1 if pod.ports else number
 
 
 def settle(

@@ -22,6 +22,12 @@ class Landscape:
         rules = rules_of_nodes()
         self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
         self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
+        # One node of each kind, by what there is on it: amounts do not tell the others from it.
+        alike: dict[object, int] = {}
+        self._alike = [
+            alike.setdefault(frozenset(seat.node.allocatable.items()), number)
+            for number, seat in enumerate(self._seats)
+        ]
         self._suiting: dict[object, list[int]] = {}
         self._open: dict[object, list[int]] = {}
 
@@ -32,7 +38,8 @@ class Landscape:
         if selection not in self._suiting:
             self._suiting[selection] = self._kept(incoming, self._others, range(len(self._seats)))
         if key not in self._open:
-            self._open[key] = self._kept(incoming, self._by_amounts, self._suiting[selection])
+            large = set(self._kept(incoming, self._by_amounts, set(self._alike)))
+            self._open[key] = [index for index in self._suiting[selection] if self._alike[index] in large]
         return self._open[key]
 
     def selected_by(self, incoming: Incoming) -> list[int]:
@@ -46,6 +53,10 @@ class Landscape:
     def _kept(self, incoming: Incoming, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
         seats = self._seats
         return [index for index in numbers if all(rule.holds(incoming, seats[index], NO_CENSUS) for rule in rules)]
+
+
+Standing = tuple[Size, int, int, bool]
+"""Equal for pods that amounts do not tell apart: of one size and priority, with the same nodes."""
 
 
 class Shape:
@@ -79,6 +90,8 @@ class Shape:
         )
         self.alone = not incoming.has_neighbours and not repelled
         self.simple = self.alone and not pod.ports and not pod.volumes
+        # The list of nodes is the landscape's: equal ones are the same.
+        self.standing: Standing = size, self.priority, id(self.nodes), self.simple
         self.liked: Counter[Pair] = liking(incoming, seats if pod.preferences else wishing)
         self.likes = bool(
             self.liked or pod.preferences or any(term.matches(pod) for other in others for _, term in other.liked)

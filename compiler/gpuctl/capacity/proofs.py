@@ -16,6 +16,7 @@ class Proofs:
         self._scene = scene
         self._groups = scene.shown
         self._rooms: dict[object, Rooms] = {}
+        self._rooms_by_group: dict[int, Rooms] = {}
         self._priorities = [demand.priority for demand in scene.demands]
         # Where pods mind others, labels tell pods apart.
         self._wishing = any(seat.repelling for seat in scene.cluster.seats) or any(
@@ -100,6 +101,12 @@ class Proofs:
         return all(room.known and not room.total for room in rooms)
 
     def _rooms_of(self, group: PodGroup) -> Rooms:
+        if id(group) not in self._rooms_by_group:
+            # Groups are kept with their jobs, so that their ids stay theirs.
+            self._rooms_by_group[id(group)] = self._rooms_of_alike(group)
+        return self._rooms_by_group[id(group)]
+
+    def _rooms_of_alike(self, group: PodGroup) -> Rooms:
         own = group.incoming.pod
         key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
         if key not in self._rooms:

@@ -98,13 +98,13 @@ def _seed(scene: Scene) -> str:
 
 def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
     """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first."""
-    queue = [(-entry.shape.priority, -1.0, entry) for entry in arena.waiting]
+    queue = [(-entry.shape.priority, -1.0, number, entry) for number, entry in enumerate(arena.waiting)]
     for job, demand in enumerate(scene.demands):
         late = delays(demand, run)
         passed = scene.quotas.passed(scene.numbers[job], run)
         for group, ((_, count), most) in enumerate(zip(demand.groups, passed, strict=False)):
             own, late = sorted(late[:count])[:most], late[count:]
             for entry, delay in zip(arena.coming[job, group], own, strict=False):
-                queue.append((-entry.shape.priority, job + delay, entry))
-    # Python's sort keeps the order of what is equal.
-    return [entry for *_, entry in sorted(queue, key=lambda item: item[:2])]
+                queue.append((-entry.shape.priority, job + delay, len(queue), entry))
+    # What is equal otherwise stays in order, and entries are not compared.
+    return [entry for *_, entry in sorted(queue)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup, State, initial
@@ -44,8 +45,17 @@ class Scene:
             for admission in self.admissions
         ]
 
-    def balance(self, demand: Demand, seats: Sequence[Seat]) -> Balance:
-        """What a job needs and finds on these nodes, in the order of the cluster's."""
+    @cached_property
+    def bare(self) -> State:
+        """The nodes with those pods only that every node has (DaemonSets, static pods)."""
+        seats = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in self.cluster.seats]
+        return initial(seats, self.cluster.names_hosts)
+
+    def balance(self, demand: Demand, seats: Sequence[Seat], *, first: bool = False) -> Balance:
+        """What a job needs and finds on these nodes, in the order of the cluster's.
+
+        :param first: the nodes are as they are before any job comes: they are counted apart from others.
+        """
         if not demand.groups:
             return balance(demand, seats)
         incoming = demand.groups[0][0].incoming
@@ -54,13 +64,13 @@ class Scene:
             own = self.cluster.seats
             numbers = {seat.node.name: index for index, seat in enumerate(own)}
             self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
-        return balance(demand, seats, self.open_nodes[key], self.holdings.setdefault(key, {}))
+        return balance(demand, seats, self.open_nodes[key], self.holdings.setdefault((key, first), {}))
 
     def balance_before(self, demand: Demand) -> Balance:
         """The same on the nodes as they are before any job comes."""
         key = demand.priority, tuple((shape_key(group.incoming), number) for group, number in demand.groups)
         if key not in self.balances:
-            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats))
+            self.balances[key] = self.balance(demand, list(self.start(demand.priority).seats), first=True)
         return self.balances[key]
 
     def start(self, priority: int) -> State:

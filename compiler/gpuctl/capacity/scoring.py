@@ -28,12 +28,16 @@ def least_allocated(cpu: tuple[int, int], memory: tuple[int, int]) -> int:
 
     Source: ``noderesources/least_allocated.go``, leastResourceScorer.
     """
+    (cores, all_cores), (space, all_space) = cpu, memory
     total = weight = 0
-    for requested, capacity in (cpu, memory):
-        if capacity:
-            weight += 1
-            if requested <= capacity:
-                total += (capacity - requested) * MOST // capacity
+    if all_cores:
+        weight = 1
+        if cores <= all_cores:
+            total = (all_cores - cores) * MOST // all_cores
+    if all_space:
+        weight += 1
+        if space <= all_space:
+            total += (all_space - space) * MOST // all_space
     return total // weight if weight else 0
 
 
@@ -42,16 +46,21 @@ def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacit
 
     Source: ``noderesources/balanced_allocation.go``, balancedResourceScorer.
     """
-    with_pod, without = _balance(after, capacity), _balance(before, capacity)
+    return balance_gained(evenness(before, capacity), evenness(after, capacity))
+
+
+def balance_gained(before: int, after: int) -> int:
+    """The score by how evenly cpu and memory are used without the pod, and with it."""
     # Go's division rounds towards zero; the sum is never negative.
-    return MOST // 2 + (MOST // 2 + with_pod - without) // 2
+    return MOST // 2 + (MOST // 2 + after - before) // 2
 
 
-def _balance(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
+def evenness(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
+    """How evenly cpu and memory are used. Source: ``noderesources/balanced_allocation.go``, balancedResourceScore."""
     if not (capacity[0] and capacity[1]):
         return MOST
-    cpu, memory = min(1.0, requested[0] / capacity[0]), min(1.0, requested[1] / capacity[1])
-    return int((1 - abs((cpu - memory) / 2)) * float(MOST))
+    cpu, memory = requested[0] / capacity[0], requested[1] / capacity[1]
+    return int((1 - abs(((cpu if cpu < 1 else 1.0) - (memory if memory < 1 else 1.0)) / 2)) * MOST)
 
 
 def taint_counts(incoming: Incoming, node: SchedulableNode) -> int:
@@ -94,10 +103,15 @@ class Spreading:
             [domain is None for domain in domains] if name == HOST_NAME else domains
             for name, domains in zip(topologies, self._domains, strict=True)
         ]
-        self._counted = [
-            [not out and is_counted(rule, incoming, seat.node) for seat, out in zip(seats, self._ignored, strict=True)]
-            for rule in self._rules
-        ]
+        honoured = [(rule.honour_affinity, rule.honour_taints) for rule in self._rules]
+        counted = {
+            honours: [
+                not out and is_counted(rule, incoming, seat.node)
+                for seat, out in zip(seats, self._ignored, strict=True)
+            ]
+            for honours, rule in zip(honoured, self._rules, strict=True)
+        }
+        self._counted = [counted[honours] for honours in honoured]
         self._here = [Counter[int]() for _ in self._rules]
         self._there = [Counter[str]() for _ in self._rules]
         for index, seat in enumerate(seats):

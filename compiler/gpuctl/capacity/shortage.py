@@ -89,7 +89,7 @@ def balance(
     nodes = open_seats(incoming, seats) if open_to is None else [seats[index] for index in open_to]
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
     left = {name: _left(name, nodes) for name in names}
-    rooms = {name: sum(amount // own.get(name, 1) for amount in left[name]) for name in names}
+    rooms = {name: _rooms(left[name], own.get(name, 1)) for name in names}
     scarce = min(names, key=rooms.__getitem__)
     free = {name: sum(left[name]) for name in names}
     most = max(left[scarce], default=0)
@@ -102,8 +102,15 @@ def balance(
 def _left(name: str, seats: Sequence[Seat]) -> list[int]:
     """What nodes have left of a resource."""
     if name == PODS:
-        return [max(0, seat.node.allocatable.get(name, 0) - len(seat.pods)) for seat in seats]
-    return [max(0, seat.node.allocatable.get(name, 0) - seat.used.get(name, 0)) for seat in seats]
+        left = [seat.node.allocatable.get(name, 0) - len(seat.pods) for seat in seats]
+    else:
+        left = [seat.node.allocatable.get(name, 0) - seat.used.get(name, 0) for seat in seats]
+    return [amount if amount > 0 else 0 for amount in left]
+
+
+def _rooms(left: Sequence[int], amount: int) -> int:
+    """How many times an amount is left, node by node."""
+    return sum(left) if amount == 1 else sum(here // amount for here in left)
 
 
 class HeldAmounts:

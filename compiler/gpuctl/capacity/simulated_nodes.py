@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.node_choice import ScoreRow
-from gpuctl.capacity.pod_shapes import Shape
+from gpuctl.capacity.pod_shapes import Shape, Standing
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import Spreading, liking
 from gpuctl.capacity.seats import PlacedPod, Seat
@@ -42,7 +42,7 @@ class SimulatedNodes:
         }
         self.departures = 0
         self._log: list[int] = []
-        self._rows: dict[Shape, ScoreRow] = {}
+        self._rows: dict[Standing, ScoreRow] = {}
         self._history: list[_Move] = []
         self._moves: dict[Shape, list[_Move]] = {}
         self._spreadings: dict[Shape, tuple[Spreading, int]] = {}
@@ -52,6 +52,14 @@ class SimulatedNodes:
     def changes(self) -> int:
         """How much has happened."""
         return len(self._log)
+
+    def changed_since(self, number: int) -> list[int]:
+        """The places where something has happened since so much had, some of them several times."""
+        return self._log[number:]
+
+    def has_newcomers(self, place: int) -> bool:
+        """Whether pods have come to a node in this run that are still there."""
+        return place in self._placed
 
     def seat(self, place: int) -> Seat:
         """A node with its pods as of now."""
@@ -135,7 +143,8 @@ class SimulatedNodes:
         """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
         # Pods that came in this run are not those of another.
         if shape.simple:
-            return place not in self._placed or self._least[place] >= shape.priority
+            least = self._least.get(place)
+            return least is None or least >= shape.priority
         return shape.alone and place not in self._placed and place not in self.promised
 
     def fits(self, shape: Shape, place: int, entry: QueuedPod | None) -> bool:
@@ -187,16 +196,14 @@ class SimulatedNodes:
 
     def row(self, shape: Shape, entry: QueuedPod) -> ScoreRow:
         """The score of each node for a pod by its amounts, as of now."""
-        row = self._rows.get(shape)
+        row = self._rows.get(shape.standing)
         if row is None:
-            row = self._rows[shape] = ScoreRow(self._arena.first_row(shape))
+            row = self._rows[shape.standing] = self._arena.first_row(shape).copy()
         if row.since < len(self._log):
-            states, size, promised = self.states, shape.size, self.promised
-            places = list(shape.open_to.intersection(self._log[row.since :]))
-            row.put(places, [states[place][size] for place in places])
-            kept = [place for place in places if place in promised and row.values[place]] if promised else ()
-            for place in kept:
-                if not shape.has_amounts(self.seat(place), self.kept_for(shape, place, entry)):
+            places = shape.open_to.intersection(self._log[row.since :])
+            row.put(places, self.states, shape.size)
+            for place in places.intersection(self.promised) if self.promised else ():
+                if row.values[place] and not shape.has_amounts(self.seat(place), self.kept_for(shape, place, entry)):
                     row.values[place] = 0
             row.since = len(self._log)
         if shape.simple:
@@ -205,4 +212,4 @@ class SimulatedNodes:
         for place in shape.nodes:
             if row.values[place] and self.fits(shape, place, entry):
                 values[place] = row.values[place]
-        return ScoreRow(values)
+        return ScoreRow(values, max(values, default=0))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.node_choice import ScoreRow, best_by_kind, best_place, looked_at, one_of_each
+from gpuctl.capacity.node_choice import ScoreRow, best_by_kind, best_place, looked_at, one_of_each, with_room
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction
 from gpuctl.capacity.scoring import WEIGHTS, neighbours_normalised, normalised
@@ -93,7 +93,7 @@ class Run:
             return True
         if not shape.incoming.preempts or self._is_waiting(entry):
             return False
-        found = self._search.best(shape, entry)
+        found = self._search.best(shape, entry, promised)
         self._forget(entry)
         if found is None:
             self._failed[shape] = self._stage(shape)
@@ -135,7 +135,8 @@ class Run:
             return
         for place, pods in self._leaving.items():
             gone = set(map(id, pods))
-            own = [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone]
+            came = self._nodes.has_newcomers(place)
+            own = [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone] if came else []
             for entry in own:
                 del self.bound[entry]
             self._nodes.leave(place, pods)
@@ -160,7 +161,7 @@ class Run:
             return best_place(row, most, self._draws)
         values = row.values
         start, seen = looked_at(values, most, self._draws)
-        places = [(start + offset) % len(values) for offset, value in enumerate(seen) if value]
+        places = with_room(start, seen, len(values))
         kinds = self._kinds(shape)
         kept = one_of_each(places, kinds)
         extra = dict(zip(kept, self._extra(shape, list(kept.values()), places), strict=True))
