@@ -113,8 +113,15 @@ def values_of(connection: Connection, cluster: int, level: Level, key: str) -> l
 
 def namespaces_of(connection: Connection, cluster: int) -> list[str]:
     """Those of which anything is known, in order: of a pod also before its first hour is rolled up."""
-    known = groups.c.cluster_id == cluster, groups.c.namespace != ""
-    return sorted(connection.execute(select(groups.c.namespace).distinct().where(*known)).scalars())
+    found: set[str] = set()
+    for level in (Level.NAMESPACE, Level.WORKLOAD):
+        # One after the other out of the index: there are a thousand times as many workloads.
+        of_level = groups.c.cluster_id == cluster, groups.c.level == level.value
+        first = select(func.min(groups.c.namespace).label("name")).where(*of_level).cte("names", recursive=True)
+        following = select(func.min(groups.c.namespace)).where(*of_level, groups.c.namespace > first.c.name)
+        names = first.union_all(select(following.scalar_subquery()).where(first.c.name.is_not(None)))
+        found.update(connection.execute(select(names.c.name).where(names.c.name.is_not(None))).scalars())
+    return sorted(found)
 
 
 def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:
