@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
@@ -120,6 +122,7 @@ class HeldAmounts:
         self._resource = resource
         self._seats: dict[str, Seat] = {}
         self._found: dict[tuple[str, str, int], Holder] = {}
+        self._in_order: list[tuple[str, str, int]] = []
 
     def of(self, seats: Sequence[Seat]) -> list[Holder]:
         """Who has how much on these nodes, the largest holder first."""
@@ -132,16 +135,21 @@ class HeldAmounts:
                 self._count(seat, 1)
         for seat in gone.values():
             self._count(seat, -1)
-        return sorted(self._found.values(), key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
+        # Python's sort keeps the order of what is equal, from behind, too.
+        holders = map(self._found.__getitem__, self._in_order)
+        return sorted(holders, key=attrgetter("amount"), reverse=True)
 
     def _count(self, seat: Seat | None, sign: int) -> None:
         found = self._found
         for key, amount in seat.held(self._resource) if seat else ():
-            _, _, _, pods, total = found.get(key) or (*key, 0, 0)
-            if pods + sign:
-                found[key] = Holder(*key, pods + sign, total + sign * amount)
+            before = found.get(key)
+            if before is None:
+                insort(self._in_order, key)
+                found[key] = Holder(*key, sign, sign * amount)
+            elif before.pods + sign:
+                found[key] = Holder(*key, before.pods + sign, before.amount + sign * amount)
             else:
-                del found[key]
+                del found[key], self._in_order[bisect_left(self._in_order, key)]
 
 
 def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:

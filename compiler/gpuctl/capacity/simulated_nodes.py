@@ -37,6 +37,7 @@ class SimulatedNodes:
         self._placed: dict[int, list[PlacedPod]] = {}
         self._least: dict[int, int] = {}
         self.left: set[int] = set()
+        self._freed = set(arena.promised)
         self.promised: dict[int, list[tuple[PlacedPod, QueuedPod | None]]] = {
             place: [(pod, None) for pod in pods] for place, pods in arena.promised.items()
         }
@@ -99,6 +100,7 @@ class SimulatedNodes:
         self._seats[place] = None
         self.states[place] = self._arena.node_states.of(self.seat(place))
         self.left.add(place)
+        self._freed.add(place)
         self._log.append(place)
         for pod in pods:
             self._moved(_Move(place, pod, -1), self._arena.minding(pod))
@@ -124,6 +126,7 @@ class SimulatedNodes:
 
     def forget(self, entry: QueuedPod, place: int) -> None:
         """Keep room for a pod no longer."""
+        self._freed.add(place)
         kept = [item for item in self.promised[place] if item[1] is not entry]
         if kept:
             self.promised[place] = kept
@@ -201,7 +204,8 @@ class SimulatedNodes:
             row = self._rows[shape.standing] = self._arena.first_row(shape).copy()
         if row.since < len(self._log):
             places = shape.open_to.intersection(self._log[row.since :])
-            row.put(places, self.states, shape.size)
+            # Where there is no room none comes unless somebody leaves, or gives up what is promised.
+            row.put([place for place in places if row.values[place] or place in self._freed], self.states, shape.size)
             for place in places.intersection(self.promised) if self.promised else ():
                 if row.values[place] and not shape.has_amounts(self.seat(place), self.kept_for(shape, place, entry)):
                     row.values[place] = 0
