@@ -27,6 +27,7 @@ import fleet
 import gpuctl
 import room
 import service
+import submission
 import usage
 import usage_year
 
@@ -243,6 +244,7 @@ def main() -> int:
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)
+            submission.measure(directory, binaries, report)
             service.measure(directory, binaries, report)
     return 1 if FAILED else 0
 

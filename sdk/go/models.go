@@ -279,6 +279,8 @@ type FitJob struct {
 	Certain bool `json:"certain"`
 	// Without certainty: the share of the orders and choices tried that give the verdict.
 	Likelihood float64 `json:"likelihood"`
+	// With `suggest`, of a job that does not fit: the smallest change of each kind.
+	Suggestions []FitSuggestion `json:"suggestions"`
 }
 
 // FitOpening: When a job that finds no room now will find some.
@@ -289,6 +291,14 @@ type FitOpening struct {
 	TakenAt string `json:"takenAt"`
 	// What has to end before, the first to end first.
 	After []FitEnding `json:"after"`
+}
+
+// FitSuggestion: A change of a document with which its job would fit now and evict nobody.
+type FitSuggestion struct {
+	// fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
+	Kind string `json:"kind"`
+	// What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.
+	Changes []map[string]any `json:"changes"`
 }
 
 // FitVictim: A pod that would be evicted.

@@ -960,6 +960,8 @@ type FitDocumentsOptions struct {
 	DryRun bool
 	// Of jobs that name none.
 	Namespace string
+	// Find the smallest changes with which jobs that do not fit would, of 20 documents.
+	Suggest bool
 }
 
 // FitDocuments: Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
@@ -969,6 +971,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "suggest", options.Suggest)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun

@@ -26,7 +26,8 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
-from support.fit_trials import MERGE_PATCH, QUIET, scheduler_alone
+from support.fit_trials import MERGE_PATCH, QUIET
+from support.hasty_scheduler import has_tried_all, scheduler_alone
 
 Object = dict[str, Any]
 
@@ -156,7 +157,7 @@ class Trials:
             open_ends = [pod for pod in mine if not _is_settled(pod)]
             if now != last or open_ends:
                 last, quiet_since = now, time.monotonic()
-            if time.monotonic() - quiet_since > QUIET:
+            if time.monotonic() - quiet_since > QUIET and has_tried_all(self.plane):
                 assert {pod["metadata"]["namespace"] for pod in mine} == namespaces
                 return pods
             assert time.monotonic() - began < PATIENCE, f"the scheduler says nothing of {open_ends}"

@@ -37,8 +37,9 @@ from gpuctl.kube.configuration import open_session
 from properties.scale import at_least
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
-from support.fit_trials import Trial, Trials, disagreements, scheduler_alone
+from support.fit_trials import Trial, Trials, disagreements
 from support.fit_worlds import world
+from support.hasty_scheduler import scheduler_alone
 
 Object = dict[str, Any]
 

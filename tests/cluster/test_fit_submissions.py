@@ -11,7 +11,8 @@ import pytest
 from gpuctl.capacity.fit import Fit
 from properties.scale import at_least
 from support.fit_submissions import KINDS, submission
-from support.fit_trials import Trial, Trials, scheduler_alone
+from support.fit_trials import Trial, Trials
+from support.hasty_scheduler import scheduler_alone
 
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 

@@ -28,8 +28,9 @@ from gpuctl.capacity import claimed_volumes, incoming_pods, scheduling
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
-from support.fit_trials import MERGE_PATCH, hasten
+from support.fit_trials import MERGE_PATCH
 from support.fit_volumes import HOST_NAME, ZONE, VolumeWorld, affinity, volume_world
+from support.hasty_scheduler import has_tried_all, hasten
 from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
@@ -173,7 +174,7 @@ class _Worlds:
             )
             if now != last or not all(node or told for _, _, node, told in now):
                 last, quiet = now, time.monotonic()
-            if time.monotonic() - quiet > QUIET:
+            if time.monotonic() - quiet > QUIET and has_tried_all(self.plane):
                 break
             assert time.monotonic() - began < PATIENCE, [item for item in now if not (item[2] or item[3])]
             time.sleep(1)

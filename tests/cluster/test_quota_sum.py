@@ -374,10 +374,17 @@ def _make_namespace(api: Api, name: str) -> None:
 
 
 def _quotas(api: Api, namespace: str, names: Iterable[str]) -> list[Object]:
-    """The quotas as they are, when the controller has counted everything for all of them; else nothing."""
+    """The quotas as they are, when the controller has counted everything for all of them; else nothing.
+
+    Limits that it has not copied yet have it count once more, what it has seen until then: less than there is.
+    """
     found = [api.done("GET", RESOURCES["ResourceQuota"].path(namespace, name)) for name in names]
-    counted = all(quota["spec"]["hard"].keys() == quota["status"].get("used", {}).keys() for quota in found)
-    return found if counted else []
+    return found if all(map(_is_counted, found)) else []
+
+
+def _is_counted(quota: Object) -> bool:
+    hard, status = quota["spec"]["hard"], quota["status"]
+    return amounts(hard) == amounts(status.get("hard", {})) and hard.keys() == status.get("used", {}).keys()
 
 
 def _used(quotas: list[Object]) -> dict[str, Amounts]:
@@ -406,8 +413,8 @@ def _expected_use(quotas: list[Object], freed: list[Usage], added: list[Usage]) 
     return result
 
 
-def _wait_for_use(api: Api, namespace: str, expected: dict[str, Amounts]) -> list[Object]:
-    """Wait until the quotas count what we expect, and return them.
+def _wait_for_use(api: Api, namespace: str, expected: dict[str, Amounts], added: str = "") -> list[Object]:
+    """Wait until the quotas count what we expect, and return them; a failure tells what was ``added``.
 
     The controller counts what it has seen: an object made or deleted a moment ago may be missed for minutes, unless a
     change of a limit asks for a recount.
@@ -421,7 +428,7 @@ def _wait_for_use(api: Api, namespace: str, expected: dict[str, Amounts]) -> lis
             for name in expected:
                 path = RESOURCES["ResourceQuota"].path(namespace, name)
                 api.done("PATCH", path, {"spec": {"hard": {LEASES: str(attempt)}}})
-        assert time.monotonic() < end, _difference(_used(quotas), expected)
+        assert time.monotonic() < end, f"{_difference(_used(quotas), expected)}\n{added}"
         time.sleep(0.05)
     raise AssertionError("unreachable")
 
@@ -610,9 +617,7 @@ def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
         assert status == 201, f"{answer['message']}\n{json.dumps(obj)}"
         assert not open_, f"the server takes {json.dumps(obj)}; we say {[str(item) for item in open_]}"
         taken += 1
-        expected = _expected_use(live, [], [Usage(obj)])
-        live = _quotas(api, namespace, expected)
-        assert _used(live) == expected, f"{_difference(_used(live), expected)}\n{json.dumps(obj)}"
+        live = _wait_for_use(api, namespace, _expected_use(live, [], [Usage(obj)]), json.dumps(obj))
     return taken, len(objects)
 
 

@@ -137,7 +137,8 @@ class ControlPlane:
         self.audit = AuditLog(self.directory) if audit else None
         self.processes: dict[str, Process] = {}
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
-        self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
+        ports = free_ports(6)
+        self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port, self.scheduler_port = ports
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
         self._streams: Streams | None = None
@@ -406,6 +407,7 @@ class ControlPlane:
         names = [kind["metadata"]["name"] for kind in kinds]
         self._wait(lambda: all(map(self._is_established, names)), "the kinds of Kueue and JobSet")
         for controller in self._controllers:
+            self.create(*controller.objects())
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
 
     def _is_established(self, name: str) -> bool:

@@ -270,15 +270,6 @@ PLACES = (
         kind="quota",
     ),
 )
-# In a podPatch YAML's own types count: quoted text is text, and plain text only where it is no number.
-_PATCH = Place(
-    "podPatch",
-    _no_reference,
-    _MAIN + "podPatch:\n  containers:\n    - name: main\n      env:\n        - name: A\n          value: ",
-    10,
-    "\n",
-    _variable("A"),
-)
 
 
 def documents(
@@ -294,26 +285,29 @@ def documents(
             break
 
 
-def manifest(text: str) -> tuple[str, list[str]]:
-    """The emitted objects that are no other job's, as a stream and one by one."""
+def manifest(text: str) -> list[str]:
+    """The emitted objects that are no other job's."""
     result = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=_PLATFORM, shared=False)
     errors = [(item.message, str(item.span)) for item in result.diagnostics if item.severity.value == "error"]
     assert not errors, f"{errors} for {text!r}"
-    return emit_stream(result.objects), [emit_stream([obj]) for obj in result.objects]
+    return [emit_stream([obj]) for obj in result.objects]
 
 
-def assert_arrives(written: list[tuple[Place, str, str]]) -> None:
-    """Compile all documents, and find every text as every reader reads the manifests."""
-    emitted = [manifest(document)[1] for _, _, document in written]
+def assert_arrives(written: list[tuple[Place, str, str]], generator: random.Random) -> None:
+    """Compile all documents, and find every text as every reader reads the manifests.
+
+    ruamel.yaml would take nine tenths of the time: it reads one in five. What the emitter writes for a text it reads in
+    ``test_emitter.py``.
+    """
+    emitted = [manifest(document) for _, _, document in written]
     flat = [text for texts in emitted for text in texts]
-    readers = {
-        "pyyaml": iter([read_pyyaml(text) for text in flat]),
-        "ruamel": iter([read_ruamel(text) for text in flat]),
-        "kubectl": iter(read_go(flat)),
-    }
+    pyyaml, kubectl = map(read_pyyaml, flat), iter(read_go(flat))
     for (place, text, document), texts in zip(written, emitted, strict=True):
+        readers = {"pyyaml": [next(pyyaml) for _ in texts], "kubectl": [next(kubectl) for _ in texts]}
+        if generator.randrange(5) == 0:
+            readers["ruamel"] = [read_ruamel(text) for text in texts]
         for reader, values in readers.items():
-            objects = {obj["kind"]: obj for obj in (next(values) for _ in texts)}
+            objects = {obj["kind"]: obj for obj in values}
             assert place.read(objects) == text, f"{place.name}, {reader}: {document!r}"
 
 
@@ -329,7 +323,7 @@ def test_the_table(part: int, style: str) -> None:
         for place in generator.sample(fitting, min(2, len(fitting))) if len(text) < 500 or number % 2 else fitting[:1]:
             written += documents([text], style, generator, (place,))
     assert written
-    assert_arrives(written)
+    assert_arrives(written, generator)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -338,4 +332,4 @@ def test_the_table(part: int, style: str) -> None:
 def test_any_string_in_every_place(style: str, texts: list[str], seed: int) -> None:
     generator = random.Random(seed)
     texts = [*texts, "/" + texts[0].strip("/").replace(":", ""), "a"]
-    assert_arrives(list(documents(texts, style, generator, PLACES)))
+    assert_arrives(list(documents(texts, style, generator, PLACES)), generator)

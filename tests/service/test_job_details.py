@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -237,9 +238,28 @@ def test_fit(served: Served, place: Place) -> None:
     assert "(others)" in told, "what holds the GPUs counts"
     assert "hidden" not in told
     assert served.call("POST", "/fit", "anna", json=body, params=here, status=403)["error"] == "Forbidden"
+    suggesting = {**here, "suggest": "true"}
+    ours = served.call("POST", "/fit", json=body, params=suggesting)["jobs"]
+    theirs = place.gpuctl("fit", "-f", text, "--suggest", "-o", "json", code=1).value["jobs"]
+    assert _suggested(ours) == _suggested(theirs)
+    assert any(changes for changes in _suggested(ours).values())
+    many = {"yamlContent": "\n---\n".join(json.dumps(training(f"job-{number}")) for number in range(21))}
+    assert served.call("POST", "/fit", json=many, params=suggesting, status=400)["error"] == "TooManyDocuments"
     wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
     assert wrong["error"] == "InvalidDocuments"
     assert wrong["details"]
+
+
+def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Job -> what is to be written instead, and in which line."""
+    return {
+        job["name"]: [
+            (item["kind"], change["path"], change["to"], change["line"])
+            for item in job["suggestions"]
+            for change in item["changes"]
+        ]
+        for job in jobs
+    }
 
 
 def test_namespaces(served: Served, place: Place) -> None:

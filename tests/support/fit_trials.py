@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from control_plane import ControlPlane
-from control_plane.processes import Process
 from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit, fit
@@ -20,7 +17,7 @@ from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
 from support.fit_submissions import SIDE_BY_SIDE
 from support.fit_worlds import shared_objects
-from support.real_parts import control_plane_binaries
+from support.hasty_scheduler import has_tried_all
 
 Object = dict[str, Any]
 
@@ -64,33 +61,6 @@ class Trial(NamedTuple):
     def answers(self) -> dict[str, Fit]:
         """Our verdicts by the names of jobs."""
         return {answer.demand.name: answer for answer in fit(self.snapshot, self.world.jobs)}
-
-
-@contextmanager
-def scheduler_alone() -> Iterator[ControlPlane]:
-    """A control plane of which nothing but the scheduler acts: who else would change statuses, taints and quotas."""
-    with ControlPlane(control_plane_binaries()) as plane:
-        plane.stop_program("kwok")
-        plane.stop_program("kube-controller-manager")
-        hasten(plane)
-        yield plane
-
-
-def hasten(plane: ControlPlane) -> None:
-    """Let the scheduler repeat its attempts after one second, not after up to ten."""
-    plane.stop_program("kube-scheduler")
-    path = plane.directory / "scheduler.yaml"
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig("controller")), "qps": 500, "burst": 1000},
-        "leaderElection": {"leaderElect": False},
-        "podInitialBackoffSeconds": 1,
-        "podMaxBackoffSeconds": 1,
-    }
-    path.write_text(json.dumps(config))
-    command = [str(plane.binaries / "kube-scheduler"), f"--config={path}", "--secure-port=0"]
-    plane.processes["kube-scheduler"] = Process(command, plane.directory / "scheduler.log", plane.directory)
 
 
 class Trials:
@@ -213,7 +183,9 @@ class Trials:
                 before, changed = (seen, waiting), time.monotonic()
             if seen != last or waiting:
                 last, quiet_since = seen, time.monotonic()
-            if time.monotonic() - quiet_since > QUIET or time.monotonic() - changed > STILL:
+            if time.monotonic() - changed > STILL:
+                return last
+            if time.monotonic() - quiet_since > QUIET and has_tried_all(self.plane):
                 return last
             assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting}"
             time.sleep(1)

@@ -37,10 +37,10 @@ class Seen:
 
 
 class _Queued(NamedTuple):
-    """The jobs of a world that have quota, and those that Kueue has stopped since they were created."""
+    """The jobs of a world that have quota, and of those that Kueue has stopped when that was told, or taken back."""
 
     held: set[str]
-    stopped: set[str]
+    stopped: dict[str, str]
 
 
 def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
@@ -62,7 +62,8 @@ def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
 
 
 def _seen(item: QueueTrial, whole: Snapshot, before: _Queued, after: _Queued) -> Seen:
-    return Seen(item, _placed(whole, item), after.held, (before.held & after.stopped) - before.stopped)
+    lost = {job for job in before.held if after.stopped.get(job) != before.stopped.get(job)}
+    return Seen(item, _placed(whole, item), after.held, lost)
 
 
 def _placed(whole: Snapshot, item: QueueTrial) -> Snapshot:
@@ -110,15 +111,17 @@ def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[s
     last: object = None
     since = began = time.monotonic()
     while True:
-        found: dict[str, dict[str, tuple[bool, bool, bool]]] = {name: {} for name in spaces}
+        found: dict[str, dict[str, tuple[bool, bool, str]]] = {name: {} for name in spaces}
         for obj in api.call("GET", f"{_GROUP}/workloads")["items"]:
-            states = {item["type"]: item["status"] for item in (obj.get("status") or {}).get("conditions") or []}
+            conditions = (obj.get("status") or {}).get("conditions") or []
+            states = {item["type"]: item["status"] for item in conditions}
+            stopped = "".join(item["lastTransitionTime"] for item in conditions if item["type"] == "Evicted")
             owner = next(iter(obj["metadata"].get("ownerReferences") or []), None)
             if owner is not None and obj["metadata"]["namespace"] in spaces:
                 held = states.get("QuotaReserved") == "True"
                 # One that has lost its quota keeps the condition that it was evicted until it has it again.
                 leaves = held and states.get("Evicted") == "True"
-                found[obj["metadata"]["namespace"]][owner["name"]] = (held, leaves, "Evicted" in states)
+                found[obj["metadata"]["namespace"]][owner["name"]] = (held, leaves, stopped)
         moment = time.monotonic()
         moving = any(leaves for own in found.values() for _, leaves, _ in own.values())
         if found != last or moving or {name: len(own) for name, own in found.items()} != wanted:
@@ -129,6 +132,6 @@ def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[s
         time.sleep(0.5)
 
 
-def _queued(jobs: dict[str, tuple[bool, bool, bool]]) -> _Queued:
+def _queued(jobs: dict[str, tuple[bool, bool, str]]) -> _Queued:
     held = {job for job, (holds, _, _) in jobs.items() if holds}
-    return _Queued(held, {job for job, (*_, stopped) in jobs.items() if stopped})
+    return _Queued(held, {job: stopped for job, (*_, stopped) in jobs.items() if stopped})

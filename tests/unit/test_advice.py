@@ -45,48 +45,53 @@ ADVICE = r"`gpuctl |(?<![-\\w])--[a-z]"
 SAID = ("not by `gpuctl pause`", "once more leaves it to `gpuctl recover`")
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Every text of the rooms that advises, where it stands; what is put in is called x."""
-    for room in ROOMS:
-        for path in sorted((SOURCES / room).rglob("*.py")):
-            where = str(path.relative_to(SOURCES))
-            if where.startswith(ELSEWHERE):
-                continue
-            source = path.read_text()
-            # Each worker does this before its first test: most files have no advice, and a tree of each is seconds.
-            if not re.search(ADVICE, source):
-                continue
-            tree = ast.parse(source)
-            inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-            for node in ast.walk(tree):
-                if isinstance(node, ast.JoinedStr):
-                    text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
-                    text = node.value
-                else:
-                    continue
-                if re.search(ADVICE, text) and "``" not in text:
-                    yield where, text
+@pytest.fixture(scope="module")
+def advice() -> list[tuple[str, str]]:
+    """Every text of the rooms that advises, after where it stands; what is put in is called x."""
+    return [
+        (where, text)
+        for room in ROOMS
+        for path in sorted((SOURCES / room).rglob("*.py"))
+        if not (where := str(path.relative_to(SOURCES))).startswith(ELSEWHERE)
+        for text in texts(path.read_text())
+    ]
 
 
-FOUND = list(texts())
+def texts(source: str) -> Iterator[str]:
+    """The texts of a file that advise."""
+    # Most files have no advice, and a tree of each is seconds.
+    if not re.search(ADVICE, source):
+        return
+    tree = ast.parse(source)
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            text = node.value
+        else:
+            continue
+        if re.search(ADVICE, text) and "``" not in text:
+            yield text
 
 
-def test_there_is_advice() -> None:
-    assert len(FOUND) > 20
+def test_there_is_advice(advice: list[tuple[str, str]]) -> None:
+    assert len(advice) > 20
 
 
-@pytest.mark.parametrize(("where", "text"), FOUND)
-def test_no_command_reaches_a_client_of_the_api(where: str, text: str) -> None:
-    told = for_rest(text)
-    for said in SAID:
-        told = told.replace(said, "")
-    assert not re.search(r"`gpuctl |(?<![-\w])--[a-z]", told), (where, told)
+def test_no_command_reaches_a_client_of_the_api(advice: list[tuple[str, str]]) -> None:
+    wrong = []
+    for where, text in advice:
+        told = for_rest(text)
+        for said in SAID:
+            told = told.replace(said, "")
+        if re.search(r"`gpuctl |(?<![-\w])--[a-z]", told):
+            wrong.append((where, told))
+    assert wrong == []
 
 
-@pytest.mark.parametrize(("where", "text"), FOUND)
-def test_who_has_no_kubeconfig_is_told_what_works(where: str, text: str) -> None:
-    assert "--adopt" not in by_service(text), where
+def test_who_has_no_kubeconfig_is_told_what_works(advice: list[tuple[str, str]]) -> None:
+    assert [(where, text) for where, text in advice if "--adopt" in by_service(text)] == []
 
 
 @pytest.mark.parametrize(

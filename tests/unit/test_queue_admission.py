@@ -9,6 +9,7 @@ import pytest
 
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.queue_configuration import counted_configuration
 from gpuctl.capacity.queue_projections import counted_workload
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.capacity.waiting_fit import fit_waiting
@@ -171,6 +172,42 @@ def test_the_least_important_and_last_admitted_goes() -> None:
     assert [victim.pod.owner for victim in found.victims] == ["Job/late"]
 
 
+def test_who_is_stopped_stops_others_in_turn() -> None:
+    """``medium`` has borrowed what ``new`` takes back, and gets the other flavor of its queue again."""
+    trial = world(
+        queue("one", {"a": {"nominalQuota": 1}}, cohortName="lab", preemption={"reclaimWithinCohort": "Any"}),
+        queue(
+            "two",
+            {"a": {"nominalQuota": 0}, "b": {"nominalQuota": 1}},
+            cohortName="lab",
+            preemption={"withinClusterQueue": "LowerPriority"},
+        ),
+        flavors=(flavor("a"), flavor("b")),
+    )
+    have = snapshot(
+        trial,
+        workload("medium", "two", 1, since="2025-01-01T00:00:00Z", card="a", priority=100),
+        workload("low", "two", 1, since="2025-01-02T00:00:00Z", card="b"),
+        pods=(pod_of("medium", 100), pod_of("low")),
+    )
+    have = replace(have, pods=[{**item, "node": card} for item, card in zip(have.pods, "ab", strict=True)])
+    found = judged(have, job("new", "one", 1))["new"]
+    assert found.verdict == "preempts"
+    assert "stops 2 jobs for it" in found.reason
+    assert [victim.pod.owner for victim in found.victims] == ["Job/medium", "Job/low"]
+
+
+def test_who_stops_others_and_is_stopped() -> None:
+    """``first`` comes first and is stopped for ``second``: what it had stopped has lost its pods all the same."""
+    trial = world(queue("team", 1, preemption={"withinClusterQueue": "LowerPriority"}))
+    have = snapshot(trial, workload("old", "team", 1, since="2025-01-01T00:00:00Z"), pods=(pod_of("old"),))
+    found = judged(have, job("first", "team", 1, "queue-medium"), job("second", "team", 1, "queue-high"))
+    told = {victim.pod.owner for answer in found.values() for victim in answer.victims}
+    assert told == {"Job/old"}
+    assert found["second"].verdict in ("preempts", "fits")
+    assert found["first"].verdict == "fits-when-empty"
+
+
 @pytest.mark.parametrize(
     ("reclaim", "gpus", "expected"),
     [
@@ -278,6 +315,72 @@ def test_what_a_snapshot_cannot_know_is_unknown() -> None:
     found = judged(blind, job("one", "team", 1))
     assert (found["one"].verdict, found["one"].certain) == ("unknown", False)
     assert "may not be read (clusterqueues)" in found["one"].reason
+
+
+def configured(have: Snapshot, text: Object) -> Snapshot:
+    """With Kueue's Configuration."""
+    value = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **text}
+    lists = {**(have.kueue or {}), "configuration": counted_configuration(value)}
+    return load(render(replace(have, kueue=lists)))
+
+
+def test_resources_that_kueue_is_told_to_leave_out_count_for_nothing() -> None:
+    have = snapshot(world(queue("team", 4)))
+    new = job("new", "team", 1)
+    new["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = 1
+    have.nodes[0]["allocatable"]["example.com/licence"] = "5"
+    assert "has no quota for example.com/licence" in judged(have, new)["new"].reason
+    left_out = configured(have, {"resources": {"excludeResourcePrefixes": ["example.com/"]}})
+    assert verdict(left_out, new) == ("fits", True)
+
+
+def test_resources_that_stand_for_others_are_unknown() -> None:
+    """Also those of others in the same queues, and of nobody else."""
+    have = snapshot(world(queue("team", 4), queue("other", 4)))
+    changed = configured(have, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}})
+    found = judged(changed, job("new", "team", 1))["new"]
+    assert (found.verdict, found.certain) == ("unknown", False)
+    assert f"Kueue counts other resources for {GPU} (resources.transformations)" in found.reason
+    unused = configured(have, {"resources": {"transformations": [{"input": "example.com/mig"}]}})
+    assert verdict(unused, job("new", "team", 1)) == ("fits", True)
+
+
+@pytest.mark.parametrize(
+    ("stated", "blocks"),
+    [
+        ({"waitForPodsReady": {"blockAdmission": True}}, True),
+        ({"waitForPodsReady": {"timeout": "5m"}}, False),
+        ({"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": True}}, True),
+        ({"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"blockAdmission": True}}, False),
+    ],
+)
+def test_admission_that_waits_for_the_pods_of_others(stated: Object, blocks: bool) -> None:
+    old = workload("old", "team", 1, since="2025-01-01T00:00:00Z")
+    have = configured(snapshot(world(queue("team", 4)), old), stated)
+    found = judged(have, job("new", "team", 1))["new"]
+    assert found.verdict == ("unknown" if blocks else "fits")
+    assert ("pods of 1 job that has its quota (waitForPodsReady.blockAdmission)" in found.reason) == blocks
+    assert verdict(have, job("new", "team", 4))[0] == "fits-when-empty", "it waits for quota first"
+    old["status"]["conditions"].append({"type": "PodsReady", "status": "True"})
+    ready = configured(snapshot(world(queue("team", 4)), old), stated)
+    assert verdict(ready, job("new", "team", 1)) == ("fits", True)
+    beside = judged(ready, job("new", "team", 1), job("stuck", "team", 1, nodeSelector={"nowhere": "at all"}))
+    assert (beside["new"].verdict, beside["stuck"].verdict) == ("unknown" if blocks else "fits", "never")
+
+
+def test_jobs_without_a_queue_may_be_held_back() -> None:
+    plain = job("new", "team", 1)
+    del plain["metadata"]["labels"]
+    have = snapshot(world(queue("team", 4)))
+    assert verdict(have, plain) == ("fits", True)
+    held = judged(configured(have, {"manageJobsWithoutQueueName": True}), plain)["new"]
+    assert held.verdict == "unknown"
+    assert "manageJobsWithoutQueueName" in held.reason
+
+
+def test_what_is_no_configuration_is_not_read() -> None:
+    for value in (None, [], "text", {"kind": "Other"}, {"kind": "Configuration", "resources": ["x"]}):
+        assert counted_configuration(value) is None
 
 
 def test_without_kueue_a_queue_holds_nothing_back() -> None:

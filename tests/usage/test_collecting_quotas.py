@@ -64,7 +64,10 @@ def delete(place: Place, name: str) -> None:
 
 
 def set_to(place: Place, name: str, gpus: int) -> Object:
-    return place.patch("ResourceQuota", name, {"spec": {"hard": {LIMITED: str(gpus)}}})
+    """Change a limit, and wait until it is in force: until then its status has the one before."""
+    changed = place.patch("ResourceQuota", name, {"spec": {"hard": {LIMITED: str(gpus)}}})
+    place.until(lambda: place.get("ResourceQuota", name)["status"]["hard"] == changed["spec"]["hard"], f"{gpus} GPUs")
+    return changed
 
 
 def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> None:

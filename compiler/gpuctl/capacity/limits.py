@@ -52,6 +52,27 @@ def beyond_limits(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
                     yield f"{name} allows {text} ({whose})"
 
 
+def kueue_refuses(spec: Object, ranges: Iterable[Object]) -> bool:
+    """Whether Kueue never admits a pod that has the defaults of LimitRanges already.
+
+    It compares what is stated alone: missing requests and ratios are the API server's to refuse, when the pod comes.
+    Source: Kueue 0.15, ``pkg/workload/resources.go`` (ValidateResources), ``pkg/util/limitrange`` (ValidatePodSpec).
+    """
+    for container in _containers(spec):
+        requests, limits = container_requests(container), container_limits(container)
+        if any(requests[name] > limits[name] for name in requests.keys() & limits.keys()):
+            return True
+    for limit in (item for entry in ranges for item in entry["limits"]):
+        most, least = amounts(limit.get("max")), amounts(limit.get("min"))
+        for _, requests, limits in _counted(spec, limit["type"]):
+            stated = [requests] if limit["type"] == "Pod" else [requests, limits]
+            if any(have[name] > most[name] for have in stated for name in have.keys() & most.keys()):
+                return True
+            if any(have[name] < least[name] for have in stated for name in have.keys() & least.keys()):
+                return True
+    return False
+
+
 def _counted(spec: Object, kind: str) -> Iterator[tuple[str, Amounts, Amounts]]:
     """Whose requests and limits a limit of a type is about. A RuntimeClass's overhead is not counted."""
     if kind == "Container":

@@ -28,13 +28,6 @@ class Arrival(NamedTuple):
     job: QueuedJob
 
 
-class Admitted(NamedTuple):
-    """Who has quota in the end: the flavors by pod set, none yet while it waits for those to go who are preempted."""
-
-    flavors: list[dict[str, str]]
-    victims: list[QuotaVictim]
-
-
 class _Entry(NamedTuple):
     job: QueuedJob
     choice: FlavorChoice
@@ -44,7 +37,8 @@ class _Entry(NamedTuple):
 class QueueRun:
     """Jobs that come into the queues of a world, which stays as it is.
 
-    ``admitted`` has those that have got quota, ``preempted`` those that have lost it, by the jobs' numbers.
+    By the jobs' numbers: ``admitted`` has those that have got quota, with their flavors by pod set, ``preempted`` those
+    that have lost it, and ``stopped`` whom each has preempted, though it may have lost its quota to others since.
     """
 
     def __init__(self, world: QueueWorld, tie: Callable[[], float], *, patience: int, pace: int) -> None:
@@ -62,7 +56,8 @@ class QueueRun:
         self._sticky: dict[str, QueuedJob] = {}
         self._tried: dict[int, Tried] = {}
         self._leaving: list[tuple[int, QueuedJob]] = []
-        self.admitted: dict[int, Admitted] = {}
+        self.admitted: dict[int, list[dict[str, str]]] = {}
+        self.stopped: dict[int, list[QuotaVictim]] = {}
         self.preempted: dict[int, QuotaVictim] = {}
         for job in world.holding:
             own = replace(job)
@@ -90,14 +85,24 @@ class QueueRun:
 
     def is_admitted(self, number: int) -> bool:
         """Whether a job has its quota in the end."""
-        return number in self.admitted and bool(self.admitted[number].flavors)
+        return number in self.admitted
 
     @property
     def end(self) -> object:
         """What the run has come to: equal ones are alike."""
-        admitted = sorted((number, str(item.flavors)) for number, item in self.admitted.items() if item.flavors)
-        lost = sorted((number, victim.job.number) for number, item in self.admitted.items() for victim in item.victims)
+        admitted = sorted((number, str(flavors)) for number, flavors in self.admitted.items())
+        lost = sorted((number, victim.job.number) for number, found in self.stopped.items() for victim in found)
         return tuple(admitted), tuple(lost), frozenset(self.preempted)
+
+    def lost_to(self, number: int) -> list[int]:
+        """Whom a job has stopped, and whom these have stopped in their turn to get quota again."""
+        found: dict[int, None] = {}
+        left = [number]
+        while left:
+            new = [item.job.number for item in self.stopped.get(left.pop(), ()) if item.job.number not in found]
+            found.update(dict.fromkeys(new))
+            left += new
+        return list(found)
 
     def ahead(self, job: QueuedJob) -> int:
         """How many jobs of its ClusterQueue wait that come before it."""
@@ -249,8 +254,7 @@ class QueueRun:
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]
         self.preempted.pop(job.number, None)
-        earlier = self.admitted.get(job.number)
-        self.admitted[job.number] = Admitted(choice.flavors, earlier.victims if earlier else [])
+        self.admitted[job.number] = choice.flavors
 
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
         """Stop others, and wait until they are gone; whether any of them was not stopped before."""
@@ -258,12 +262,12 @@ class QueueRun:
         if not self._world.rules[job.queue].is_strict:
             self._sticky[job.queue] = job
         self._push(job)
-        mine = self.admitted.setdefault(job.number, Admitted([], []))
+        mine = self.stopped.setdefault(job.number, [])
         new = [victim for victim in victims if not victim.job.evicted]
         for victim in new:
             victim.job.evicted = True
             self._leaving.append((self._clock + self._patience, victim.job))
-            mine.victims.append(victim)
+            mine.append(victim)
             self.preempted[victim.job.number] = victim
         return bool(new)
 

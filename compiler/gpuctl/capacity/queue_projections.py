@@ -8,6 +8,8 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.projections import counted_pod
 
 _TOPOLOGY = ("podset-required-topology", "podset-preferred-topology", "podset-unconstrained-topology")
+# Source: Kueue's pkg/scheduler/scheduler.go, errInvalidWLResources and errLimitRangeConstraintsUnsatisfiedResources.
+_REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
 _REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
 
 
@@ -39,10 +41,14 @@ def counted_workload(obj: Object) -> Object | None:
     if admission is not None:
         found["admission"] = _admission(admission, status.get("reclaimablePods") or [])
         found["since"] = states["QuotaReserved"].get("lastTransitionTime") or ""
-        if _is_true(states, "Evicted"):
-            found["evicted"] = True
+        for kind, key in (("Evicted", "evicted"), ("PodsReady", "ready")):
+            if _is_true(states, kind):
+                found[key] = True
     elif later:
         found["later"] = True
+    said = (states.get("QuotaReserved") or {}).get("message") or ""
+    if admission is None and said.startswith(_REFUSED):
+        found["refused"] = said
     return found
 
 

@@ -5,14 +5,18 @@ What a snapshot does not have stays unknown: what admission checks decide, topol
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.limits import add_defaults, kueue_refuses
 from gpuctl.capacity.pod_requests import amounts, pod_templates
+from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_configuration
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
 from gpuctl.capacity.queue_projections import asks_for_topology
 from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
@@ -44,7 +48,8 @@ class Standing(NamedTuple):
 class QueueStage(NamedTuple):
     """The jobs in queues by the number of their demand, and what becomes of those of each root.
 
-    ``workloads`` are the snapshot's by the number of their job.
+    ``workloads`` are the snapshot's by the number of their job; ``unready`` are those that have quota while pods of
+    theirs are not ready.
     """
 
     standings: dict[int, Standing]
@@ -52,6 +57,8 @@ class QueueStage(NamedTuple):
     world: QueueWorld
     workloads: dict[int, Object]
     flavors: dict[str, Object]
+    configuration: QueueConfiguration = QueueConfiguration()
+    unready: frozenset[int] = frozenset()
 
 
 def queue_name(obj: Object, snapshot: Snapshot) -> str:
@@ -72,15 +79,16 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
 def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
     """Let the jobs into their queues; None when none of them goes to one."""
     by_key = {key_of(obj): obj for obj in objects}
+    lists = snapshot.kueue or {}
+    configuration = queue_configuration(lists)
     named: dict[int, tuple[Object, str]] = {}
     for number, demand in enumerate(demands):
         obj = by_key.get(Key(demand.kind, demand.namespace, demand.name))
         queue = "" if obj is None else queue_name(obj, snapshot)
-        if obj is not None and queue and demand.pods:
+        if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in _KINDS)):
             named[number] = (obj, queue)
     if not named:
         return None
-    lists = snapshot.kueue or {}
     missing = [name for name in _LISTS if name not in lists]
     if missing:
         doubt = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
@@ -109,6 +117,9 @@ class _Builder:
         self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
         self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
+        self._ranges: dict[str, list[Object]] = {}
+        for entry in snapshot.limit_ranges:
+            self._ranges.setdefault(entry["namespace"], []).append(entry)
         self._spaces: dict[str, Labels] = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
         for obj in objects:
             if obj["kind"] == "Namespace":
@@ -119,6 +130,7 @@ class _Builder:
         self._ages = {moment: age for age, moment in enumerate(moments)}
         self._workloads: dict[int, Object] = {}
         self._freed: set[str] = set()
+        self._configuration = queue_configuration(lists)
 
     def stage(self) -> QueueStage:
         replaced = {
@@ -139,7 +151,9 @@ class _Builder:
         found = {
             root: outcomes(self._world.part(root), jobs, fresh=root in self._freed) for root, jobs in coming.items()
         }
-        return QueueStage(standings, found, self._world, self._workloads, self._flavors)
+        holding = {job.number: self._workloads[job.number] for job in self._world.holding}
+        unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
+        return QueueStage(standings, found, self._world, self._workloads, self._flavors, self._configuration, unready)
 
     def _add(self, item: Object) -> None:
         """A Workload of the cluster."""
@@ -153,7 +167,7 @@ class _Builder:
         sets = tuple(
             pod_set(
                 part["name"],
-                units(amounts(part["pod"]["requests"])),
+                self._configuration.counted(units(amounts(part["pod"]["requests"]))),
                 part["count"],
                 waiting_spec(part["pod"]),
                 rules,
@@ -161,6 +175,8 @@ class _Builder:
             )
             for part in item["podSets"]
         )
+        if "refused" in item:
+            sets = tuple(part.shut(rules) for part in sets)
         job = QueuedJob(
             number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], item["created"], sets
         )
@@ -186,6 +202,9 @@ class _Builder:
 
     def _standing(self, number: int, obj: Object, name: str) -> Standing:
         demand = self._demands[number]
+        if not name:
+            doubt = "Kueue holds back jobs that name no queue (manageJobsWithoutQueueName)"
+            return Standing(QueueSpot("", "", ""), doubt=doubt)
         local = self._local.get((demand.namespace, name))
         if local is None:
             what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
@@ -216,6 +235,10 @@ class _Builder:
         job = QueuedJob(
             number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, f"~{number:06d}", sets
         )
+        refused = self._refused(demand, obj)
+        if refused:
+            shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))
+            return Standing(spot, refusal=f"{spot} does not admit it: {refused}", job=shut if rules.is_strict else None)
         if is_hopeless(self._world, job):
             refusal = too_much(spot, job, rules, self._world)
             return Standing(spot, refusal=refusal, job=job if rules.is_strict else None)
@@ -223,10 +246,22 @@ class _Builder:
         later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
         return Standing(spot, later_doubt=later, job=job)
 
+    def _refused(self, demand: Demand, obj: Object) -> str:
+        """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
+        if "refused" in obj:
+            return str(obj["refused"])
+        ranges = self._ranges.get(demand.namespace, ())
+        for template, _ in pod_templates(obj):
+            spec = copy.deepcopy(template["spec"])
+            add_defaults(spec, ranges)
+            if kueue_refuses(spec, ranges):
+                return f"its pods are not within the LimitRanges of {demand.namespace}"
+        return ""
+
     def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
         rules = self._world.rules[queue]
         for (group, count), (template, _) in zip(demand.groups, pod_templates(obj), strict=True):
-            requests = group.incoming.pod.requests
+            requests = self._configuration.counted(group.incoming.pod.requests)
             yield pod_set("", requests, count, template["spec"], rules, self._flavors)
 
     def _doubt(self, obj: Object, queue: Object) -> str:
@@ -235,6 +270,9 @@ class _Builder:
         topologies = [name for name in flavors if self._flavors.get(name, {}).get("topology")]
         if topologies or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
+        transformed = self._configuration.transforms(self._asked(self._world.roots[queue["name"]]))
+        if transformed:
+            return f"Kueue counts other resources for {' and '.join(transformed)} (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
         if "kueue.x-k8s.io/job-min-parallelism" in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"
@@ -250,6 +288,21 @@ class _Builder:
         if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
             return "flavorFungibility.preference is understood differently by different versions of Kueue"
         return ""
+
+    def _asked(self, root: str) -> set[str]:
+        """The resources that are asked for by who comes or waits in the queues of a root."""
+        found: set[str] = set()
+        if not self._configuration.transformed:
+            return found
+        for number, (_, name) in self._named.items():
+            demand = self._demands[number]
+            local = self._local.get((demand.namespace, name)) or {}
+            if self._world.roots.get(local.get("clusterQueue", "")) == root:
+                found.update(*(group.incoming.pod.requests for group, _ in demand.groups))
+        for item in self._lists["workloads"]:
+            if "admission" not in item and self._world.roots.get(self._queue_of(item)) == root:
+                found.update(*(part["pod"]["requests"] for part in item["podSets"]))
+        return found
 
 
 def is_of(obj: Object, workload: Object) -> bool:

@@ -35,6 +35,10 @@ class PodSet(NamedTuple):
     requests: Units
     closed: Mapping[str, str]
 
+    def shut(self, rules: QueueRules) -> PodSet:
+        """The same pods where Kueue admits them with no flavor."""
+        return self._replace(closed={flavor: "" for group in rules.groups for flavor in group.flavors})
+
 
 class QueueRules(NamedTuple):
     """A ClusterQueue's own rules. ``threshold`` is up to which priority others are preempted while it borrows.

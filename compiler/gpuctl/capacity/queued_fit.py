@@ -10,10 +10,12 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.queue_configuration import ASSUMED, CONFIGURATION
 from gpuctl.capacity.queue_cycles import QueueRun
 from gpuctl.capacity.queue_stage import QueueStage, Standing
 from gpuctl.capacity.queue_words import rooms, waits
 from gpuctl.capacity.seats import PlacedPod
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
 
@@ -44,8 +46,15 @@ def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, place
                 withheld[number] = reason
         lost = [stage.workloads[key] for run in case.runs.values() for key in run.preempted if key in stage.workloads]
         answers = placed(_without(cluster, lost), mine, withheld)
-        told.append((case, [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]))
+        mixed = [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]
+        told.append((case, _after_pods(stage, case, mixed) if stage.configuration.blocks else mixed))
     return [_merged(number, demands[number], told, stage, is_all=is_all) for number in range(len(demands))]
+
+
+def assumed(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
+    """What the answers for jobs in queues rest on that could not be seen, as sentences."""
+    known = snapshot.kueue is None or CONFIGURATION in snapshot.kueue
+    return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED]
 
 
 def without_pods(demand: Demand) -> Demand:
@@ -83,7 +92,7 @@ def _in_case(demand: Demand, standing: Standing, stage: QueueStage, case: _Case)
     if not run.is_admitted(standing.job.number):
         rules, node = stage.world.rules[standing.job.queue], run.nodes[standing.job.queue]
         return demand, waits(standing.spot, rooms(standing.job, rules, node), run.ahead(standing.job))
-    flavors = run.admitted[standing.job.number].flavors
+    flavors = run.admitted[standing.job.number]
     groups = [
         (_with_flavors(group, [stage.flavors[name] for name in dict.fromkeys(given.values())]), count)
         for (group, count), given in zip(demand.groups, flavors, strict=True)
@@ -131,22 +140,39 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     run = None if standing is None else _run_of(standing, stage, case)
     if standing is None or standing.doubt:
         return answer
-    if run is None or not run.is_admitted(number):
+    if run is None:
         return replace(answer, admitted=False)
+    lost = [stage.workloads[other] for other in run.lost_to(number) if other in stage.workloads]
+    stops = f"stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
+    taken = [Victim(pod, seat.node.name) for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
+    if not run.is_admitted(number):
+        said = f"Kueue {stops}, and others get that quota" if lost else ""
+        reason = "; ".join(part for part in (answer.reason, said) if part)
+        return replace(answer, admitted=False, reason=reason, victims=taken)
     answer = replace(answer, admitted=True)
     if answer.verdict == "unknown":
         return answer
-    admitted = run.admitted[number]
-    names = ", ".join(dict.fromkeys(name for given in admitted.flavors for name in given.values()))
-    said = f"{standing.spot} admits it with flavor {names}"
-    lost = [stage.workloads[item.job.number] for item in admitted.victims if item.job.number in stage.workloads]
-    if not lost:
-        return replace(answer, reason="; ".join(part for part in (said, answer.reason) if part))
-    said += f" and stops {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
-    taken = [Victim(pod, seat.node.name) for seat in cluster.seats for pod in seat.pods if _is_of(pod, lost)]
-    verdict: Verdict = "preempts" if answer.verdict == "fits" else answer.verdict
+    names = ", ".join(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
+    said = f"{standing.spot} admits it with flavor {names}{f' and {stops}' if lost else ''}"
+    verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
     reason = "; ".join(part for part in (said, answer.reason) if part)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
+
+
+def _after_pods(stage: QueueStage, case: _Case, answers: Sequence[Fit]) -> list[Fit]:
+    """The answers where Kueue admits nobody while pods of those admitted before are not ready: what those become that
+    have no room is not known."""
+    runs = {number: _run_of(standing, stage, case) for number, standing in stage.standings.items()}
+    admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
+    stuck = {number for number in admitted if answers[number].verdict not in ("fits", "preempts")} | stage.unready
+    result = list(answers)
+    for number in admitted:
+        before = len(stuck - {number})
+        if before:
+            jobs = "1 job that has its quota" if before == 1 else f"{before} jobs that have their quota"
+            reason = f"Kueue waits first for the pods of {jobs} (waitForPodsReady.blockAdmission)"
+            result[number] = replace(answers[number], verdict="unknown", reason=reason, admitted=None)
+    return result
 
 
 def _merged(

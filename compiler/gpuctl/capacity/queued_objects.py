@@ -37,7 +37,8 @@ def _object(item: Object) -> Object:
     metadata = {"namespace": item["namespace"], "name": item["owner"]["name"], "labels": labels}
     jobs = [{"name": part["name"], "replicas": 1, "template": {"spec": _job(part)}} for part in item["podSets"]]
     spec = {"replicatedJobs": jobs} if item["owner"]["kind"] == "JobSet" else jobs[0]["template"]["spec"]
-    return {"apiVersion": _GROUP, "kind": item["owner"]["kind"], "metadata": metadata, "spec": spec}
+    found = {"apiVersion": _GROUP, "kind": item["owner"]["kind"], "metadata": metadata, "spec": spec}
+    return {**found, "refused": item["refused"]} if "refused" in item else found
 
 
 def _job(part: Object) -> Object:

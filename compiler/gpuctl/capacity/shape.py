@@ -246,7 +246,9 @@ _QUEUES: dict[str, Any] = {
                 ),
                 "since": _Maybe(str),
                 "evicted": _Maybe(bool),
+                "ready": _Maybe(bool),
                 "later": _Maybe(bool),
+                "refused": _Maybe(str),
             }
         ]
     ),
@@ -294,6 +296,14 @@ _QUEUES: dict[str, Any] = {
         ]
     ),
     "workloadpriorityclasses": _Maybe([{"name": str, "value": int}]),
+    "configuration": _Maybe(
+        {
+            "blockAdmission": bool,
+            "excludeResourcePrefixes": [str],
+            "transformedResources": [str],
+            "manageJobsWithoutQueueName": bool,
+        }
+    ),
 }
 SHAPE["kueue"] = _Maybe(_QUEUES)
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, Resource, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.kubeconfig import NotYaml, parsed
 from gpuctl.kube.session import Session
 
 _GROUP = "kueue.x-k8s.io"
+_CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")
 _KINDS = (
     ("workloads", "Workload", True),
     ("localqueues", "LocalQueue", True),
@@ -36,6 +38,34 @@ def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, 
     version = str((group.get("preferredVersion") or {}).get("version") or "v1beta1")
     kinds = (*_KINDS, *_SCHEDULING) if scheduling else _KINDS
     return {kind: Resource(_GROUP, version, plural, kind, namespaced) for plural, kind, namespaced in kinds}
+
+
+def has_default_queue(session: Session, queues: Resource, namespace: str) -> bool:
+    """Whether Kueue puts jobs of a namespace that name no queue into one; not, where that may not be read.
+
+    :param queues: LocalQueues, of :func:`kueue_resources`. Source: Kueue's feature LocalQueueDefaulting.
+    """
+    try:
+        return session.metadata_at(f"{queues.path(namespace)}/default") is not None
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return False
+
+
+def kueue_configuration(session: Session) -> object:
+    """Kueue's Configuration, where its manifests put it; None where that is not, or may not be read, or is not YAML."""
+    try:
+        found = session.get(_CONFIGURATION)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return None
+    data = (found or {}).get("data") or {}
+    try:
+        return parsed(data.get("controller_manager_config.yaml") or "")
+    except NotYaml:
+        return None
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:

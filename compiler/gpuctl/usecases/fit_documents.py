@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit
 from gpuctl.capacity.fit import fit as fit_objects
+from gpuctl.capacity.queued_fit import assumed
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.suggestions import JobName, Suggestion
+from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.compiling import OF_A_CLUSTER
 from gpuctl.usecases.snapshot_files import left_out, read_snapshot
@@ -35,18 +39,20 @@ class FitResult:
 
     ``diagnostics`` are what is to be said of the documents, none of them an error. ``notes`` say what could not be
     taken into account. ``suggestions`` are changes with which jobs that do not fit would, by namespace and name; None
-    where nobody asked for them.
+    where nobody asked for them. ``within`` is the only namespace that could be looked at.
     """
 
     jobs: list[Fit]
     snapshot: Snapshot
     diagnostics: list[Diagnostic]
     suggestions: dict[JobName, list[Suggestion]] | None = None
+    within: str | None = None
 
     @property
     def notes(self) -> list[str]:
         """What the answers do not take into account, as sentences."""
-        return left_out(self.snapshot)
+        part = [f"only namespace {self.within} could be looked at: what waits elsewhere is not told"]
+        return [*(part if self.within else ()), *left_out(self.snapshot), *assumed(self.snapshot, self.jobs)]
 
     @property
     def fits(self) -> bool | None:
@@ -123,20 +129,49 @@ def fit_waiting(
     """Tell of each job whose pods wait for a node whether all of them would find room at once. Changes nothing.
 
     :param cluster: as for :func:`fit`, and so is ``snapshot``.
-    :param namespace: whose jobs are told; default: those of all namespaces.
+    :param namespace: whose jobs are told; default: those of all namespaces. Who may not look at all of them is told of
+        this one, or that of the context.
     :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
     """
-    from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
     from gpuctl.kube.configuration import session_of
 
-    if isinstance(snapshot, Snapshot):
-        found = snapshot
-    elif snapshot is not None:
-        found = read_snapshot(snapshot)
-    else:
+    if snapshot is None:
         with session_of(cluster) as session:
-            found = take_snapshot(session)
+            return fit_waiting_seen(session, namespace, session.namespace)
+    found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
     return FitResult(fit_pods(found, namespace), found, [])
+
+
+def fit_waiting_seen(session: Session, namespace: str | None, home: str) -> FitResult:
+    """As :func:`fit_waiting`, as far as whoever asks may look.
+
+    :param home: the namespace that is told of where not all may be looked at and none is named.
+    :raises ApiError: not even pods of that namespace may be listed.
+    """
+    try:
+        found = take_snapshot(session)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+    else:
+        return FitResult(fit_pods(found, namespace), found, [])
+    within = namespace or home
+    found = take_snapshot(session, within=within)
+    answers = [_by_a_part(answer, found) for answer in fit_pods(found, within)]
+    return FitResult(answers, found, [], within=within)
+
+
+def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
+    """An answer by the pods of one namespace: those of others only take more room. Without nodes nothing is known."""
+    what = "nodes" if "nodes" in snapshot.unreadable else "pods of other namespaces"
+    if what != "nodes" and answer.verdict in ("unknown", "never"):
+        return answer
+    if what != "nodes" and answer.verdict == "fits-when-empty":
+        return replace(answer, certain=False)
+    reason = f"the room that is free is not known: {what} may not be listed"
+    return replace(
+        answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None
+    )
 
 
 @dataclass(frozen=True)

@@ -311,6 +311,8 @@ class FitJob(Answer):
     """Whether verdict, pods and victims are these whatever the scheduler chooses."""
     likelihood: float
     """Without certainty: the share of the orders and choices tried that give the verdict."""
+    suggestions: list[FitSuggestion] = Field(default_factory=list)
+    """With `suggest`, of a job that does not fit: the smallest change of each kind."""
 
 
 class FitOpening(Answer):
@@ -322,6 +324,15 @@ class FitOpening(Answer):
     """When the cluster was looked at."""
     after: list[FitEnding]
     """What has to end before, the first to end first."""
+
+
+class FitSuggestion(Answer):
+    """A change of a document with which its job would fit now and evict nobody."""
+
+    kind: str
+    """fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes."""
+    changes: list[dict[str, Any]]
+    """What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now."""
 
 
 class FitVictim(Answer):
@@ -1512,6 +1523,7 @@ FitAnswer.model_rebuild()
 FitEnding.model_rebuild()
 FitJob.model_rebuild()
 FitOpening.model_rebuild()
+FitSuggestion.model_rebuild()
 FitVictim.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()

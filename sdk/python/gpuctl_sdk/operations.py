@@ -844,19 +844,25 @@ class Operations(ABC):
         return found
 
     def fit_documents(
-        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        namespace: str | None = None,
+        suggest: bool | None = None,
     ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param namespace: Of jobs that name none.
+        :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
         """
         found: models.FitAnswer = self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace}),
+                query=given({"namespace": namespace, "suggest": suggest}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
@@ -2245,19 +2251,25 @@ class AsyncOperations(ABC):
         return found
 
     async def fit_documents(
-        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        namespace: str | None = None,
+        suggest: bool | None = None,
     ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param namespace: Of jobs that name none.
+        :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
         """
         found: models.FitAnswer = await self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace}),
+                query=given({"namespace": namespace, "suggest": suggest}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )

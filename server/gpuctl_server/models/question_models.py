@@ -178,6 +178,21 @@ class FitOpening(Answer):
     after: list[FitEnding] = Field(description="What has to end before, the first to end first.")
 
 
+class FitSuggestion(Answer):
+    """A change of a document with which its job would fit now and evict nobody."""
+
+    kind: str = Field(
+        description="fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.",
+        examples=["fewer GPUs"],
+    )
+    changes: list[dict[str, Any]] = Field(
+        description="What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.",
+        examples=[
+            [{"path": "resources.gpu", "from": 8, "to": 4, "file": "yamlContent", "line": 9, "column": 8}],
+        ],
+    )
+
+
 class FitJob(Answer):
     """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
@@ -219,6 +234,9 @@ class FitJob(Answer):
     likelihood: float = Field(
         description="Without certainty: the share of the orders and choices tried that give the verdict.",
         examples=[1.0],
+    )
+    suggestions: list[FitSuggestion] = Field(
+        [], description="With `suggest`, of a job that does not fit: the smallest change of each kind."
     )
 
 

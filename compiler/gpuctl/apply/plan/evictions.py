@@ -15,6 +15,7 @@ from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.gangs import partly
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.queued_fit import assumed
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.told_times import told_opening
@@ -65,7 +66,7 @@ _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], request: Request) -> None:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
-    if not any(step.desired is not None and queue_of(step.desired) for step in steps):
+    if not any(step.queued or (step.desired is not None and queue_of(step.desired)) for step in steps):
         left_out |= {"kueue"}
     try:
         snapshot = take_snapshot(session, left_out=left_out)
@@ -76,7 +77,9 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
         plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
-    for answer in fit(snapshot, _objects(plan, steps)):
+    answers = fit(snapshot, _objects(plan, steps))
+    plan.notes += assumed(snapshot, answers)
+    for answer in answers:
         step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
         _tell(plan, step, answer, snapshot, request, may_evict=step in bold)
 

@@ -17,11 +17,11 @@ from gpuctl.apply.plan.quota_waits import Queueing
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
-from gpuctl.apply.state.queueing import queue_of
+from gpuctl.apply.state.queueing import TRAININGS, queue_of
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
-from gpuctl.kube.kueue import kueue_resources
+from gpuctl.kube.kueue import has_default_queue, kueue_resources
 from gpuctl.kube.session import MANAGER, Session
 
 _NAMED = 3
@@ -115,11 +115,17 @@ def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
 
 
 def _find_queued(session: Session, steps: list[Step]) -> None:
-    """Which new workloads Kueue's webhook will suspend."""
-    named = [step for step in steps if step.method == "post" and step.desired is not None and queue_of(step.desired)]
-    if named and kueue_resources(session) is not None:
-        for step in named:
-            step.queued = True
+    """Which new workloads Kueue's webhook will suspend: also those that name no queue where there is a default one."""
+    coming = [(step, step.desired) for step in steps if step.method == "post" and step.desired is not None]
+    unnamed = {step.key.namespace for step, desired in coming if step.key.kind in TRAININGS and not queue_of(desired)}
+    if not unnamed and not any(queue_of(desired) for _, desired in coming):
+        return
+    kinds = kueue_resources(session)
+    if kinds is None:
+        return
+    defaults = {namespace for namespace in unnamed if has_default_queue(session, kinds["LocalQueue"], namespace)}
+    for step, desired in coming:
+        step.queued = bool(queue_of(desired)) or (step.key.kind in TRAININGS and step.key.namespace in defaults)
 
 
 def _missing_rights(session: Session, plan: Plan) -> list[str]:

@@ -29,6 +29,7 @@ from gpuctl.capacity.projections import (
     counted_volume,
     is_seen,
 )
+from gpuctl.capacity.queue_configuration import CONFIGURATION, counted_configuration
 from gpuctl.capacity.queue_projections import (
     counted_cluster_queue,
     counted_cohort,
@@ -39,7 +40,7 @@ from gpuctl.capacity.queue_projections import (
 )
 from gpuctl.capacity.snapshot import Snapshot, camel
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.kueue import kueue_resources
+from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
@@ -59,12 +60,20 @@ _QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
-def take_snapshot(session: Session, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()) -> Snapshot:
+def take_snapshot(
+    session: Session,
+    now: datetime | None = None,
+    *,
+    left_out: frozenset[str] = frozenset(),
+    within: str | None = None,
+) -> Snapshot:
     """Read a cluster.
 
     :param left_out: fields of the snapshot that are not needed.
+    :param within: what belongs to a namespace is read of this one alone, and nodes as far as they may be listed.
     :raises ApiError: nodes or pods may not be listed; what else may not is left out.
     """
+    needed = {"nodes", "pods"} if within is None else {"pods"}
     unreadable: list[str] = []
     parts: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
         ("nodes", RESOURCES["Node"], counted_node),
@@ -94,9 +103,9 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
         # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
         fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
         try:
-            items = session.list_objects(resource, fields=fields)[0]
+            items = session.list_objects(resource, within if resource.namespaced else None, fields=fields)[0]
         except ApiError as error:
-            if name in ("nodes", "pods") or not (error.lacks_permission or error.is_missing):
+            if name in needed or not (error.lacks_permission or error.is_missing):
                 raise
             # Where nobody knows JobSets there are none.
             if name != "job_sets" or not error.is_missing:
@@ -105,21 +114,21 @@ def take_snapshot(session: Session, now: datetime | None = None, *, left_out: fr
         kept = (keep(item) for item in items if name != "pods" or is_seen(item))
         return [item for item in kept if item is not None]
 
-    queues = None if "kueue" in left_out else _queues(session)
+    queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Snapshot(moment, **lists, unreadable=sorted(unreadable), kueue=queues)
 
 
-def _queues(session: Session) -> Object | None:
-    """Kueue's lists by their plural names; those that may not be read in all namespaces are left out."""
+def _queues(session: Session, within: str | None) -> Object | None:
+    """Kueue's lists by their plural names; those that may not be read, of one namespace or of all, are left out."""
     kinds = kueue_resources(session, scheduling=True)
     if kinds is None:
         return None
 
     def read(kind: str) -> list[Object] | None:
         try:
-            items = session.list_objects(kinds[kind])[0]
+            items = session.list_objects(kinds[kind], within if kinds[kind].namespaced else None)[0]
         except ApiError as error:
             if not (error.lacks_permission or error.is_missing):
                 raise
@@ -127,7 +136,9 @@ def _queues(session: Session) -> Object | None:
         return [kept for kept in map(_QUEUE_PARTS[kind], items) if kept is not None]
 
     found = zip(_QUEUE_PARTS, session.each(read, list(_QUEUE_PARTS)), strict=True)
-    return {kinds[kind].plural: items for kind, items in found if items is not None}
+    lists: Object = {kinds[kind].plural: items for kind, items in found if items is not None}
+    configuration = counted_configuration(kueue_configuration(session))
+    return lists if configuration is None else {**lists, CONFIGURATION: configuration}
 
 
 def _now(session: Session) -> datetime:

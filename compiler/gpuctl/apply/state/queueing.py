@@ -14,6 +14,8 @@ _KUEUE = "kueue.x-k8s.io/"
 # The one of Kueue's keys that a document may set.
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
+TRAININGS = frozenset({"Job", "JobSet"})
+"""The kinds of a training, which Kueue puts into the queue ``default`` of their namespace when they name none."""
 _LONGEST = 63
 
 

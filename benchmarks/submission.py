@@ -1,0 +1,151 @@
+"""Measure `fit` on a live cluster of 8,000 GPUs, and how often it is right: the jobs are then applied."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+from control_plane import ControlPlane
+
+NODES, GPUS, POOLS, JOBS = 1000, 8, 20, 100
+SECONDS, BYTES, WRONG = 10.0, 1 << 30, 0.03
+QUIET, PATIENCE = 20.0, 1200.0
+
+Report = Callable[[str, str, str, "bool | None"], None]
+
+
+def service(draw: random.Random, number: int, pool: int, nodes: int) -> tuple[str, int]:
+    """What runs, of low priority, on up to a quarter of a pool's GPUs; and how many of them."""
+    gpus = draw.choice((1, 2, 2, 4))
+    replicas = nodes * GPUS // draw.choice((4, 5, 6)) // gpus
+    lines = [
+        *_head("inference", f"model-{number}", "low"),
+        *_needs(gpus, pool),
+        "service:",
+        f"  replicas: {replicas}",
+        "  port: 8000",
+    ]
+    return "\n".join(lines) + "\n", gpus * replicas
+
+
+def training(draw: random.Random, number: int) -> str:
+    """A job that comes, of one to four pods."""
+    priority = draw.choice(("low", "medium", "medium", "high"))
+    lines = [*_head("training", f"train-{number}", priority), *_needs(draw.choice((1, 2, 4, 8)), draw.randrange(POOLS))]
+    return "\n".join([*lines, f"  nodes: {draw.choice((1, 1, 2, 4))}"]) + "\n"
+
+
+def _head(kind: str, name: str, priority: str) -> list[str]:
+    return [
+        f"kind: {kind}",
+        "version: v0.1",
+        "job:",
+        f"  name: {name}",
+        "  namespace: submission",
+        f"  priority: {priority}",
+        "environment:",
+        "  image: registry.example.com/model:v1",
+        '  command: ["python", "main.py"]',
+    ]
+
+
+def _needs(gpus: int, pool: int) -> list[str]:
+    return ["resources:", f"  pool: pool-{pool}", f"  gpu: {gpus}", f"  cpu: {4 * gpus}", f"  memory: {32 * gpus}Gi"]
+
+
+def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES) -> None:
+    """The rows of time, of memory, and of what the scheduler then does."""
+    draw = random.Random(8)
+    with ControlPlane(binaries) as plane:
+        _fill(plane, directory, draw, nodes)
+        path = directory / "submission.yaml"
+        path.write_text("---\n".join(training(draw, number) for number in range(JOBS)))
+        command = [sys.executable, "-m", "gpuctl", "fit", "-f", str(path), "-o", "json"]
+        began, before = time.perf_counter(), _children()
+        told = subprocess.run([*command, *_config(plane)], capture_output=True, text=True)
+        wall, cpu = time.perf_counter() - began, _children() - before
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        answers = json.loads(told.stdout)["jobs"]
+        verdicts = Counter(answer["verdict"] for answer in answers)
+        what = f"fit -f, {JOBS} jobs, live cluster of {nodes * GPUS} GPUs on {nodes} nodes"
+        report(what, f"{wall:.1f} s, CPU {cpu:.1f} s ({dict(verdicts)})", f"<= {SECONDS:g} s", wall <= SECONDS)
+        report(f"{what}: memory", f"{peak >> 20} MiB", f"<= {BYTES >> 20} MiB", peak <= BYTES)
+        _apply(plane, path)
+        bound = _settled(plane)
+        wrong = [item for item in answers if (item["verdict"] in ("fits", "preempts")) != bound[item["name"]]]
+        certain = sum(item["certain"] for item in answers)
+        misled = sum(item["certain"] for item in wrong)
+        value = f"{JOBS - len(wrong)} of {JOBS} right, {misled} of {certain} certain ones wrong"
+        ok = len(wrong) <= WRONG * JOBS and not misled
+        report(f"{what}: as the scheduler did", value, f"<= {WRONG:.0%} wrong", ok)
+
+
+def _config(plane: ControlPlane) -> list[str]:
+    return ["--kubeconfig", str(plane.kubeconfig())]
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _apply(plane: ControlPlane, path: Path) -> None:
+    command = [sys.executable, "-m", "gpuctl", "apply", "-f", str(path), "--yes", *_config(plane)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int) -> None:
+    """Nodes in pools of one size, each with about nine tenths of its GPUs in use."""
+
+    def add(number: int) -> None:
+        labels = {"runwhere.ai/pool": f"pool-{number % POOLS}"}
+        plane.add_node(f"gpu-{number}", labels=labels, gpus=GPUS, cpu="128", memory="2Ti")
+
+    plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "submission"}})
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(add, range(nodes)))
+    plane.wait_for_nodes()
+    documents: list[str] = []
+    for pool in range(POOLS):
+        size = nodes // POOLS
+        free = size * GPUS
+        while free > size * GPUS // 8:
+            text, used = service(draw, len(documents), pool, size)
+            if used > free:
+                break
+            free -= used
+            documents.append(text)
+    path = directory / "running.yaml"
+    path.write_text("---\n".join(documents))
+    _apply(plane, path)
+    _settled(plane)
+
+
+def _settled(plane: ControlPlane) -> dict[str, bool]:
+    """Wait until the scheduler has nothing left to do; whether all pods of a training have a node, by its name."""
+    last: Any = None
+    began = since = time.monotonic()
+    while time.monotonic() - since < QUIET:
+        pods = plane.requests.call("GET", "/api/v1/namespaces/submission/pods")["items"]
+        nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
+        told = all(nodes[pod["metadata"]["name"]] or pod["status"].get("conditions") for pod in pods)
+        if nodes != last or not told:
+            last, since = nodes, time.monotonic()
+        assert time.monotonic() - began < PATIENCE, "the scheduler does not come to rest"
+        time.sleep(2)
+    started: dict[str, bool] = {}
+    for pod in pods:
+        name = pod["metadata"]["labels"]["app"]
+        started[name] = started.get(name, True) and bool(pod["spec"].get("nodeName"))
+    return started

@@ -1,0 +1,126 @@
+"""Trainings without a queue in a namespace where Kueue's LocalQueue ``default`` takes them, and what decides besides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit import fit
+from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.kube.configuration import open_session
+from support.cluster_tools import GPU, Document, Place, training
+from support.queue_worlds import queue_job
+from support.queues import Queues
+
+Judge = Callable[..., bool]
+
+
+def gpus(name: str, count: int, **changes: Any) -> Document:
+    return training(name, resources={"gpu": count}, **changes)
+
+
+def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    place = queue_place
+    cluster_queue = queues.cluster_queue("shared", gpus=2)
+    queues.local_queue("default", cluster_queue)
+    place.apply(gpus("first", 2))
+    queues.admitted("first")
+    planned = place.apply(gpus("second", 2), flags=("--dry-run=server",))
+    said = f"queue default (ClusterQueue {cluster_queue}): it asks for 2 {GPU}, 0 free in flavor of-shared"
+    assert said in " ".join(planned.out.split())
+    [answer] = place.gpuctl("fit", "-f", place.file(gpus("second", 2)), "-o", "json", code=None).value["jobs"]
+    assert (answer["verdict"], answer["admitted"]) == ("fits-when-empty", False)
+    assert said in answer["reason"]
+    place.apply(gpus("second", 2))
+    queues.waits("second")
+    assert writes_nothing(gpus("first", 2))
+    assert writes_nothing(gpus("second", 2))
+    place.gpuctl("delete", "job", "first", "--yes")
+    queues.admitted("second")
+    place.until(
+        lambda: place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"][0]["status"] == "Running", ""
+    )
+    assert writes_nothing(gpus("second", 2))
+
+
+def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queues) -> None:
+    """Where its manifests put it; what is not worked out is unknown, and what is assumed is said."""
+    place = queue_place
+    queues.team(gpus=4)
+    place.apply(gpus("first", 2))
+    queues.admitted("first")
+    place.until(lambda: queues.condition("first", "PodsReady").get("status") in (None, "True"), "its pods")
+
+    def told() -> tuple[str, str, str]:
+        found = place.gpuctl("fit", "-f", place.file(gpus("second", 1)), "-o", "json", code=None)
+        [answer] = found.value["jobs"]
+        return answer["verdict"], answer["reason"], found.err
+
+    with configured(place, {}):
+        assert told()[0::2] == ("fits", "")
+    with configured(place, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}}):
+        verdict, reason, _ = told()
+        assert verdict == "unknown"
+        assert f"Kueue counts other resources for {GPU} (resources.transformations)" in reason
+    with configured(place, {"waitForPodsReady": {"timeout": "5m", "blockAdmission": True}}):
+        verdict, reason, _ = told()
+        assert verdict == "unknown"
+        assert "waits first for the pods of 1 job that has its quota (waitForPodsReady.blockAdmission)" in reason
+    with configured(place, None):
+        verdict, _, said = told()
+        assert verdict == "fits"
+        assert "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read" in said
+        planned = place.apply(gpus("second", 1), flags=("--dry-run=server",))
+        assert "its defaults are assumed" in planned.err + planned.out
+
+
+@contextmanager
+def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
+    """What stands in Kueue's ConfigMap meanwhile; None: nobody can read it."""
+    path = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
+    was = place.api.call("GET", path)["data"]
+    name = "controller_manager_config.yaml"
+    text = "- not a Configuration" if more is None else json.dumps({**json.loads(was[name]), **more})
+    place.api.call("PATCH", path, {"data": {name: text}}, "application/merge-patch+json")
+    yield
+    place.api.call("PATCH", path, {"data": was}, "application/merge-patch+json")
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
+    """Kueue does not look at it; in a strict queue it stands in the way of those behind it."""
+    place = queue_place
+    queues.local_queue("default", queues.cluster_queue("shared", gpus=4, queueingStrategy=strategy))
+    limit = {"type": "Container", "max": {GPU: "1"}}
+    kind = {"apiVersion": "v1", "kind": "LimitRange"}
+    place.create({**kind, "metadata": {"name": "small"}, "spec": {"limits": [limit]}})
+    large, small = (
+        queue_job(name, place.namespace, "default", number) for name, number in (("large", 2), ("small", 1))
+    )
+    for job in (large, small):
+        del job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]
+    session = open_session(kubeconfig=str(place.plane.kubeconfig()))
+    foreseen = {item.demand.name: item for item in fit(take_snapshot(session), [large, small])}
+    place.create(large)
+    queues.waits("large")
+    place.create(small)
+    if strategy == "StrictFIFO":
+        queues.waits("small")
+    else:
+        queues.admitted("small")
+    left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}
+    session.close()
+    assert (foreseen["large"].verdict, foreseen["large"].certain) == ("never", True)
+    assert (
+        f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen["large"].reason
+    )
+    assert (left["large"].verdict, left["large"].admitted) == ("never", False)
+    assert "resources didn't satisfy LimitRange constraints" in left["large"].reason
+    expected = "fits-when-empty" if strategy == "StrictFIFO" else "fits"
+    assert foreseen["small"].verdict == expected
+    assert strategy != "StrictFIFO" or left["small"].verdict == expected
