@@ -120,21 +120,17 @@ class HeldAmounts:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._seats: dict[str, Seat] = {}
+        self._seats: Sequence[Seat | None] = ()
         self._found: dict[tuple[str, str, int], Holder] = {}
         self._in_order: list[tuple[str, str, int]] = []
 
     def of(self, seats: Sequence[Seat]) -> list[Holder]:
-        """Who has how much on these nodes, the largest holder first."""
-        gone = self._seats
-        self._seats = {seat.node.name: seat for seat in seats}
-        for name, seat in self._seats.items():
-            before = gone.pop(name, None)
+        """Who has how much on these nodes, the largest holder first: always the same nodes, in the same order."""
+        for before, seat in zip(self._seats or [None] * len(seats), seats, strict=True):
             if before is not seat:
                 self._count(before, -1)
                 self._count(seat, 1)
-        for seat in gone.values():
-            self._count(seat, -1)
+        self._seats = seats
         # Python's sort keeps the order of what is equal, from behind, too.
         holders = map(self._found.__getitem__, self._in_order)
         return sorted(holders, key=attrgetter("amount"), reverse=True)
