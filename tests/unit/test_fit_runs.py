@@ -29,7 +29,7 @@ def _arena(draw: random.Random) -> Arena:
     for number in range(6):
         amounts = {"cpu": draw.choice((16_000, 32_000)), "memory": 64 << 30, "pods": 9, GPU: 8}
         node = SchedulableNode(f"node-{number}", amounts, {}, (), False, {}, frozenset())
-        seats.append(Seat(node, tuple(_pod(draw, f"old-{number}-{own}", draw.choice((0, 5))) for own in range(2))))
+        seats.append(Seat(node, tuple(_pod(draw, f"old-{number}-{own}", draw.choice((0, 5))) for own in range(3))))
     arena = Arena(seats, (), len(seats), [(0, _pod(draw, "promised", 5))])
     groups = [PodGroup(number, Incoming(_pod(draw, f"job-{number}", draw.choice((5, 10))))) for number in range(6)]
     arena.queue([[(group, 4)] for group in groups], ())
