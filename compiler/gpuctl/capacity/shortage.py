@@ -7,7 +7,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, is_not
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
@@ -126,10 +127,10 @@ class HeldAmounts:
 
     def of(self, seats: Sequence[Seat]) -> list[Holder]:
         """Who has how much on these nodes, the largest holder first: always the same nodes, in the same order."""
-        for before, seat in zip(self._seats or [None] * len(seats), seats, strict=True):
-            if before is not seat:
-                self._count(before, -1)
-                self._count(seat, 1)
+        before = self._seats or [None] * len(seats)
+        for index in compress(range(len(seats)), map(is_not, before, seats)):
+            self._count(before[index], -1)
+            self._count(seats[index], 1)
         self._seats = seats
         # Python's sort keeps the order of what is equal, from behind, too.
         holders = map(self._found.__getitem__, self._in_order)
