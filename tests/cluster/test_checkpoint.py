@@ -283,6 +283,19 @@ def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(disk.saved) == 1
 
 
+def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the right to write Secrets nobody knows which pods have saved, should the command be killed."""
+    place.apply(training(job=disk.job()), inference(job=disk.job()), notebook(job=disk.job()))
+    place.running("train", "serve", "note")
+    rules = rules_of("service/base/rbac.yaml", "service/tokens/writing.yaml", "service/tokens/checkpoints.yaml")
+    place.grant("onlooker", [rule for rule in rules if "secrets" not in rule["resources"]])
+    monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("onlooker")))
+    said = f"not noted, as you may not create Secrets in {place.namespace}: if this is killed, those that are left save"
+    assert place.gpuctl("pause", "serve", "note").err.count(said) == 1
+    assert place.gpuctl("delete", "job", "train").err.count(said) == 1
+    assert (place.exists("Job", "train"), len(disk.saved)) == (False, 3)
+
+
 @pytest.mark.parametrize("ends", ["complete", "fail"])
 def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends: str) -> None:
     """What has finished needs no checkpoint; what failed was to be saved, and was not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.kube.configuration import open_session
-from support.cluster_tools import GPU, Document, Place, training
+from support.cluster_tools import GPU, Document, Place, image, training
 from support.queue_worlds import queue_job
-from support.queues import Queues
+from support.queues import API, Queues
 
 Judge = Callable[..., bool]
 
@@ -40,6 +41,10 @@ def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writ
     queues.waits("second")
     assert writes_nothing(gpus("first", 2))
     assert writes_nothing(gpus("second", 2))
+    again = place.apply(gpus("first", 2), flags=("--relower",))
+    assert "stays in" not in again.out + again.err
+    changed = place.apply(gpus("first", 2, environment=image("v2")), code=2)
+    assert "and it waits in Kueue's queue default again" in changed.err
     place.gpuctl("delete", "job", "first", "--yes")
     queues.admitted("second")
     place.until(
@@ -79,6 +84,12 @@ def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queu
         assert "its defaults are assumed" in planned.err + planned.out
 
 
+def pending(place: Place) -> int:
+    """How many jobs wait in the place's default queue, as Kueue counts."""
+    path = f"/apis/{API}/namespaces/{place.namespace}/localqueues/default"
+    return int(place.api.call("GET", path)["status"].get("pendingWorkloads", 0))
+
+
 @contextmanager
 def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
     """What stands in Kueue's ConfigMap meanwhile; None: nobody can read it."""
@@ -105,22 +116,26 @@ def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: 
     for job in (large, small):
         del job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]
     session = open_session(kubeconfig=str(place.plane.kubeconfig()))
-    foreseen = {item.demand.name: item for item in fit(take_snapshot(session), [large, small])}
+    [foreseen] = fit(take_snapshot(session), [large])
     place.create(large)
     queues.waits("large")
+    # Of two of one second any may come first.
+    created = datetime.fromisoformat(place.get("Job", "large")["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    place.until(lambda: datetime.now(timezone.utc) - created > timedelta(seconds=2), "another second")
+    [behind] = fit(take_snapshot(session), [small])
     place.create(small)
     if strategy == "StrictFIFO":
-        queues.waits("small")
+        # Kueue never comes to look at it.
+        place.until(lambda: pending(place) == 2, "both to wait")
+        assert queues.condition("small", "QuotaReserved").get("status") != "True"
     else:
         queues.admitted("small")
     left = {item.demand.name: item for item in fit_waiting(take_snapshot(session))}
     session.close()
-    assert (foreseen["large"].verdict, foreseen["large"].certain) == ("never", True)
-    assert (
-        f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen["large"].reason
-    )
+    assert (foreseen.verdict, foreseen.certain, foreseen.admitted) == ("never", True, False)
+    assert f"does not admit it: its pods are not within the LimitRanges of {place.namespace}" in foreseen.reason
     assert (left["large"].verdict, left["large"].admitted) == ("never", False)
     assert "resources didn't satisfy LimitRange constraints" in left["large"].reason
     expected = "fits-when-empty" if strategy == "StrictFIFO" else "fits"
-    assert foreseen["small"].verdict == expected
+    assert (behind.verdict, behind.certain) == (expected, True)
     assert strategy != "StrictFIFO" or left["small"].verdict == expected

@@ -125,3 +125,18 @@ def test_settled_is_what_every_order_gives(seed: int) -> None:
             assert len(numbers) == 1, (hard, asked, every)
     assert {tuple(admission.passed(number, run)[0] for number in range(3)) for run in range(64)} <= every
     assert all(item.settled for item in admission.admissions) == (len(every) == 1)
+
+
+@pytest.mark.parametrize("namespace", ["team", "others"])
+def test_an_evicted_pod_may_give_back_what_a_quota_lacks(namespace: str) -> None:
+    """``late`` has room on another node, and none in the quota, of which ``old`` has all until it is evicted."""
+    old = {**running("old", "a", 8, 0), "namespace": namespace}
+    full = quota(gpus="8", used="8")
+    have = cluster([node("a", labels={"kind": "x"}), node("b")], [old], quotas=[full])
+    urgent = job("urgent", gpus=8, priority="high", nodeSelector={"kind": "x"})
+    urgent["metadata"]["namespace"] = "elsewhere"
+    found = answers(have, urgent, job("late", gpus=1))
+    assert (found["urgent"].verdict, [victim.pod.name for victim in found["urgent"].victims]) == ("preempts", ["old"])
+    late = found["late"]
+    assert (late.verdict, late.certain) == ("fits-when-empty", namespace != "team")
+    assert ("pods that are evicted there may give it back" in late.reason) == (namespace == "team")

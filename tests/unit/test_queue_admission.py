@@ -405,6 +405,21 @@ def test_jobs_that_wait_in_a_queue_are_judged_without_documents() -> None:
     found = {answer.demand.name: answer for answer in fit_waiting(have)}
     assert {name: item.verdict for name, item in found.items()} == {"large": "fits-when-empty", "small": "fits"}
     assert f"it asks for 2 {GPU}" in found["large"].reason
+    assert found["large"].certain
+
+
+def test_jobs_that_wait_keep_their_order() -> None:
+    """Kueue knows when they were made: the first of a strict queue stays the first."""
+    strict = world(queue("team", 4, queueingStrategy="StrictFIFO"))
+    old = workload("old", "team", 3, since="2025-01-01T00:00:00Z")
+    large = workload("large", "team", 2, created="2025-01-02T00:00:00Z")
+    small = workload("small", "team", 1, created="2025-01-03T00:00:00Z")
+    found = {answer.demand.name: answer for answer in fit_waiting(snapshot(strict, old, large, small))}
+    assert {name: (item.verdict, item.certain) for name, item in found.items()} == {
+        "large": ("fits-when-empty", True),
+        "small": ("fits-when-empty", True),
+    }
+    assert "1 job there comes first" in found["small"].reason
 
 
 @pytest.mark.parametrize("seed", range(12))

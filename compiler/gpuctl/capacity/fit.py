@@ -16,7 +16,7 @@ from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import judge, not_now, plain_verdict
 from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
-from gpuctl.capacity.queue_stage import queue_stage
+from gpuctl.capacity.queue_stage import queue_name, queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.sampled import Sample
@@ -38,7 +38,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
 
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
     # When a queue lets a job start is the queue's to decide.
-    in_queues = {key_of(obj) for obj in objects if QUEUE_LABEL in labels_of(obj)}
+    in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if tuple(one.demand[:3]) in in_queues else one for one in answers]
 
 
@@ -72,7 +72,18 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
         if awaited.isdisjoint(part.seats):
             answers = with_openings(scene, answers, now)
         result.update(zip(part.demands, answers, strict=True))
-    return [result[position] for position in range(len(demands))]
+    answers = [result[position] for position in range(len(demands))]
+    return [_unsure_of_quota(answer, quotas.admissions[number], answers) for number, answer in enumerate(answers)]
+
+
+def _unsure_of_quota(answer: Fit, admission: Admission, answers: Sequence[Fit]) -> Fit:
+    """What a quota refuses it may let through once pods of the namespace are evicted: whose pods it then gets, theirs
+    that come again or these, is chance."""
+    refused = admission.shortfalls and not admission.for_ever
+    space = answer.demand.namespace
+    if not (answer.certain and refused and any(item.pod.namespace == space for one in answers for item in one.victims)):
+        return answer
+    return replace(answer, certain=False, reason=f"{answer.reason}; pods that are evicted there may give it back")
 
 
 def _withheld(

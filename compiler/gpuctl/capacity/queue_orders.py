@@ -14,7 +14,7 @@ from gpuctl.capacity.queue_cycles import Arrival, QueueRun
 from gpuctl.capacity.queue_flavors import FlavorChoice, FlavorMode, choose
 from gpuctl.capacity.queue_preemption import free, may_preempt, use
 from gpuctl.capacity.queue_quota import QuotaNode, forest
-from gpuctl.capacity.queue_world import QueuedJob, QueueWorld
+from gpuctl.capacity.queue_world import UNBORN, QueuedJob, QueueWorld
 
 _FEW = 3
 """Of so many jobs every order is tried."""
@@ -42,14 +42,18 @@ def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool) -> 
     waiting = sorted(world.waiting, key=lambda job: job.created)
     parked, again = ([], waiting) if fresh else (waiting, [])
     movers = [*again, *coming]
+    # Those that wait already, and are asked about: Kueue knows all of them before anybody else comes.
+    known = [job for job in coming if not job.created.startswith(UNBORN)]
+    first = [Arrival(-1, job) for job in known]
+    new = [job for job in coming if job.created.startswith(UNBORN)]
     sure = _sure(world, [*waiting, *coming])
-    ranks = {(job.queue, job.priority, job.created) for job in waiting}
+    ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *known)}
     if len(sure) == len(movers) + len(parked) and _is_plain(world, sure, movers):
         # Whatever comes first, all of them are admitted with the same flavors, or none is.
         arrivals = [Arrival(0, job) for job in movers]
         return QueueOutcomes([_run(world, arrivals, 0, parked)], True, sure)
-    if len(coming) + len(again) <= _FEW and len(ranks) == len(waiting):
-        every = [_run(world, *case, parked) for case in _every(again, coming)]
+    if len(new) + len(again) <= _FEW and len(ranks) == len(waiting) + len(known):
+        every = [_run(world, [*first, *arrivals], patience, parked) for arrivals, patience in _every(again, new)]
         if len({run.end for run in every}) == 1:
             return QueueOutcomes(every[:1], True, sure)
         for job in movers:
@@ -59,7 +63,7 @@ def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool) -> 
     runs = []
     for number in range(RUNS):
         draws = Draws(f"{number} {[(job.namespace, job.kind, job.name) for job in movers]}")
-        runs.append(_drawn(world, again, coming, parked, number, draws))
+        runs.append(_drawn(world, first, again, new, parked, number, draws))
     return QueueOutcomes(runs, False, sure)
 
 
@@ -68,7 +72,10 @@ def _every(again: Sequence[QueuedJob], coming: Sequence[QueuedJob]) -> Iterator[
     jobs = [*again, *coming]
     for order in permutations(range(len(jobs))):
         for created in permutations(range(len(coming))):
-            named = [*again, *(replace(job, created=f"~{rank:06d}") for job, rank in zip(coming, created, strict=True))]
+            named = [
+                *again,
+                *(replace(job, created=f"{UNBORN}{rank:06d}") for job, rank in zip(coming, created, strict=True)),
+            ]
             for cuts in product((0, 1), repeat=max(0, len(jobs) - 1)):
                 batch, arrivals = 0, []
                 for place, index in enumerate(order):
@@ -87,6 +94,7 @@ def _run(world: QueueWorld, arrivals: Sequence[Arrival], patience: int, parked: 
 
 def _drawn(
     world: QueueWorld,
+    first: Sequence[Arrival],
     again: Sequence[QueuedJob],
     coming: Sequence[QueuedJob],
     parked: Sequence[QueuedJob],
@@ -94,10 +102,10 @@ def _drawn(
     draws: Draws,
 ) -> QueueRun:
     most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
-    arrivals = [Arrival(0, job) for job in again]
+    arrivals = [*first, *(Arrival(0, job) for job in again)]
     batch, room = 1, 1 + draws.below(most)
     for place, job in enumerate(coming):
-        arrivals.append(Arrival(batch, replace(job, created=f"~{int(place / rate + phase):06d}")))
+        arrivals.append(Arrival(batch, replace(job, created=f"{UNBORN}{int(place / rate + phase):06d}")))
         room -= 1
         if not room:
             batch, room = batch + 1, 1 + draws.below(most)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -20,13 +20,12 @@ from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_config
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
 from gpuctl.capacity.queue_projections import asks_for_topology
 from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
-from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueWorld, pod_set, queue_world
 from gpuctl.capacity.seats import units
 from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
 
 _KINDS = ("Job", "JobSet")
-_DEFAULT_QUEUE = "default"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label by which a job names a WorkloadPriorityClass."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
@@ -71,9 +70,9 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
     named = labels_of(obj).get(QUEUE_LABEL, "")
     if named:
         return named
-    space = obj["metadata"]["namespace"], _DEFAULT_QUEUE
+    space = obj["metadata"]["namespace"], DEFAULT_QUEUE
     has_default = any((item["namespace"], item["name"]) == space for item in snapshot.kueue.get("localqueues") or ())
-    return _DEFAULT_QUEUE if has_default else ""
+    return DEFAULT_QUEUE if has_default else ""
 
 
 def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
@@ -232,9 +231,8 @@ class _Builder:
             return Standing(spot, doubt=doubt)
         priority = self._ranks[rank] if rank else _first_priority(demand)
         sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
-        job = QueuedJob(
-            number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, f"~{number:06d}", sets
-        )
+        created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
+        job = QueuedJob(number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, created, sets)
         refused = self._refused(demand, obj)
         if refused:
             shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))

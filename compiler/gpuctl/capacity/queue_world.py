@@ -15,6 +15,8 @@ from gpuctl.capacity.queue_quota import forest, in_circle
 from gpuctl.capacity.seats import Units
 from gpuctl.capacity.selectors import holds, tolerates
 
+UNBORN = "~"
+"""The times at which jobs that come will be created begin with this, and so are after all others."""
 _NEVER = "Never"
 _BLOCKING = ("NoSchedule", "NoExecute")
 # v1beta1 has these words for what v1beta2 calls MayStopSearch.

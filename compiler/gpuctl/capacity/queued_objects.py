@@ -35,6 +35,7 @@ def _rank(item: Object) -> str:
 def _object(item: Object) -> Object:
     labels = {QUEUE_LABEL: item["queue"], PRIORITY_LABEL: _rank(item)}
     metadata = {"namespace": item["namespace"], "name": item["owner"]["name"], "labels": labels}
+    metadata["creationTimestamp"] = item["created"]
     jobs = [{"name": part["name"], "replicas": 1, "template": {"spec": _job(part)}} for part in item["podSets"]]
     spec = {"replicatedJobs": jobs} if item["owner"]["kind"] == "JobSet" else jobs[0]["template"]["spec"]
     found = {"apiVersion": _GROUP, "kind": item["owner"]["kind"], "metadata": metadata, "spec": spec}

@@ -140,14 +140,14 @@ def _read(name: str) -> Entry:
             data = stream.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise ConfigurationError(f"the kubeconfig {name} is larger than {_LARGEST // 2**20} MiB", _ANOTHER)
-        value = parsed(data.decode("utf-8"))
+        value = _parsed(data.decode("utf-8"))
     except OSError as error:
         raise ConfigurationError(
             f"the kubeconfig {name} cannot be read: {(error.strerror or str(error)).lower()}", _ANOTHER
         ) from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"the kubeconfig {name} is not text in UTF-8", _ANOTHER) from None
-    except NotYaml as error:
+    except _NotYaml as error:
         raise ConfigurationError(f"the kubeconfig {name} is not YAML{error}", _LOOK) from None
     if value is None:
         return {}
@@ -158,14 +158,14 @@ def _read(name: str) -> Entry:
     return value
 
 
-class NotYaml(Exception):
+class _NotYaml(Exception):
     """Its text is where, if that is known."""
 
 
-def parsed(text: str) -> Any:
+def _parsed(text: str) -> Any:
     """What a file holds. Most of what is not written by hand is JSON, which is read in a fraction of the time.
 
-    :raises NotYaml: neither.
+    :raises _NotYaml: neither.
     """
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
@@ -176,7 +176,15 @@ def parsed(text: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise NotYaml(where) from None
+        raise _NotYaml(where) from None
+
+
+def parsed_or_none(text: str) -> Any:
+    """What a text holds; None of what is neither JSON nor YAML."""
+    try:
+        return _parsed(text)
+    except _NotYaml:
+        return None
 
 
 def _of_yaml(text: str) -> Any:

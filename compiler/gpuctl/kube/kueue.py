@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.kubeconfig import NotYaml, parsed
+from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
 
 _GROUP = "kueue.x-k8s.io"
@@ -46,11 +46,12 @@ def has_default_queue(session: Session, queues: Resource, namespace: str) -> boo
     :param queues: LocalQueues, of :func:`kueue_resources`. Source: Kueue's feature LocalQueueDefaulting.
     """
     try:
-        return session.metadata_at(f"{queues.path(namespace)}/default") is not None
+        found = session.list_metadata(queues, namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
         return False
+    return any(item["metadata"]["name"] == DEFAULT_QUEUE for item in found)
 
 
 def kueue_configuration(session: Session) -> object:
@@ -62,10 +63,7 @@ def kueue_configuration(session: Session) -> object:
             raise
         return None
     data = (found or {}).get("data") or {}
-    try:
-        return parsed(data.get("controller_manager_config.yaml") or "")
-    except NotYaml:
-        return None
+    return parsed_or_none(data.get("controller_manager_config.yaml") or "")
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.apply.state.compare import Change, named
-from gpuctl.apply.state.queueing import queue_of, was_admitted
+from gpuctl.apply.state.queueing import is_defaulted, queue_of, was_admitted
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
 
@@ -222,7 +222,9 @@ def _cost(step: Step) -> str:
     kind = step.live["kind"] if step.live is not None else step.key.kind
     if kind in ("Job", "JobSet"):
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
-        queue = queue_of(step.desired) if again and step.desired is not None else ""
+        queue = ""
+        if again and step.desired is not None and step.live is not None:
+            queue = queue_of(step.live if is_defaulted(step.live, step.desired) else step.desired)
         lost = ", its progress is lost" if step.checkpoint is None else ", its progress since its checkpoint is lost"
         return lost + (f", and it waits in Kueue's queue {queue} again" if queue else "")
     return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"

@@ -22,7 +22,7 @@ from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import IN_PLACE, Change, metadata_changes, owned_fields, spec_changes
 from gpuctl.apply.state.field_merge import merge
-from gpuctl.apply.state.queueing import is_held
+from gpuctl.apply.state.queueing import is_defaulted, is_held
 from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.workload import finished, running
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
@@ -36,14 +36,15 @@ def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change
     metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
     queue = _lasting_queue(target.desired, live)
-    if all(change.path in in_place for change in changes) and not (queue is not None and _may_move(live, wish)):
+    settled = queue is None or is_defaulted(live, target.desired)
+    if all(change.path in in_place for change in changes) and (settled or not _may_move(live, wish)):
         if queue is not None:
             target = target._replace(desired=_in_queue(target.desired, queue))
             metadata = metadata_changes(target.desired, live, owned, stays)
         # The version alone is no reason to write.
         if not changes and all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata):
             step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
-            return _hint(step, live, queue)
+            return _hint(step, live, None if settled else queue)
         return _patch_step(target, live, wish, changes, metadata, known)
     if wish.rolling and kind in ("Deployment", "StatefulSet"):
         return _rolling_step(target, live, wish, without_records(metadata, wish), knowledge)

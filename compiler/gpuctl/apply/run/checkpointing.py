@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
@@ -83,6 +83,13 @@ class CheckpointManner:
     lose: Callable[[Sequence[str]], bool] = lambda problems: False
     stops: Callable[[], bool] = lambda: False
     longest: float = LONGEST_CHECKPOINT
+    _told: set[str] = field(default_factory=set, init=False)
+
+    def tell_once(self, text: str) -> None:
+        """Tell what may be true of several jobs."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(text)
 
 
 class _Task(NamedTuple):
@@ -285,9 +292,9 @@ class _Run:
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
         """Send a signal to process 1, by a program or, as shells have it built in, by a shell; why that failed."""
         spec = task.pod["spec"]
-        for field in SHARED_PROCESSES:
-            if spec.get(field):
-                return f"with {field} process 1 is not the container's: use `checkpoint.command`"
+        for shared in SHARED_PROCESSES:
+            if spec.get(shared):
+                return f"with {shared} process 1 is not the container's: use `checkpoint.command`"
         refusal = ""
         # The name is one of a closed list.
         for arguments in (("kill", "-s", name, "1"), ("sh", "-c", f"kill -s {name} 1")):

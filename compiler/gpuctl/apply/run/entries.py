@@ -78,6 +78,15 @@ class SavedNote:
     saved: frozenset[str]
 
 
+def not_noted(namespaces: Iterable[str]) -> str:
+    """What is said where the rights to write a :class:`SavedNote` are missing."""
+    where = ", ".join(sorted(namespaces))
+    return (
+        f"which pods have saved is not noted, as you may not create Secrets in {where}: if this is killed, those that "
+        "are left save again"
+    )
+
+
 def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | SavedNote]:
     """What has to be remembered of a plan; :func:`gpuctl.apply.run.restoring.remember` has looked at it."""
     steps = list(steps)

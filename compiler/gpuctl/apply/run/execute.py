@@ -14,7 +14,7 @@ from typing import Any
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.departures import Departures, held_by
-from gpuctl.apply.run.entries import SavedNote, entries_of
+from gpuctl.apply.run.entries import SavedNote, entries_of, not_noted
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
@@ -102,7 +102,8 @@ class Execution:
             return journals.write(self.session, entries, self.how.keys)
         except ApiError as error:
             if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
-                # Nothing comes back of it; killed, it would save twice.
+                # Nothing comes back of it.
+                self.how.warn(not_noted({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
                 raise

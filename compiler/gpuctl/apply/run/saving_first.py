@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.checkpointing import CheckpointManner, Saving, save, saving_of
-from gpuctl.apply.run.entries import SavedNote
+from gpuctl.apply.run.entries import SavedNote, not_noted
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records
@@ -43,7 +43,7 @@ def saved_first(session: Session, workload: Object, keys: Records, manner: Check
     pending = Pending.read(session, keys, {key.namespace})
     savings = unsaved(session, [workload], keys, pending, manner.tell)
     saved = frozenset(save(session, savings, keys, manner).get(uid, ()))
-    written = _note(session, SavedNote(uid, key, saved), keys) if saved else []
+    written = _note(session, SavedNote(uid, key, saved), keys, manner) if saved else []
     try:
         yield
     finally:
@@ -54,10 +54,11 @@ def saved_first(session: Session, workload: Object, keys: Records, manner: Check
                 journals.remove(session, journal)
 
 
-def _note(session: Session, note: SavedNote, keys: Records) -> list[Journal]:
+def _note(session: Session, note: SavedNote, keys: Records, manner: CheckpointManner) -> list[Journal]:
     try:
         return journals.write(session, [note], keys)
     except ApiError as error:
         if not error.lacks_permission:
             raise
+        manner.tell_once(not_noted({note.key.namespace}))
         return []

@@ -7,7 +7,7 @@ does not exist, which is made of its own queue's: no other mark can be lost with
 from __future__ import annotations
 
 from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import pod_templates
 
 _KUEUE = "kueue.x-k8s.io/"
@@ -15,7 +15,7 @@ _KUEUE = "kueue.x-k8s.io/"
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
 TRAININGS = frozenset({"Job", "JobSet"})
-"""The kinds of a training, which Kueue puts into the queue ``default`` of their namespace when they name none."""
+"""The kinds of a training."""
 _LONGEST = 63
 
 
@@ -27,6 +27,11 @@ def queue_of(obj: Object) -> str:
 def is_held(obj: Object) -> bool:
     """Whether a workload is kept out of its queue, see :func:`hold`."""
     return labels_of(obj).get(QUEUE_LABEL, "").endswith(_HELD)
+
+
+def is_defaulted(live: Object, desired: Object) -> bool:
+    """Whether Kueue may have chosen the queue of a live training that is to name none: it would do so again."""
+    return live["kind"] in TRAININGS and not queue_of(desired) and queue_of(live) == DEFAULT_QUEUE
 
 
 def is_queued(obj: Object, keys: Records) -> bool:

@@ -1,0 +1,51 @@
+"""A quota whose room an evicted pod gives back: ``fit`` is not certain of what it refuses, and it may well start."""
+
+from __future__ import annotations
+
+import itertools
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit import fit
+from gpuctl.kube.configuration import open_session
+from support.cluster_tools import GPU, Object, Place
+
+_numbers = itertools.count(1)
+RANK = "quota-race-urgent"
+
+
+def job(name: str, namespace: str, gpus: int, node: str, **spec: str) -> Object:
+    resources = {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}}
+    pod = {
+        "restartPolicy": "Never",
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "containers": [{"name": "main", "image": "registry.example.com/x:v1", "resources": resources}],
+        **spec,
+    }
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+
+
+def test_what_an_evicted_pod_gives_back(place: Place, api: Api, plane: ControlPlane, away: str) -> None:
+    full, free = (f"quota-race-{next(_numbers)}" for _ in range(2))
+    plane.add_nodes({name: {"gpus": 8, "cpu": "64", "memory": "256Gi"} for name in (full, free)})
+    rank = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": RANK}, "value": 100}
+    api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", rank)
+    place.limit(**{f"requests.{GPU}": "8"})
+    old = job("old", place.namespace, 8, full)["spec"]["template"]["spec"]
+    # Nobody makes it again: what it gives back is free for the other.
+    place.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": old})
+    place.until(lambda: "Running" in str(place.get("Pod", "old")["status"].get("phase")), "old to run")
+    urgent = job("urgent", away, 8, full, priorityClassName=RANK)
+    late = job("late", place.namespace, 1, free)
+    session = open_session(kubeconfig=str(plane.kubeconfig()))
+    found = {item.demand.name: item for item in fit(take_snapshot(session), [urgent, late])}
+    session.close()
+    assert (found["urgent"].verdict, [item.pod.name for item in found["urgent"].victims]) == ("preempts", ["old"])
+    assert (found["late"].verdict, found["late"].certain) == ("fits-when-empty", False)
+    assert "pods that are evicted there may give it back" in found["late"].reason
+    for obj in (urgent, late):
+        path = f"/apis/batch/v1/namespaces/{obj['metadata']['namespace']}/jobs"
+        api.call("POST", path, obj)
+    place.running("late")
