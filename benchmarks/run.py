@@ -1,10 +1,7 @@
 """Measure gpuctl against its bars, as ratios within one run: the compiler, then the cluster half beside kubectl.
 
 A bar that is missed is marked, and the program exits 1; machines differ, so no test runs this. kustomize and helm are
-measured on the same objects where they are installed:
-
-    go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
-    go install helm.sh/helm/v3/cmd/helm@v3.19.0
+measured on the same objects: the first run builds them, into the cache that has the control plane.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cluster
@@ -33,7 +30,7 @@ import usage_year
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from control_plane import BinariesMissing, find_binaries
+from control_plane import BUILD, BinariesMissing, find_binaries
 
 ROUNDS = 15
 FAILED: list[str] = []
@@ -167,8 +164,22 @@ def memory(directory: Path) -> None:
     report("10,000 documents, memory", f"{peak:.0f} MB", "<= 300 MB", peak <= 300)
 
 
-def peers(directory: Path, seconds: dict[int, float]) -> None:
+def find_peers() -> dict[str, str]:
+    """Where kustomize and helm are: those of the versions that are compared with, else what is installed."""
+    found = {}
+    for tool in ("kustomize", "helm"):
+        result = subprocess.run([str(BUILD), tool], stdout=subprocess.PIPE, text=True)
+        program = str(Path(result.stdout.strip()) / tool) if result.returncode == 0 else shutil.which(tool)
+        if program is None:
+            report(f"{tool} on the same objects", "left out", f"`{BUILD} {tool}` needs Go", False)
+        else:
+            found[tool] = program
+    return found
+
+
+def peers(directory: Path, seconds: dict[int, float], programs: Mapping[str, str]) -> None:
     """Other tools on the objects that the documents become."""
+    prepared = {"kustomize": _kustomize, "helm": _helm}
     for count in (1000, 3000):
         objects = subprocess.run(
             [sys.executable, "-m", "gpuctl", "render", "-f", str(directory / f"{count}.yaml")],
@@ -176,12 +187,8 @@ def peers(directory: Path, seconds: dict[int, float]) -> None:
             text=True,
             check=True,
         ).stdout
-        tools: dict[str, Callable[[Path, str], list[str]]] = {"kustomize": _kustomize, "helm": _helm}
-        for tool, prepare in tools.items():
-            if shutil.which(tool) is None:
-                report(f"{tool} on the objects of {count} documents", "not installed", "", None)
-                continue
-            command = prepare(directory / f"{tool}-{count}", objects)
+        for tool, program in programs.items():
+            command = [program, *prepared[tool](directory / f"{tool}-{count}", objects)]
             taken = wall(command)
             ratio = f"{taken / seconds[count]:.2f}x ours ({taken:.2f} s)"
             report(f"{tool} on the objects of {count} documents", ratio, "", None)
@@ -203,13 +210,15 @@ def _whole_process(helm: Sequence[str], path: Path, count: int) -> None:
 
 
 def _kustomize(directory: Path, objects: str) -> list[str]:
+    """The arguments that make it write the objects."""
     directory.mkdir()
     (directory / "objects.yaml").write_text(objects)
     (directory / "kustomization.yaml").write_text("resources: [objects.yaml]\n")
-    return ["kustomize", "build", str(directory)]
+    return ["build", str(directory)]
 
 
 def _helm(directory: Path, objects: str) -> list[str]:
+    """As :func:`_kustomize`."""
     templates = directory / "templates"
     templates.mkdir(parents=True)
     (directory / "Chart.yaml").write_text("apiVersion: v2\nname: objects\nversion: 0.1.0\n")
@@ -217,7 +226,7 @@ def _helm(directory: Path, objects: str) -> list[str]:
     documents_of = objects.split("\n---\n")
     for start in range(0, len(documents_of), 500):
         (templates / f"{start}.yaml").write_text("\n---\n".join(documents_of[start : start + 500]))
-    return ["helm", "template", str(directory)]
+    return ["template", str(directory)]
 
 
 def main() -> int:
@@ -228,6 +237,7 @@ def main() -> int:
     except BinariesMissing as error:
         report("the cluster half beside kubectl", "left out", str(error), False)
         binaries = None
+    programs = find_peers()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         os.environ["XDG_CACHE_HOME"] = str(directory / "cache")
@@ -237,7 +247,7 @@ def main() -> int:
         processes(directory)
         validation(directory)
         memory(directory)
-        peers(directory, seconds)
+        peers(directory, seconds, programs)
         room.measure(report)
         usage.measure(report)
         usage_year.measure(report)

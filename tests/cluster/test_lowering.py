@@ -56,7 +56,7 @@ def test_api_server_takes_every_golden_output(
     plane: ControlPlane, jobset: None, no_priorities: None, name: str
 ) -> None:
     text = cases.expected(name).stdout
-    _ensure_namespaces(plane, list(yaml.safe_load_all(text)))
+    _ensure_namespaces(plane, list(yaml.load_all(text, yaml.CSafeLoader)))
     assert plane.dry_run(text) == []
 
 

@@ -1,6 +1,9 @@
 """Killed while it goes back: SIGKILL at every write of an `apply --wait --rollback` whose training fails, and of a
 `rollback`, before and after the server acts. After `recover` each job is the old or the new one, never absent; the next
-apply brings about what it says, and another writes nothing."""
+apply brings about what it says, and another writes nothing.
+
+An apply acts on what the server has: of the namespaces that a recovery has left in one state the next is run in one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from fault_tools.calls import MOMENTS, Call, Counter, to_the_last
 from fault_tools.documents import OLD, inference, notebook, text, training
 from fault_tools.proxy import on
 from fault_tools.site import Base, Site, site
-from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unlike
+from fault_tools.world import HISTORY, Seen, Snapshot, is_bookkeeping, lost, rest, state_of, touched, unlike
 
 WORKERS = 4
 FAILS = training("v2")
@@ -43,6 +46,8 @@ class Way:
         self.name = name
         self.writes = 0
         self.new = self._new()
+        self._recovered = Seen()
+        self._final = Seen()
 
     def _new(self) -> Snapshot:
         """What is there when the training has failed and nobody goes back."""
@@ -69,7 +74,7 @@ class Way:
                 problems.append(f"recover ended with {recovered.code}: {recovered.stderr}")
             now = place.snapshot()
             problems += [*lost(now, old, self.new), *rest(now), *touched(now, old)]
-            problems += self._afterwards(place, old)
+            problems += self._afterwards(place, now, old)
             where = f"{call.moment} {counter.found}" if counter.found is not None else str(call)
             return Outcome(counter.found is not None, [f"{where}: {problem}" for problem in problems])
 
@@ -84,15 +89,28 @@ class Way:
         assert place.apply(place.direct).code == 0
         return ["rollback", "train", "-n", place.namespace, "--yes"]
 
-    def _afterwards(self, place: Site, old: Snapshot) -> list[str]:
+    def _afterwards(self, place: Site, recovered: Snapshot, old: Snapshot) -> list[str]:
+        if not self._recovered.is_new(_state(place, recovered, old)):
+            return []
         place.file.write_text(OLD)
         applied = place.apply(place.direct)
         problems = [] if applied.code == 0 else [f"the next apply ended with {applied.code}: {applied.stderr}"]
         final = place.snapshot()
         problems += [*unlike(final, _without_bookkeeping(old)), *rest(final)]
+        if not self._final.is_new(_state(place, final, old)):
+            return problems
         place.proxy.reset()
         place.apply()
         return problems + [f"the third apply wrote {write}" for write in place.proxy.writes()]
+
+
+def _state(place: Site, now: Snapshot, old: Snapshot) -> str:
+    """All that an apply can see: the objects, how the training stands, and which documents are remembered."""
+    secrets = [item["metadata"] for item in place.base.api.list_objects("Secret", place.namespace)]
+    past = sorted(item["name"] for item in secrets if HISTORY in (item.get("labels") or {}))
+    train = now[("Job", "train")].object if ("Job", "train") in now else {}
+    ends = [item["type"] for item in (train.get("status") or {}).get("conditions") or []]
+    return f"{state_of(now, old, place.base.recorded(BAD).hashes(place.namespace))} {past} {ends}"
 
 
 @pytest.mark.usefixtures("shared_objects")

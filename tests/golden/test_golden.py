@@ -57,7 +57,7 @@ def rendered_cases() -> list[str]:
 
 @pytest.mark.parametrize("name", rendered_cases())
 def test_output_is_valid(name: str) -> None:
-    objects = list(yaml.safe_load_all(cases.expected(name).stdout))
+    objects = list(yaml.load_all(cases.expected(name).stdout, yaml.CSafeLoader))
     validator = schema_validator("1.36")
     assert objects
     for obj in objects:

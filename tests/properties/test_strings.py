@@ -329,7 +329,9 @@ def test_the_table(part: int, style: str) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @examples(30)
 @given(texts=st.lists(STRINGS, min_size=1, max_size=8), seed=st.integers(0, 2**32))
-def test_any_string_in_every_place(style: str, texts: list[str], seed: int) -> None:
+def test_any_string_in_any_place(style: str, texts: list[str], seed: int) -> None:
     generator = random.Random(seed)
     texts = [*texts, "/" + texts[0].strip("/").replace(":", ""), "a"]
-    assert_arrives(list(documents(texts, style, generator, PLACES)), generator)
+    # Each run has other places of each text.
+    places = generator.sample(PLACES, len(PLACES) // 2)
+    assert_arrives(list(documents(texts, style, generator, tuple(places))), generator)

@@ -216,6 +216,6 @@ def send(served: Served, method: str, path: str, headers: Sequence[tuple[str, st
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body)
         answer = connection.getresponse()
-        return answer.status, yaml.safe_load(answer.read())
+        return answer.status, yaml.load(answer.read(), yaml.CSafeLoader)
     finally:
         connection.close()

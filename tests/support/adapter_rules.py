@@ -27,7 +27,7 @@ class AdapterRule(NamedTuple):
 
 def adapter_rules() -> list[AdapterRule]:
     """All of them, in order."""
-    values: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus-adapter" / "values.yaml").read_text())
+    values: dict[str, Any] = yaml.load((DEPLOY / "prometheus-adapter" / "values.yaml").read_text(), yaml.CSafeLoader)
     return [
         AdapterRule(
             rule["name"]["as"],

@@ -14,7 +14,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 def kustomized(plane: ControlPlane, directory: str) -> list[dict[str, Any]]:
     """The objects of a directory of deploy/."""
-    return list(yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY / directory))))
+    return list(yaml.load_all(plane.kubectl("kustomize", str(DEPLOY / directory)), yaml.CSafeLoader))
 
 
 def accept(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:

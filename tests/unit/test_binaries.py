@@ -68,6 +68,13 @@ def test_a_changed_module_builds_its_own_programs_again(build: Path) -> None:
     assert {path.name for path in other.iterdir()} == {path.name for path in directory.iterdir()}
 
 
+def test_what_benchmarks_compare_with_is_built_by_name_alone(build: Path) -> None:
+    directory, built = run(build)
+    assert {"kustomize", "helm"}.isdisjoint(built)
+    assert run(build, "kustomize", "helm") == (directory, ["kustomize", "helm"])
+    assert run(build, "--only-find", "helm") == (directory, [])
+
+
 def test_another_go_builds_everything_again(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, first = run(build)
     monkeypatch.setenv("GO_SAYS", "go1.27.0")

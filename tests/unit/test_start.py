@@ -15,12 +15,16 @@ from gpuctl.language.settings import Settings
 DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes", "urllib3", "http"}
 
 
-def loaded_by(code: str) -> set[str]:
-    """The packages that a fresh interpreter has after some code, but for what stands in the place of another."""
+def modules_of(code: str) -> set[str]:
+    """The modules that a fresh interpreter has after some code."""
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    names = {*result.stdout.splitlines()[-1].split()} - {"pydantic.plugin._loader"}
-    return {name.partition(".")[0] for name in names}
+    return {*result.stdout.splitlines()[-1].split()}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The packages that a fresh interpreter has after some code, but for what stands in the place of another."""
+    return {name.partition(".")[0] for name in modules_of(code) - {"pydantic.plugin._loader"}}
 
 
 @pytest.mark.parametrize(
@@ -40,11 +44,14 @@ def test_what_readers_use_needs_no_model(module: str) -> None:
 @pytest.mark.parametrize("family", ["job", "node"])
 def test_what_lists_needs_nothing_of_what_changes_or_explains(family: str) -> None:
     """Of a small cluster a list costs what it takes to start."""
-    code = f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers"
-    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = modules_of(f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers")
     unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
     assert unwanted.isdisjoint(found)
+
+
+def test_what_applies_needs_no_rules_of_the_scheduler_to_see_that_nothing_has_changed() -> None:
+    found = modules_of("import gpuctl.usecases.applying, gpuctl.cli.commands.apply, gpuctl.cli.output.plan_results")
+    assert {"gpuctl.capacity.fit", "concurrent.futures"}.isdisjoint(found)
 
 
 def test_an_error_that_is_shown_is_masked_though_what_masks_was_not_loaded() -> None:
@@ -79,10 +86,18 @@ def test_no_platform_is_a_platform_that_says_nothing() -> None:
         "gpu_types",
         "priorities",
         "external_pools",
+        "kubernetes_version",
+        "training_backend",
+        "sharing",
+        "registries",
+        "pull_secret",
+        "storage_default",
+        "service_type",
     ):
         assert getattr(none, name) == getattr(empty, name), name
     assert none.label("pool") == empty.label("pool")
     assert none.queue_of("a") is empty.queue_of("a") is None
+    assert none.defaults_of("training") == empty.defaults_of("training") == {}
     assert none.platform == empty.platform
 
 

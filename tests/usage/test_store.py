@@ -21,9 +21,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event, inspect
+from sqlalchemy import event, insert, inspect, select
 
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.scopes import Cursor, Paging
 from gpuctl_usage.answers.steps import Step
@@ -55,8 +55,8 @@ from gpuctl_usage.store.packing import (
     unpack_sums,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import metadata
-from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count_rows, find_rows
+from gpuctl_usage.store.tables import metadata, periods, sums
+from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
 from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
@@ -298,17 +298,62 @@ def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> N
     database.put_rolled_up(cluster, hour(HOUR, w0001=Sums(alloc_gpu_s=5)), False)
     question = Question(cluster, Level.WORKLOAD, 0, 2 * HOUR)
     with database.reading() as connection:
-        assert count_rows(connection, question) == 701
+        assert hour_counts(connection, question) == {0: 700, HOUR: 1}
         found = find_rows(connection, question, 5, 698)
         assert [(row.group.key, row.start) for row in found] == [
             ("ml/Job/w0698", 0),
             ("ml/Job/w0699", 0),
             ("ml/Job/w0001", HOUR),
         ]
-        assert count_rows(connection, replace(question, name="w0001")) == 2
-        assert count_rows(connection, replace(question, namespaces=["other"])) == 0
-        assert count_rows(connection, replace(question, namespaces=[])) == 0
-        assert count_rows(connection, replace(question, namespaces=["ml"], kind="Job", end=HOUR)) == 700
+        assert hour_counts(connection, replace(question, name="w0001")) == {0: 1, HOUR: 1}
+        assert hour_counts(connection, replace(question, namespaces=["other"])) == {}
+        assert hour_counts(connection, replace(question, namespaces=[])) == {}
+        assert hour_counts(connection, replace(question, namespaces=["ml"], kind="Job", end=HOUR)) == {0: 700}
+
+
+@pytest.mark.parametrize("level", [Level.WORKLOAD, Level.NAMESPACE])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_page_is_the_same_read_in_its_hours_alone(
+    database: Database, cluster: int, level: Level, ascending: bool
+) -> None:
+    """Some hours have no rows, one is missing, and of the groups not all are asked about."""
+    for start, size in ((0, 3), (HOUR, 0), (2 * HOUR, 1), (4 * HOUR, 4)):
+        names = [("", f"n{n}") if level is Level.NAMESPACE else (f"n{n}/Job/j", "u") for n in range(size)]
+        held = {Group(level, *name): Sums(alloc_gpu_s=1) for name in names}
+        database.put_rolled_up(cluster, RolledUp(start, 3600.0, held, f"d{start}"), False)
+    asked = Question(cluster, level, 0, 5 * HOUR, excluded=["n1"], ascending=ascending)
+    with database.reading() as connection:
+        counts = hour_counts(connection, asked)
+        assert counts == {0: 2, 2 * HOUR: 1, 4 * HOUR: 3}
+        whole = find_rows(connection, asked, 100)
+        assert len(whole) == 6
+        for limit, offset in itertools.product(range(1, 8), range(8)):
+            within, before = page_within(asked, counts, limit, offset)
+            assert find_rows(connection, within, limit, before) == whole[offset : offset + limit]
+        one, _ = page_within(asked, counts, 1, 2)
+        assert one.end - one.start == HOUR
+
+
+def test_more_hours_than_a_statement_has_parameters(database: Database, cluster: int) -> None:
+    """Of which no day is final. SQLite has 32,766 parameters where nobody has built it with more, PostgreSQL 65,535."""
+    count = 1 << 16
+    held = Group(Level.CLUSTER), Group(Level.NAMESPACE, value="ml"), Group(Level.LABEL, "team", "__unset__")
+    rolled = RolledUp(0, 3600.0, {group: Sums(alloc_gpu_s=8, pods_max=1) for group in held}, "d")
+    database.put_rolled_up(cluster, rolled, False)
+    with database._writing() as connection:
+        for turn in range(16):
+            # Those that are there, once more, after them.
+            later = {"id": 1 << turn, "period_id": 1 << turn, "start": HOUR << turn}
+            for table in (periods, sums):
+                moved = [column + later[column.name] if column.name in later else column for column in table.c]
+                connection.execute(insert(table).from_select(list(table.c.keys()), select(*moved)))
+    hours = Hours("", 0, count * HOUR, step=Step.TOTAL)
+    for answer in (
+        cluster_hours(database, hours),
+        namespace_hours(database, hours),
+        label_hours(database, hours, Level.LABEL, "team"),
+    ):
+        assert [row["allocated_gpu_count"] for row in answer] == [round(8 / HOUR, 2)]
 
 
 @pytest.mark.parametrize("level", [Level.WORKLOAD, Level.LABEL])

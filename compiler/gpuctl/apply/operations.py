@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
@@ -319,7 +318,10 @@ def _plan(
             before, absent = absent, sum(step.action == "create" for step in plan.steps)
             if before is not None and absent >= before:
                 raise
-    if server and not plan.errors:
+    if server and plan.writes and not plan.errors:
+        # All of the scheduler's rules: longer to import than to see that nothing has changed.
+        from gpuctl.apply.plan.evictions import foresee
+
         foresee(session, plan, request)
     return plan, run
 

@@ -18,7 +18,7 @@ INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-ind
 
 def is_jobset(context: Context, model: Training) -> bool:
     """Whether a training becomes a JobSet: several nodes, on a platform that has the controller."""
-    return model.resources.nodes > 1 and context.settings.platform.training.backend == "jobset"
+    return model.resources.nodes > 1 and context.settings.training_backend == "jobset"
 
 
 def host_name(context: Context, model: Training, name: str, index: int) -> str:

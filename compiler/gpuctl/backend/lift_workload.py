@@ -138,7 +138,7 @@ class LiftedWorkload:
         container = self.container
         environment: Data = {"image": container["image"]}
         secrets = [item["name"] for item in self.pod.get("imagePullSecrets", [])]
-        if secrets and secrets != [self.context.settings.platform.image.pullSecret]:
+        if secrets and secrets != [self.context.settings.pull_secret]:
             environment["imagePullSecret"] = secrets[0] if len(secrets) == 1 else secrets
         for field, key in (("command", "command"), ("args", "args"), ("workdir", "workingDir")):
             if key in container:
@@ -221,7 +221,7 @@ class LiftedWorkload:
 
     def _workdirs(self) -> list[Data]:
         mounts = {mount["name"]: mount for mount in self.container.get("volumeMounts", [])}
-        default = self.context.settings.platform.storage.default
+        default = self.context.settings.storage_default
         workdirs = []
         for volume in self.pod.get("volumes", []):
             if not volume["name"].startswith("workdir-") or volume["name"] not in mounts:
@@ -265,7 +265,7 @@ class LiftedWorkload:
                     service.update(entry)
                 else:
                     service.setdefault("ports", []).append({"name": port["name"], **entry})
-            if kind != self.context.settings.platform.service.type:
+            if kind != self.context.settings.service_type:
                 service["type"] = kind
         probe = self.container.get("startupProbe")
         seconds = probe["periodSeconds"] * probe["failureThreshold"] if probe is not None else 600

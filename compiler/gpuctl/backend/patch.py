@@ -59,7 +59,7 @@ class Layer(NamedTuple):
 def layers_of(context: Context, model: Job) -> list[Layer]:
     """The patches of a pod, in the order in which they are merged."""
     layers = []
-    defaults = getattr(context.settings.platform.defaults, model.kind) or {}
+    defaults = context.settings.defaults_of(model.kind)
     if "podPatch" in defaults:
         layers.append(Layer(defaults["podPatch"], ("kind",), f"the platform's default podPatch for kind {model.kind}"))
     external = context.settings.external_pools.get(model.resources.pool)
@@ -182,7 +182,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
     """What the platform says of every pod: where its images come from, and who sees which cards."""
-    registries = context.settings.platform.image.registries
+    registries = context.settings.registries
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in at(pod, pattern):
             foreign = foreign_image(image, registries)

@@ -68,8 +68,8 @@ def pod_template(
     pod.update(_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
     pull_secrets = model.environment.pull_secrets
-    if not pull_secrets and context.settings.platform.image.pullSecret is not None:
-        pull_secrets = [context.settings.platform.image.pullSecret]
+    if not pull_secrets and context.settings.pull_secret is not None:
+        pull_secrets = [context.settings.pull_secret]
     if pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     apply_pod_patches(context, document, model, pod)
@@ -154,7 +154,7 @@ def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
         return {gpu.resource: count}
     percent = str(max(1, math.floor(share * 100)))
     mebibytes = str(math.ceil(share / MEBIBYTE))
-    if context.settings.platform.gpu.sharing == "hami":
+    if context.settings.sharing == "hami":
         amount = {"nvidia.com/gpumem-percentage": percent} if share < 1 else {"nvidia.com/gpumem": mebibytes}
         return {gpu.resource: count, **amount}
     amount = {"volcano.sh/vgpu-memory-percentage": percent} if share < 1 else {"volcano.sh/vgpu-memory": mebibytes}
@@ -192,6 +192,6 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     gpu = context.settings.gpu_of(model.resources)
     if model.resources.gpu > 0 and gpu is not None:
         placement["tolerations"] = [{"key": gpu.taint, "operator": "Exists", "effect": "NoSchedule"}]
-        if is_shared(context, model) and context.settings.platform.gpu.sharing == "volcano":
+        if is_shared(context, model) and context.settings.sharing == "volcano":
             placement["schedulerName"] = "volcano"
     return placement

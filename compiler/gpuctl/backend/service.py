@@ -16,7 +16,7 @@ PERIOD = 10
 
 def service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
     """The Service in front of a workload's pods."""
-    kind = block.type or context.settings.platform.service.type
+    kind = block.type or context.settings.service_type
     ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol, kind)]
     ports += [
         _service_port(extra.name, extra.port, extra.targetPort, extra.nodePort, extra.protocol, kind)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
-from gpuctl.language.platform import StorageDefault
 from gpuctl.language.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 from gpuctl.language.storage import Workdir
+
+if TYPE_CHECKING:
+    from gpuctl.language.platform import StorageDefault
 
 # Extensions of files: kubelet refuses to mount a file where the type says directory, and the other way round. Only
 # extensions that no directory has in practice: `/models/llama-3.1` and `run.ckpt` are directories.
@@ -64,7 +66,7 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
     mounts: list[Object] = []
     for index, workdir in enumerate(model.storage.workdirs):
         name = f"workdir-{index}"
-        source, sub_path = _source(workdir, context.settings.platform.storage.default)
+        source, sub_path = _source(workdir, context.settings.storage_default)
         volumes.append({"name": name, **source})
         mount: Object = {"name": name, "mountPath": workdir.target}
         if sub_path:

@@ -29,7 +29,7 @@ def lower(context: Context, document: Document, model: Training) -> Iterator[Obj
 
 
 def _check_length(context: Context, document: Document, model: Training) -> None:
-    longest, reason = longest_job_name(document.kind, model.resources.nodes, context.settings.platform.training.backend)
+    longest, reason = longest_job_name(document.kind, model.resources.nodes, context.settings.training_backend)
     length, left = len(model.job.name), longest - SUFFIX
     if length > left:
         context.report(

@@ -90,8 +90,11 @@ class Arena:
             row = self._rows[shape.standing] = ScoreRow(bytearray(len(self.seats)), 0)
             row.put(shape.nodes, self.states, shape.size)
             for place, pods in self.promised.items():
-                more = [pod for pod in pods if pod.priority >= shape.priority]
-                if row.values[place] and not shape.has_amounts(self.seats[place], more):
+                state = self.states[place]
+                for pod in pods:
+                    if pod.priority >= shape.priority:
+                        state = self.node_states.after(state, self.size_of(pod))
+                if not state[shape.size]:
                     row.values[place] = 0
         return self._rows[shape.standing]
 
@@ -130,13 +133,18 @@ class Arena:
         shape = self._shape_of(incoming)
         return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
 
+    def size_of(self, pod: PlacedPod) -> Size:
+        """What a pod asks for in amounts."""
+        asked = frozenset(pod.requests.items()), pod.scored
+        if asked not in self._sizes:
+            self._sizes[asked] = Size(pod)
+        return self._sizes[asked]
+
     def _shape_of(self, incoming: Incoming) -> Shape:
         # Where pods have wishes about others, labels tell pods apart.
         key = (shape_key(incoming), id(incoming) if self._others or self._wishing else None)
         if key not in self._shapes:
-            asked = frozenset(incoming.pod.requests.items()), incoming.pod.scored
-            size = self._sizes.setdefault(asked, Size(incoming.pod))
-            shape = Shape(incoming, size, self.seats, self.landscape, self._wishing, self._others)
+            shape = Shape(incoming, self.size_of(incoming.pod), self.seats, self.landscape, self._wishing, self._others)
             self._shapes[key] = shape
             for pod, minders in self._minding.values():
                 if shape.minds_pod(pod):

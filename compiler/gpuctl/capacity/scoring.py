@@ -115,7 +115,8 @@ class Spreading:
         self._here = [Counter[int]() for _ in self._rules]
         self._there = [Counter[str]() for _ in self._rules]
         for index, seat in enumerate(seats):
-            self.count(index, seat.pods, 1)
+            if incoming.pod.namespace in seat.namespaces:
+                self.count(index, seat.pods, 1)
 
     def copy(self) -> Spreading:
         """The same, to go on counting by itself."""

@@ -166,6 +166,11 @@ class Seat:
         """Pods that keep others away."""
         return tuple(pod for pod in self.pods if pod.anti_affinity)
 
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """Whose pods are there."""
+        return frozenset(pod.namespace for pod in self.pods)
+
     def free(self, name: str) -> int:
         """What is left of a resource; ``pods`` is one, too."""
         if name == "pods":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import compress
+from operator import attrgetter, is_not
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
@@ -118,30 +121,32 @@ class HeldAmounts:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._seats: dict[str, Seat] = {}
+        self._seats: Sequence[Seat | None] = ()
         self._found: dict[tuple[str, str, int], Holder] = {}
+        self._in_order: list[tuple[str, str, int]] = []
 
     def of(self, seats: Sequence[Seat]) -> list[Holder]:
-        """Who has how much on these nodes, the largest holder first."""
-        gone = self._seats
-        self._seats = {seat.node.name: seat for seat in seats}
-        for name, seat in self._seats.items():
-            before = gone.pop(name, None)
-            if before is not seat:
-                self._count(before, -1)
-                self._count(seat, 1)
-        for seat in gone.values():
-            self._count(seat, -1)
-        return sorted(self._found.values(), key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
+        """Who has how much on these nodes, the largest holder first: always the same nodes, in the same order."""
+        before = self._seats or [None] * len(seats)
+        for index in compress(range(len(seats)), map(is_not, before, seats)):
+            self._count(before[index], -1)
+            self._count(seats[index], 1)
+        self._seats = seats
+        # Python's sort keeps the order of what is equal, from behind, too.
+        holders = map(self._found.__getitem__, self._in_order)
+        return sorted(holders, key=attrgetter("amount"), reverse=True)
 
     def _count(self, seat: Seat | None, sign: int) -> None:
         found = self._found
         for key, amount in seat.held(self._resource) if seat else ():
-            _, _, _, pods, total = found.get(key) or (*key, 0, 0)
-            if pods + sign:
-                found[key] = Holder(*key, pods + sign, total + sign * amount)
+            before = found.get(key)
+            if before is None:
+                insort(self._in_order, key)
+                found[key] = Holder(*key, sign, sign * amount)
+            elif before.pods + sign:
+                found[key] = Holder(*key, before.pods + sign, before.amount + sign * amount)
             else:
-                del found[key]
+                del found[key], self._in_order[bisect_left(self._in_order, key)]
 
 
 def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:

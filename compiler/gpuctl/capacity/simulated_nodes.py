@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.node_choice import ScoreRow
+from gpuctl.capacity.node_states import LeftAmounts
 from gpuctl.capacity.pod_shapes import Shape, Standing
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import Spreading, liking
@@ -37,6 +38,7 @@ class SimulatedNodes:
         self._placed: dict[int, list[PlacedPod]] = {}
         self._least: dict[int, int] = {}
         self.left: set[int] = set()
+        self._freed = set(arena.promised)
         self.promised: dict[int, list[tuple[PlacedPod, QueuedPod | None]]] = {
             place: [(pod, None) for pod in pods] for place, pods in arena.promised.items()
         }
@@ -99,6 +101,7 @@ class SimulatedNodes:
         self._seats[place] = None
         self.states[place] = self._arena.node_states.of(self.seat(place))
         self.left.add(place)
+        self._freed.add(place)
         self._log.append(place)
         for pod in pods:
             self._moved(_Move(place, pod, -1), self._arena.minding(pod))
@@ -124,6 +127,7 @@ class SimulatedNodes:
 
     def forget(self, entry: QueuedPod, place: int) -> None:
         """Keep room for a pod no longer."""
+        self._freed.add(place)
         kept = [item for item in self.promised[place] if item[1] is not entry]
         if kept:
             self.promised[place] = kept
@@ -138,6 +142,15 @@ class SimulatedNodes:
             for pod, other in self.promised.get(place, ())
             if pod.priority >= shape.priority and (other is None or other is not entry)
         )
+
+    def _beside(self, shape: Shape, place: int, entry: QueuedPod) -> LeftAmounts:
+        """What is left of a node beside the pods that are promised it, as far as a pod must leave room for them."""
+        state = self.states[place]
+        for pod, other in self.promised[place]:
+            if pod.priority >= shape.priority and other is not entry:
+                size = self._arena.size_of(pod) if other is None else other.shape.size
+                state = self._arena.node_states.after(state, size)
+        return state
 
     def is_as_shared(self, shape: Shape, place: int) -> bool:
         """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
@@ -201,9 +214,10 @@ class SimulatedNodes:
             row = self._rows[shape.standing] = self._arena.first_row(shape).copy()
         if row.since < len(self._log):
             places = shape.open_to.intersection(self._log[row.since :])
-            row.put(places, self.states, shape.size)
+            # Where there is no room none comes unless somebody leaves, or gives up what is promised.
+            row.put([place for place in places if row.values[place] or place in self._freed], self.states, shape.size)
             for place in places.intersection(self.promised) if self.promised else ():
-                if row.values[place] and not shape.has_amounts(self.seat(place), self.kept_for(shape, place, entry)):
+                if row.values[place] and not self._beside(shape, place, entry)[shape.size]:
                     row.values[place] = 0
             row.since = len(self._log)
         if shape.simple:

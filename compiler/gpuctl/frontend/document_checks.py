@@ -74,7 +74,7 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     nodes = model.resources.nodes if model.kind == "training" else 1
-    longest, reason = names.longest_job_name(document.kind, nodes, settings.platform.training.backend)
+    longest, reason = names.longest_job_name(document.kind, nodes, settings.training_backend)
     length = len(model.job.name)
     if length > longest:
         shorter = model.job.name[:longest].rstrip("-")
@@ -121,7 +121,7 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             shown = visible_devices(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
             if shown is not None:
                 yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
-    foreign = foreign_image(environment.image, settings.platform.image.registries)
+    foreign = foreign_image(environment.image, settings.registries)
     if foreign is not None:
         yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
@@ -183,7 +183,7 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
     if share is None or parse_quantity(share) == 1:
         return
     path = ("resources", "gpu-share")
-    sharing = settings.platform.gpu.sharing
+    sharing = settings.sharing
     if model.resources.gpu == 0:
         message = "`gpu-share` asks for part of a card, and the job asks for no card"
         yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
@@ -259,7 +259,7 @@ def _several_nodes(document: Document, model: Training, settings: Settings) -> I
             message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this workdir is mounted too"
             path = ("storage", "workdirs", index, "path")
             yield document.diagnostic(ERROR, "GPU218", message, path, "give it another `mountPath`")
-    if settings.platform.training.backend == "jobset":
+    if settings.training_backend == "jobset":
         return
     if model.job.retries > 0:
         yield document.diagnostic(

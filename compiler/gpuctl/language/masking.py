@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 MASK = "***"
@@ -27,33 +28,34 @@ CREDENTIAL = (
 )
 """Tokens of known form: Hugging Face, OpenAI, GitHub, GitLab, AWS, Slack, Google, JSON Web Tokens."""
 
-_CREDENTIAL = re.compile(CREDENTIAL)
-_PRIVATE_KEY = re.compile(
-    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
-)
-_USER_INFO = re.compile(r"(://[^\s/@:'\"]*:)([^\s/'\"]+)(@)")
-_AUTHORIZATION = re.compile(
-    r"(?i)(\bbearer[ \t]+|authorization[\"']?[ \t]*[:=][ \t]*[\"']?basic[ \t]+)([\w.~+/=-]{6,})()"
-)
+# Text until it is needed: most commands mask nothing, and to compile all of these is a part of a cold start.
+_PRIVATE_KEY = r"(?s)(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
+_USER_INFO = r"(://[^\s/@:'\"]*:)([^\s/'\"]+)(@)"
+_AUTHORIZATION = r"(?i)(\bbearer[ \t]+|authorization[\"']?[ \t]*[:=][ \t]*[\"']?basic[ \t]+)([\w.~+/=-]{6,})()"
 _WORD = r"token|passw(?:or)?d|passphrase|pwd|secret|credentials?|key|signature"
-_GIVEN = re.compile(
+_GIVEN = (
     rf"(?i)((?:{_WORD})[\w-]{{0,40}}(?:=|[ \t]{{1,8}}|[\"'][ \t]{{0,8}}[,:][ \t]{{0,8}}[\"']?)[\"']?)"
     r"(?![$/<-]|\.\.\.)([^\s\"',\]\[}&;]+)"
 )
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_.-"
-_SECRET_NAME = re.compile(
+_SUSPECT = (
     r"(?i)token(?!i[sz])|passw|passphrase|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key"
     r"|signature|(?:\A|[-_.])key\Z|[a-z]Key\Z"
 )
-_ABOUT = re.compile(r"(?i)[-_](?:file|path|dir|name|ref)\Z|\Apwd\Z|\Aoldpwd\Z")
-_HARMLESS = re.compile(r"(?i)-?[\d.]+\Z|true\Z|false\Z|none\Z|null\Z|\Z")
-_REFERENCE = re.compile(r"\$\([\w.-]+\)\Z|\$\{?\w+\}?\Z")
+_ABOUT = r"(?i)[-_](?:file|path|dir|name|ref)\Z|\Apwd\Z|\Aoldpwd\Z"
+_HARMLESS = r"(?i)-?[\d.]+\Z|true\Z|false\Z|none\Z|null\Z|\Z"
+_REFERENCE = r"\$\([\w.-]+\)\Z|\$\{?\w+\}?\Z"
 _LONGEST_NAME = 200
 
 # Maps from names that people choose to values.
 _MAPS = frozenset({"env", "data", "stringData", "annotations"})
-_ENTRY = re.compile(r"\.(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z")
+_ENTRY = r"\.(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z"
 _OPEN: ContextVar[bool] = ContextVar("secrets are shown", default=False)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 @contextmanager
@@ -82,10 +84,10 @@ def names_a_secret(name: str, value: str = "x") -> bool:
     Not what only tells where one is (``TOKEN_FILE``), nor numbers that count tokens (``MAX_TOKENS``).
     """
     name = name[-_LONGEST_NAME:].rpartition("/")[2]
-    if not _SECRET_NAME.search(name) or _ABOUT.search(name) or _REFERENCE.match(value):
+    if not _compiled(_SUSPECT).search(name) or _compiled(_ABOUT).search(name) or _compiled(_REFERENCE).match(value):
         return False
     # `--eos-token 2`, `MAX_TOKENS`, `USE_TOKEN=true`: numbers and switches are credentials as passwords only.
-    return not _HARMLESS.match(value) or (value != "" and "pass" in name.lower() and value.isdigit())
+    return not _compiled(_HARMLESS).match(value) or (value != "" and "pass" in name.lower() and value.isdigit())
 
 
 def redact(text: str) -> str:
@@ -97,12 +99,12 @@ def _masked_text(text: str, mask: Callable[[str], str]) -> str:
     if _OPEN.get():
         return text
     if "PRIVATE KEY-----" in text:
-        text = _PRIVATE_KEY.sub(lambda match: match[1] + mask(match[2]) + match[3], text)
+        text = _compiled(_PRIVATE_KEY).sub(lambda match: match[1] + mask(match[2]) + match[3], text)
     if "://" in text:
-        text = _USER_INFO.sub(lambda match: match[1] + mask(match[2]) + match[3], text)
-    text = _AUTHORIZATION.sub(lambda match: match[1] + mask(match[2]), text)
-    text = _GIVEN.sub(lambda match: match[1] + mask(match[2]) if _is_given(match) else match[0], text)
-    return _CREDENTIAL.sub(lambda match: mask(match[0]), text)
+        text = _compiled(_USER_INFO).sub(lambda match: match[1] + mask(match[2]) + match[3], text)
+    text = _compiled(_AUTHORIZATION).sub(lambda match: match[1] + mask(match[2]), text)
+    text = _compiled(_GIVEN).sub(lambda match: match[1] + mask(match[2]) if _is_given(match) else match[0], text)
+    return _compiled(CREDENTIAL).sub(lambda match: mask(match[0]), text)
 
 
 def _is_given(match: re.Match[str]) -> bool:
@@ -124,7 +126,7 @@ def masked(value: Any, path: str = "") -> Any:
     """
     if _OPEN.get():
         return value
-    entry = _ENTRY.search(path)
+    entry = _compiled(_ENTRY).search(path)
     if entry and isinstance(value, str) and names_a_secret(entry[1] or entry[2] or "", value):
         return MASK
     return _masked(value, path.rpartition(".")[2])
@@ -210,10 +212,10 @@ def _places(items: list[Any]) -> dict[Any, int]:
     return {str(name): number for number, name in enumerate(names)}
 
 
-_NAMED_LINE = re.compile(r"\s*(?:- )?name: [\"']?([^\s\"']+)")
-_VALUE_LINE = re.compile(r"(\s*(?:- )?value: )(.+)")
-_ITEM_LINE = re.compile(r"(\s*- )(.+)")
-_PAIR_LINE = re.compile(r"(\s*(?:- )?[\"']?([\w./-]{1,200})[\"']?: )(.+)")
+_NAMED_LINE = r"\s*(?:- )?name: [\"']?([^\s\"']+)"
+_VALUE_LINE = r"(\s*(?:- )?value: )(.+)"
+_ITEM_LINE = r"(\s*- )(.+)"
+_PAIR_LINE = r"(\s*(?:- )?[\"']?([\w./-]{1,200})[\"']?: )(.+)"
 # Fields of Kubernetes and of documents that name a Secret, or a key in it.
 _STRUCTURE = frozenset({"key", "secret", "secretName", "secretKeyRef", "secretRef", "imagePullSecret", "pullSecret"})
 
@@ -225,14 +227,14 @@ def masked_lines(text: str) -> list[str]:
         return lines
     name = option = ""
     for number, line in enumerate(lines):
-        value, pair, item = _VALUE_LINE.fullmatch(line), _PAIR_LINE.fullmatch(line), _ITEM_LINE.fullmatch(line)
+        value, pair, item = (_compiled(pattern).fullmatch(line) for pattern in (_VALUE_LINE, _PAIR_LINE, _ITEM_LINE))
         if value and names_a_secret(name, value[2].strip("\"'")):
             lines[number] = value[1] + MASK
         elif pair and pair[2] not in _STRUCTURE and names_a_secret(pair[2], pair[3].strip("\"'")):
             lines[number] = pair[1] + MASK
         elif item and option and _is_argument(option, item[2].strip("\"'")):
             lines[number] = item[1] + MASK
-        named = _NAMED_LINE.match(line)
+        named = _compiled(_NAMED_LINE).match(line)
         name = named[1] if named else name if value is None else ""
         said = item[2].strip("\"'") if item else ""
         option = said if said.startswith("-") else ""

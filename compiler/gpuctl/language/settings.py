@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
 
 if TYPE_CHECKING:
-    from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, Vendor
+    from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
     from gpuctl.language.resources import Resources
 
 
@@ -80,7 +80,7 @@ class Settings:
     @property
     def kubernetes_version(self) -> str:
         """The version of Kubernetes that manifests are for, without a leading ``v``."""
-        return self.platform.kubernetes.version.removeprefix("v")
+        return self._platform.kubernetes.version.removeprefix("v") if self._platform is not None else "1.36"
 
     @property
     def is_rolling(self) -> bool:
@@ -103,6 +103,40 @@ class Settings:
     def clusters(self) -> Mapping[str, NamedCluster]:
         """The platform's clusters by name, and what each is recognised by."""
         return self._platform.clusters if self._platform is not None else {}
+
+    @property
+    def training_backend(self) -> str:
+        """What trainings on several nodes become: ``job`` or ``jobset``."""
+        return self._platform.training.backend if self._platform is not None else "job"
+
+    @property
+    def sharing(self) -> str:
+        """The system that enforces parts of cards, or ``none``."""
+        return self._platform.gpu.sharing if self._platform is not None else "none"
+
+    @property
+    def registries(self) -> Sequence[str]:
+        """Where images may come from; none: from anywhere."""
+        return self._platform.image.registries if self._platform is not None else []
+
+    @property
+    def pull_secret(self) -> str | None:
+        """The pull secret of jobs that name none."""
+        return self._platform.image.pullSecret if self._platform is not None else None
+
+    @property
+    def storage_default(self) -> StorageDefault | None:
+        """The source of workdirs that name none; None: the node's disk."""
+        return self._platform.storage.default if self._platform is not None else None
+
+    @property
+    def service_type(self) -> str:
+        """The kind of Service of jobs that name none."""
+        return self._platform.service.type if self._platform is not None else "NodePort"
+
+    def defaults_of(self, kind: str) -> Mapping[str, Any]:
+        """What documents of a kind leave out: a part of such a document."""
+        return (getattr(self._platform.defaults, kind) or {}) if self._platform is not None else {}
 
     @cached_property
     def gpus(self) -> dict[str, Gpu]:
@@ -146,7 +180,7 @@ class Settings:
             share is not None
             and resources.gpu > 0
             and parse_quantity(share) != 1
-            and self.platform.gpu.sharing != "none"
+            and self.sharing != "none"
             and (resources.gpu_vendor or self.default_vendor) == "nvidia"
         )
 

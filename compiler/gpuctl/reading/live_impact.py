@@ -34,7 +34,7 @@ def with_machines(
     result = []
     for side, compilation, labels in ((before, old, named[0]), (after, new, named[1])):
         known = compilation or new or old
-        if known is None or known.settings.platform.gpu.sharing != "none":
+        if known is None or known.settings.sharing != "none":
             result.append(side)
             continue
         left = named[0].keys() - named[1].keys() if side is after else ()

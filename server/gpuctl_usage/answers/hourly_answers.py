@@ -26,10 +26,11 @@ from gpuctl_usage.store.usage_queries import (
     Question,
     RowOrder,
     UsageRow,
-    count_rows,
     find_rows,
+    hour_counts,
     is_place,
     narrowed,
+    page_within,
     place_of,
 )
 from gpuctl_usage.sums import Level
@@ -131,12 +132,17 @@ class _HourRows:
     def __init__(self, connection: Connection, question: Question) -> None:
         self._connection = connection
         self._question = narrowed(connection, question)
+        self._counts: dict[int, int] | None = None
 
     def count(self) -> int:
-        return count_rows(self._connection, self._question)
+        self._counts = hour_counts(self._connection, self._question)
+        return sum(self._counts.values())
 
     def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
-        return find_rows(self._connection, self._question, limit, offset, after)
+        question = self._question
+        if self._counts is not None and after is None:
+            question, offset = page_within(question, self._counts, limit, offset)
+        return find_rows(self._connection, question, limit, offset, after)
 
     def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
         hours = capacity_of_hours(self._connection, self._question.cluster, starts)

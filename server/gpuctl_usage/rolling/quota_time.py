@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import NamedTuple
 
 from gpuctl_usage.facts import GpuQuota, KeptTime
 
 
-class QuotaTime:
-    """The quotas of a namespace, one after the other: where two of them are in force, the one that began last.
+class _Spell(NamedTuple):
+    start: float
+    end: float
+    gpus: float
 
-    :ivar bounds: when anything changes.
-    """
+
+class QuotaTime:
+    """The quotas of a namespace, one after the other: where two of them are in force, the one that began last."""
 
     def __init__(self, quotas: Iterable[GpuQuota]) -> None:
         ends = ((quota, math.inf if quota.end is None else quota.end) for quota in quotas)
         known = sorted((quota.start, end, quota.gpus) for quota, end in ends if quota.start < end)
         nexts = [*(start for start, _, _ in known[1:]), math.inf]
-        spells = [(start, min(end, then), gpus) for (start, end, gpus), then in zip(known, nexts, strict=False)]
-        self._starts = [start for start, _, _ in spells]
-        self._ends = [end for _, end, _ in spells]
-        self._gpus = [gpus for _, _, gpus in spells]
+        self._spells = [
+            _Spell(start, min(end, then), gpus) for (start, end, gpus), then in zip(known, nexts, strict=False)
+        ]
+        self._starts = [spell.start for spell in self._spells]
+        self._ends = [spell.end for spell in self._spells]
 
     @property
     def bounds(self) -> set[float]:
         """When anything changes."""
         return {*self._starts, *self._ends}
 
-    def within(self, start: float, end: float) -> tuple[float, float]:
-        """The GPU-seconds that quotas allow in [start, end), and for how many seconds one is in force."""
-        allowed = seconds = 0.0
-        for place in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
-            both = min(self._ends[place], end) - max(self._starts[place], start)
-            allowed += self._gpus[place] * both
-            seconds += both
-        return allowed, seconds
+    def within(self, start: float, end: float) -> Iterator[_Spell]:
+        """The spells that have a moment in common with [start, end), in order, with the GPUs of each."""
+        return iter(self._spells[bisect_right(self._ends, start) : bisect_left(self._starts, end)])
 
 
 class StepTime:
@@ -45,34 +45,37 @@ class StepTime:
 
     def __init__(self, kept: Iterable[KeptTime]) -> None:
         self._kept = sorted(item for item in kept if item.start < item.end)
-        self._cap_gpu_s = sum(item.cap_gpu_s for item in self._kept)
-        self._runs = _runs(self._kept)
-        self._seconds = sum(end - start for start, end in self._runs)
+        self._starts = [item.start for item in self._kept]
+        self._ends = [item.end for item in self._kept]
+        self._seconds = list(accumulate((item.end - item.start for item in self._kept), initial=0.0))
+        self._cap_gpu_s = list(accumulate((item.cap_gpu_s for item in self._kept), initial=0.0))
 
     def capacity(self, quotas: QuotaTime) -> float | None:
         """GPU-seconds; None where there is no quota, and nothing is known of the cluster's.
 
         In an hour or day that has a quota for a part of the time, the rest has the cluster's average of it.
         """
-        allowed = seconds = 0.0
-        for start, end in self._runs:
-            of_run, limited = quotas.within(start, end)
-            allowed += of_run
-            seconds += limited
-        if not seconds:
-            return self._cap_gpu_s or None
-        if math.isclose(seconds, self._seconds):
-            return allowed
-        for start, end, capacity in self._kept:
-            _, limited = quotas.within(start, end)
-            allowed += capacity * (1 - limited / (end - start))
-        return allowed
+        if not self._kept:
+            return None
+        allowed = limited = instead = 0.0
+        for start, end, gpus in quotas.within(self._starts[0], self._ends[-1]):
+            (seconds, capacity), (before, before_that) = self._until(end), self._until(start)
+            allowed += gpus * (seconds - before)
+            limited += seconds - before
+            instead += capacity - before_that
+        if not limited:
+            return self._cap_gpu_s[-1] or None
+        # All of the time, but for what additions lose.
+        is_all = math.isclose(limited, self._seconds[-1])
+        return allowed if is_all else allowed + self._cap_gpu_s[-1] - instead
 
-
-def _runs(kept: Sequence[KeptTime]) -> list[tuple[float, float]]:
-    """What follows without a gap, together: mostly it is one."""
-    if not kept:
-        return []
-    cuts = [number for number, (one, other) in enumerate(pairwise(kept), 1) if one.end != other.start]
-    places = pairwise([0, *cuts, len(kept)])
-    return [(kept[first].start, kept[last - 1].end) for first, last in places]
+    def _until(self, time: float) -> tuple[float, float]:
+        """Of what is known before a time: how many seconds, and the GPU-seconds that the cluster had."""
+        place = bisect_right(self._starts, time) - 1
+        if place < 0:
+            return 0.0, 0.0
+        if time >= self._ends[place]:
+            return self._seconds[place + 1], self._cap_gpu_s[place + 1]
+        start, end, capacity = self._kept[place]
+        part = time - start
+        return self._seconds[place] + part, self._cap_gpu_s[place] + capacity * part / (end - start)

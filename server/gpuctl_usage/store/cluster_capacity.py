@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Column, Connection, bindparam, select
+from sqlalchemy import BigInteger, Column, Connection, select
 
 from gpuctl_usage.facts import KeptTime
+from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.sums import Level
-
-_AT_ONCE = 10_000
 
 
 def capacity_of_periods(connection: Connection, cluster: int, numbers: Collection[int]) -> dict[int, KeptTime]:
@@ -29,18 +28,17 @@ def _read(
 ) -> dict[int, KeptTime]:
     whole = select(groups.c.id).where(groups.c.cluster_id == cluster, groups.c.level == Level.CLUSTER.value)
     of_whole = (sums.c.period_id == periods.c.id) & (sums.c.group_id == whole.scalar_subquery())
+    given = given_table(connection, "wanted", {"number": BigInteger})
     statement = (
         select(key, periods.c.start, periods.c.span, periods.c.seconds, sums.c.cap_gpu_s)
         .select_from(periods.outerjoin(sums, of_whole))
         .where(periods.c.cluster_id == cluster, periods.c.span.in_([span.value for span in spans]))
-        .where(key.in_(bindparam("wanted", expanding=True)))
+        .where(key.in_(select(given.c.number)))
     )
-    found, ordered = {}, sorted(wanted)
-    for first in range(0, len(ordered), _AT_ONCE):
-        rows = connection.execute(statement, {"wanted": ordered[first : first + _AT_ONCE]})
-        for number, start, span, seconds, capacity in rows:
-            found[number] = _kept(start, Span(span), seconds, capacity or 0.0)
-    return found
+    rows = connection.execute(statement, {"wanted": packed_rows((number,) for number in wanted)}).all()
+    return {
+        number: _kept(start, Span(span), seconds, capacity or 0.0) for number, start, span, seconds, capacity in rows
+    }
 
 
 def _kept(start: int, span: Span, seconds: float, capacity: float) -> KeptTime:

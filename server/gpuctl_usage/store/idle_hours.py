@@ -40,7 +40,7 @@ def sums_by_hour(
     for few in _portions(numbers):
         statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
         found = connection.execute(statement.where(_hours(cluster, start, end), sums.c.group_id.in_(few)))
-        for number, *values in found:
+        for number, *values in found.all():
             yield number, GroupSums(*values)
 
 

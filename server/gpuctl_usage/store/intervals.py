@@ -124,7 +124,7 @@ def read_holdings(connection: Connection, cluster: int, which: ColumnElement[boo
         .where(holdings.c.cluster_id == cluster, which)
         .order_by(holdings.c.start, holdings.c.pod_uid)
     )
-    return [_holding(row) for row in connection.execute(statement)]
+    return [_holding(row) for row in connection.execute(statement).all()]
 
 
 def _holding(row: Any) -> Holding:
@@ -158,7 +158,7 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
     )
     return [
         Capacity(row.node, row.model, row.gpus, NodeState(row.state), row.start, row.ended)
-        for row in connection.execute(statement)
+        for row in connection.execute(statement).all()
     ]
 
 
@@ -169,7 +169,7 @@ def read_quotas(connection: Connection, cluster: int, which: ColumnElement[bool]
         .where(quotas.c.cluster_id == cluster, which)
         .order_by(quotas.c.namespace, quotas.c.start)
     )
-    return [GpuQuota(*row) for row in connection.execute(statement)]
+    return [GpuQuota(*row) for row in connection.execute(statement).all()]
 
 
 def of_namespaces(names: Collection[str]) -> ColumnElement[bool]:

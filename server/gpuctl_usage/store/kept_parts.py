@@ -115,4 +115,5 @@ def _read(connection: Connection, cluster: int, span: Span, start: int, end: int
         return []
     columns = [periods.c[name] for name in _Period._fields]
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
-    return [_Period(*row) for row in connection.execute(select(*columns).where(*between).order_by(periods.c.start))]
+    rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
+    return [_Period(*row) for row in rows]

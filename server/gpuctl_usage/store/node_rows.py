@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from operator import add
 from typing import Any
@@ -31,6 +32,10 @@ _TOLD = (
     *("memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "pod_s"),
 )
 """What is known of nodes over several hours: what is added up."""
+_AT_ONCE = 32
+"""Hours or days that are added up together: fewer take longer, more take more memory."""
+
+_Columns = list[list[float]]
 
 
 class NodeRows:
@@ -104,14 +109,16 @@ class NodeRows:
         if number not in self._sums:
             packed = select(periods.c.nodes).where(periods.c.id.in_(bindparam("periods", expanding=True)))
             # Most often the nodes are the same: whole columns are added.
-            alike: dict[tuple[int, ...], list[list[float]]] = {}
-            for one in self._connection.execute(packed, {"periods": self._parts[number].periods}).scalars():
+            alike: dict[tuple[int, ...], list[_Columns]] = defaultdict(list)
+            for one in self._connection.execute(packed, {"periods": self._parts[number].periods}).scalars().all():
                 ids, columns = unpack_columns(one, self._told)
-                before = alike.get(tuple(ids))
-                alike[tuple(ids)] = columns if before is None else list(map(_together, before, columns))
+                same = alike[tuple(ids)]
+                same.append(columns)
+                if len(same) == _AT_ONCE:
+                    same[:] = [_added(same)]
             totals: dict[int, tuple[float, ...]] = {}
-            for nodes, columns in alike.items():
-                of_nodes = dict(zip(nodes, zip(*columns, strict=True), strict=True))
+            for nodes, same in alike.items():
+                of_nodes = dict(zip(nodes, zip(*_added(same), strict=True), strict=True))
                 both = totals.keys() & of_nodes.keys()
                 totals |= of_nodes | {node: tuple(map(add, totals[node], of_nodes[node])) for node in both}
             ours = {node: dict[str, Any](zip(self._told, values, strict=True)) for node, values in totals.items()}
@@ -119,5 +126,5 @@ class NodeRows:
         return self._sums[number]
 
 
-def _together(one: list[float], other: list[float]) -> list[float]:
-    return list(map(add, one, other))
+def _added(several: Iterable[_Columns]) -> _Columns:
+    return [list(map(sum, zip(*same, strict=True))) for same in zip(*several, strict=True)]

@@ -100,7 +100,7 @@ def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dic
     )
     found: dict[Group, int] = {}
     for level, of_level in names.items():
-        rows = connection.execute(named, {"level": level.value, "names": packed_rows(of_level)})
+        rows = connection.execute(named, {"level": level.value, "names": packed_rows(of_level)}).all()
         found.update((of_level[key, value], number) for number, key, value in rows)
     return found
 
@@ -111,7 +111,7 @@ def groups_of(connection: Connection, numbers: Sequence[int]) -> dict[int, Group
     for start in range(0, len(numbers), _AT_ONCE):
         few = numbers[start : start + _AT_ONCE]
         statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(groups.c.id.in_(few))
-        found.update({row.id: group_of(row) for row in connection.execute(statement)})
+        found.update({row.id: group_of(row) for row in connection.execute(statement).all()})
     return found
 
 
@@ -145,7 +145,7 @@ def described_by(connection: Connection, numbers: Sequence[int]) -> dict[int, De
     for start in range(0, len(numbers), _AT_ONCE):
         few = numbers[start : start + _AT_ONCE]
         statement = select(attributes.c.id, attributes.c.labels, attributes.c.annotations)
-        for row in connection.execute(statement.where(attributes.c.id.in_(few))):
+        for row in connection.execute(statement.where(attributes.c.id.in_(few))).all():
             found[row.id] = described(row.labels, row.annotations)
     return found
 
@@ -155,7 +155,7 @@ def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, i
     for start in range(0, len(digests), _AT_ONCE):
         few = digests[start : start + _AT_ONCE]
         statement = select(attributes.c.digest, attributes.c.id).where(attributes.c.digest.in_(few))
-        found.update({row.digest: row.id for row in connection.execute(statement)})
+        found.update({row.digest: row.id for row in connection.execute(statement).all()})
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from heapq import nsmallest
@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
     FromClause,
@@ -21,31 +20,35 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal,
     or_,
     select,
 )
 
-from gpuctl_usage.facts import HOUR, UNSET, KeptTime
+from gpuctl_usage.facts import HOUR, KeptTime
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by
-from gpuctl_usage.store.packing import ROUNDED, of_hundredths, unpack_histogram, unpack_triples
-from gpuctl_usage.store.tables import groups, periods, sums
+from gpuctl_usage.store.packing import ROUNDED, of_hundredths, unpack_histogram
+from gpuctl_usage.store.tables import groups, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import (
+    DENSE,
     GROUP_BITS,
     WITH_HISTOGRAM,
     Place,
     Question,
     RowOrder,
     UsageRow,
+    among,
     of_all_workloads,
     order_key,
     present_workloads,
     wanted_groups,
 )
+from gpuctl_usage.store.workload_counts import workload_counts
 from gpuctl_usage.sums import Group, Level, Sums
 
 _AT_ONCE = 50
@@ -62,7 +65,7 @@ _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 _OWN = {Level.CLUSTER: _THERE, Level.MODEL: _THERE}
 """What of the GPUs that there were is known of groups of a level."""
 _NOTHING = Described({}, {})
-_NAMED_AT_ONCE, _DENSE = 10_000, 3
+_NAMED_AT_ONCE = 10_000
 _NAMES = 3
 """Of a place that is in some order, how many of its last values say which group it is."""
 
@@ -132,10 +135,12 @@ class StepRows:
         if self._present is None or with_idle:
             self._groups = self._names_of(wanted_groups(question))
         self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups.values())
+        # All steps are added up by one statement, which is given of what they are made.
+        self._steps = given_table(connection, "steps", {"period_id": Integer, "part": Integer})
         self._whole: dict[_Place, Any] | None = None
         self._sizes: list[int] | None = None
         self._made: dict[int, Group] = {}
-        self._columns = _columns_of(question)
+        self._columns = _told(question)
         self._rounded = [name for name in ROUNDED if name in self._columns]
         self._with_lasts = question.level in WITH_HISTOGRAM and not question.sums_only
 
@@ -172,34 +177,31 @@ class StepRows:
         if self._with_idle:
             return [len(self._groups)] * len(self._parts)
         if self._present is not None:
+            self._present.read([number for part in self._parts for number in part.periods])
             return [len(self._present.together(part.periods)) for part in self._parts]
-        single, several = self._apart(range(len(self._parts)))
         counts = [0] * len(self._parts)
-        if several:
-            steps = self._step_table()
-            about, group = self._about(None, [], steps)
-            distinct = about.with_only_columns(steps.c.part, func.count(group.distinct()), maintain_column_froms=True)
-            for number, count in self._connection.execute(distinct.group_by(steps.c.part), self._steps(several)):
-                counts[number] = count
-        if single:
-            about, _ = self._about(None, [])
-            each = about.with_only_columns(sums.c.period_id, func.count(), maintain_column_froms=True)
-            for period, count in self._connection.execute(each.group_by(sums.c.period_id), {"periods": list(single)}):
-                counts[single[period]] = count
+        for parts, is_single in self._apart(range(len(self._parts))):
+            statement, group = self._about(None, [])
+            each = statement.with_only_columns(
+                *(self._steps.c.part, func.count() if is_single else func.count(group.distinct())),
+                maintain_column_froms=True,
+            )
+            for part, count in self._connection.execute(each.group_by(self._steps.c.part), self._given(parts)).all():
+                counts[part] = count
         return counts
 
-    def _apart(self, parts: Iterable[int]) -> tuple[dict[int, int], list[int]]:
-        """The steps of one hour or day, by its number; and those of several."""
-        parts = list(parts)
-        single = {self._parts[number].periods[0]: number for number in parts if len(self._parts[number].periods) == 1}
-        return single, [number for number in parts if len(self._parts[number].periods) > 1]
+    def _apart(self, parts: Iterable[int]) -> Iterator[tuple[list[int], bool]]:
+        """Steps of one hour or day, in which no group has two rows, and steps of several, as far as there are any; with
+        whether they are single ones."""
+        alike: dict[bool, list[int]] = {True: [], False: []}
+        for part in parts:
+            alike[len(self._parts[part].periods) == 1].append(part)
+        return ((of_kind, is_single) for is_single, of_kind in alike.items() if of_kind)
 
-    def _steps(self, parts: Iterable[int]) -> dict[str, str]:
-        return {"steps": packed_rows((period, part) for part in parts for period in self._parts[part].periods)}
-
-    def _step_table(self) -> CTE:
-        """Which hours and days a step is made of: so that all steps are added up by one statement."""
-        return given_table(self._connection, "steps", {"period_id": Integer, "part": Integer})
+    def _given(self, parts: Iterable[int]) -> dict[str, str]:
+        """What statements about steps are given: of which hours and days they are made."""
+        steps = packed_rows((period, part) for part in parts for period in self._parts[part].periods)
+        return {"steps": steps, **self._unkeyed.given}
 
     def _by_time(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
         order = list(range(len(self._parts)))
@@ -237,7 +239,7 @@ class StepRows:
         if self._present is not None:
             return {part: self._present.together(self._parts[part].periods) for part in parts}
         of_part: dict[int, list[int]] = defaultdict(list)
-        for place in self._whole or (place for place, _ in self._read(parts, None, {})):
+        for place in self._whole or (place for place, _ in self._read(parts, None, ())):
             of_part[place.part].append(place.group)
         return of_part
 
@@ -246,7 +248,7 @@ class StepRows:
         names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
         found: list[_Valued] = []
         turn = 1 if self._question.ascending else -1
-        for place, row in self._read(range(len(self._parts)), None, {name: _added(name) for name in names}):
+        for place, row in self._read(range(len(self._parts)), None, names):
             amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place.part].seconds)
             start = self._parts[place.part].start
             found.append((0, turn * amount / over, start, place) if over > 0 else (1, 0.0, start, place))
@@ -272,7 +274,7 @@ class StepRows:
         missing = sorted(set(numbers) - self._groups.keys())
         for begin in range(0, len(missing), _NAMED_AT_ONCE):
             few = missing[begin : begin + _NAMED_AT_ONCE]
-            if few[-1] - few[0] < _DENSE * len(few):
+            if few[-1] - few[0] < DENSE * len(few):
                 # What there is between them is read with them: a list of thousands takes longer than its rows.
                 of_level = groups.c.level == self._question.level.value
                 self._groups.update(self._names_of(groups.c.id.between(few[0], few[-1]) & of_level))
@@ -290,58 +292,44 @@ class StepRows:
         return self._groups[group]
 
     def _read(
-        self, parts: Iterable[int], few: Collection[int] | None, columns: Mapping[str, ColumnElement[Any]]
+        self, parts: Iterable[int], few: Collection[int] | None, names: Collection[str]
     ) -> Iterator[tuple[_Place, Any]]:
         """What the rows of each step and group come to.
 
         :param few: the groups; None for all that the question is about.
         """
-        single, several = self._apart(parts)
-        wanted = [column.label(name) for name, column in columns.items()]
-        if several:
-            steps = self._step_table()
-            statement, group = self._about(few, wanted, steps)
-            if len(several) == 1:
-                # To sort by the step as well would take half as long again.
-                for row in self._connection.execute(statement.group_by(group), self._steps(several)).all():
-                    yield _Place(several[0], row[0]), row
-            else:
-                together = statement.add_columns(steps.c.part).group_by(steps.c.part, group)
-                for row in self._connection.execute(together, self._steps(several)).all():
-                    yield _Place(row[-1], row[0]), row
-        if single:
-            statement, group = self._about(few, wanted)
-            each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
-            for row in self._connection.execute(each, {"periods": list(single)}).all():
-                yield _Place(single[row[-1]], row[0]), row
+        for alike, is_single in self._apart(parts):
+            values = [sums.c[name] if is_single else _added(name).label(name) for name in names]
+            statement, group = self._about(few, values)
+            part = literal(alike[0]).label("part") if len(alike) == 1 else self._steps.c.part
+            statement = statement.add_columns(part)
+            if not is_single:
+                # To sort by the step as well, where it is one, would take half as long again.
+                statement = statement.group_by(group) if len(alike) == 1 else statement.group_by(part, group)
+            for row in self._connection.execute(statement, self._given(alike)).all():
+                yield _Place(row[-1], row[0]), row
 
     def _about(
-        self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]], steps: FromClause | None = None
+        self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
     ) -> tuple[Select[Any], ColumnElement[Any]]:
-        """Rows of hours and days, and the group that each of them counts for.
-
-        :param steps: the table that says which hours and days it is about; without it a parameter has their numbers.
-        """
+        """Rows of the hours and days that a statement is given, and the group that each of them counts for."""
         known = self._wanted() if few is None else few
         group: ColumnElement[Any] = sums.c.group_id
         # Few are looked up in each period; of many all are read.
         every, theirs = of_all_workloads(self._question), wanted_groups(self._question)
         source: FromClause = sums
         if len(known) <= _FEW:
-            theirs = _among(sums.c.group_id, sorted(known))
+            theirs = among(sums.c.group_id, sorted(known))
         elif every is not None:
             theirs = every
         else:
             source = sums.join(groups, groups.c.id == sums.c.group_id)
-        if self._unkeyed.periods:
-            group = case((sums.c.group_id == self._unkeyed.whole, self._unkeyed.unset), else_=sums.c.group_id)
-            in_whole = sums.c.group_id == self._unkeyed.whole, sums.c.period_id.in_(self._unkeyed.periods)
-            theirs = or_(theirs, and_(*in_whole))
+        if self._unkeyed.given:
+            is_whole = sums.c.group_id == self._unkeyed.whole
+            group = case((is_whole, self._unkeyed.unset), else_=sums.c.group_id)
+            theirs = or_(theirs, and_(is_whole, sums.c.period_id.in_(self._unkeyed.periods(self._connection))))
         statement = select(group.label("group_id"), *columns).where(theirs)
-        if steps is not None:
-            return statement.select_from(steps.join(source, steps.c.period_id == sums.c.period_id)), group
-        of_periods = sums.c.period_id.in_(bindparam("periods", expanding=True))
-        return statement.select_from(source).where(of_periods), group
+        return statement.select_from(self._steps.join(source, self._steps.c.period_id == sums.c.period_id)), group
 
     def _wanted(self) -> Collection[int]:
         if self._present is None:
@@ -364,20 +352,20 @@ class StepRows:
         return found | idle
 
     def _sums(self, row: Any) -> Sums:
-        # Behind them is the step.
+        # Before them is the group, behind them the step.
         found = Sums(**dict(zip(self._columns, row[1:], strict=False)))
         for name in self._rounded:
             setattr(found, name, of_hundredths(getattr(found, name)))
         return found
 
-    def _lasts(self, wanted: Iterable[int], few: Collection[int]) -> dict[_Place, _Last]:
+    def _lasts(self, wanted: Collection[int], few: Collection[int]) -> dict[_Place, _Last]:
         """What is no sum, and what the last of the hours and days say."""
         columns = [sums.c[name] for name in ("period_id", "histogram", "attributes_id", "status")]
         statement, _ = self._about(few, columns)
         found: dict[_Place, _Last] = defaultdict(_Last)
         of_period = {period: part for part in wanted for period in self._parts[part].periods}
         turns = {period: turn for turn, period in enumerate(of_period)}
-        rows = self._connection.execute(statement, {"periods": list(of_period)}).all()
+        rows = self._connection.execute(statement, self._given(wanted)).all()
         for group, period, histogram, attributes, status in sorted(rows, key=lambda row: turns[row[1]]):
             part = of_period[period]
             last = found[_Place(part, group)]
@@ -389,45 +377,13 @@ class StepRows:
         return found
 
     def _workloads(self, parts: Iterable[int]) -> dict[_Place, int]:
-        """How many there are in each group over several hours and days: one that is in two of them counts once."""
-        _, several = self._apart(parts)
-        if self._question.level not in _TELL_WORKLOADS or self._question.sums_only or not several:
+        """How many there are in each group over several hours and days."""
+        steps = {part: self._parts[part].periods for part in parts if len(self._parts[part].periods) > 1}
+        if self._question.level not in _TELL_WORKLOADS or self._question.sums_only or not steps:
             return {}
-        held = self._holders(several)
-        if self._question.level is Level.NAMESPACE:
-            counts = {part: _by_namespace(of_part) for part, of_part in held.items()}
-        else:
-            counts = self._by_value_of_label(held)
+        values = {value: number for _, value, number in self._groups.values()}
+        counts = workload_counts(self._connection, self._question, steps, values)
         return {_Place(part, group): count for part, of_part in counts.items() for group, count in of_part.items()}
-
-    def _by_value_of_label(self, held: Mapping[int, Iterable[bytes]]) -> dict[int, Mapping[int, int]]:
-        as_what = {part: _as_what(of_part) for part, of_part in held.items()}
-        value_of = self._values({said for of_part in as_what.values() for said, _ in of_part})
-        found: dict[int, Mapping[int, int]] = {}
-        for part, of_part in as_what.items():
-            # Under two sets of labels it may have had the same value.
-            alike = {(value_of[said], workload) for said, workload in of_part}
-            found[part] = Counter(group for group, _ in alike if group is not None)
-        return found
-
-    def _holders(self, parts: Sequence[int]) -> dict[int, Iterable[bytes]]:
-        """Packed, what workloads held in each step; once, where nothing has changed from one hour or day to another."""
-        part_of = {period: part for part in parts for period in self._parts[part].periods}
-        packed = select(periods.c.id, periods.c.holders).where(periods.c.id.in_(bindparam("periods", expanding=True)))
-        found: dict[int, dict[bytes, None]] = {part: {} for part in parts}
-        for number, holders in self._connection.execute(packed, {"periods": list(part_of)}):
-            found[part_of[number]][holders] = None
-        return dict(found)
-
-    def _values(self, said: Collection[int]) -> dict[int, int | None]:
-        """The group of what has labels and annotations."""
-        level, key = self._question.level, self._question.key
-        by_value = {value: number for _, value, number in self._groups.values()}
-        as_what = described_by(self._connection, sorted(said))
-        return {
-            number: by_value.get((item.labels if level is Level.LABEL else item.annotations).get(key or "", UNSET))
-            for number, item in as_what.items()
-        }
 
     def _row(
         self, place: _Place, values: Sums, last: _Last, described: Mapping[int, Described], workloads: int
@@ -461,37 +417,6 @@ class StepRows:
         return part.periods[0] if self._step == 0 else part.start // HOUR << STEP_BITS | self._step
 
 
-def _by_namespace(held: Iterable[bytes]) -> Mapping[int, int]:
-    """How many workloads there were in each namespace, of some hours and days together."""
-    found: dict[int, set[int]] = defaultdict(set)
-    for holders in held:
-        workloads, _, namespaces = unpack_triples(holders)
-        begin = 0
-        while begin < len(namespaces):
-            end = bisect_right(namespaces, namespaces[begin], begin)
-            found[namespaces[begin]].update(workloads[begin:end])
-            begin = end
-    return {namespace: len(ids) for namespace, ids in found.items()}
-
-
-def _as_what(held: Iterable[bytes]) -> set[tuple[int, int]]:
-    """What workloads held as, with its number, each once, and the workload."""
-    found: set[tuple[int, int]] = set()
-    for holders in held:
-        workloads, said, _ = unpack_triples(holders)
-        found.update(zip(said, workloads, strict=True))
-    return found
-
-
-def _among(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[bool]:
-    """Whether a number is one of those, which ascend."""
-    if not numbers or numbers[-1] - numbers[0] >= _DENSE * len(numbers):
-        return column.in_(numbers)
-    # Rows that stand together are read one after the other, not each looked up.
-    between = column.between(numbers[0], numbers[-1])
-    return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
-
-
 def _added(name: str) -> ColumnElement[Any]:
     """A field of several rows together."""
     column = sums.c[name]
@@ -503,12 +428,12 @@ def _added(name: str) -> ColumnElement[Any]:
     return func.max(column) if name in _MOST else func.sum(column)
 
 
-def _columns_of(question: Question) -> Mapping[str, ColumnElement[Any]]:
+def _told(question: Question) -> tuple[str, ...]:
     """Fields of sums that answers tell: most of the time goes into adding up."""
     told = _HELD | _OWN.get(question.level, frozenset())
     if not question.sums_only:
         told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
-    return {name: column for name, column in _ADDED.items() if name in told}
+    return tuple(name for name in _ADDED if name in told)
 
 
-_ADDED = {field.name: _added(field.name) for field in fields(Sums) if field.name != "histogram"}
+_ADDED = tuple(field.name for field in fields(Sums) if field.name != "histogram")

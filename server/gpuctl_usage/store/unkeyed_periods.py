@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Integer, Select, select
 
 from gpuctl_usage.facts import UNSET
+from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.tables import groups, sums
 from gpuctl_usage.store.usage_queries import Question
@@ -19,14 +21,15 @@ class UnkeyedPeriods:
     """What was held in them had no such label, as days have it that are added up: so that values add up to the cluster.
 
     :param known: the groups that are asked about: their keys, values and numbers.
-    :ivar periods: their numbers; none where nobody asks about a label, or about what has none.
+    :ivar given: what a statement about them is given besides; nothing where there are none, nobody asks about a label,
+        or about what has none.
     :ivar whole: the number of the cluster's rows, which tell what was held; ``unset``: of the value that it counts for.
     """
 
     def __init__(
         self, connection: Connection, question: Question, parts: Sequence[Part], known: Iterable[tuple[str, str, int]]
     ) -> None:
-        self.periods: Collection[int] = ()
+        self.given: dict[str, str] = {}
         self.whole = self.unset = 0
         unset = [number for _, value, number in known if value == UNSET]
         if question.level not in _KEYED or not unset:
@@ -47,9 +50,20 @@ class UnkeyedPeriods:
         )
         held = select(sums.c.period_id).where(
             sums.c.group_id == whole,
-            sums.c.period_id.in_(bindparam("periods", expanding=True)),
+            sums.c.period_id.in_(self.periods(connection)),
             sums.c.pods_max > 0,
             ~keyed.exists(),
         )
-        numbers = [number for part in parts for number in part.periods]
-        self.periods = list(connection.execute(held, {"periods": numbers}).scalars())
+        among = _given(number for part in parts for number in part.periods)
+        found = connection.execute(held, among).scalars().all()
+        if found:
+            self.given = _given(found)
+
+    @staticmethod
+    def periods(connection: Connection) -> Select[Any]:
+        """The numbers that a statement is given."""
+        return select(given_table(connection, "unkeyed", {"period_id": Integer}).c.period_id)
+
+
+def _given(numbers: Iterable[int]) -> dict[str, str]:
+    return {"unkeyed": packed_rows((number,) for number in numbers)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
@@ -20,6 +22,8 @@ from gpuctl_usage.sums import Group, Level, Sums
 GROUP_BITS = 28
 """Of a row's id, of 53 bits: which group. The rest says of when it is."""
 _FEW = 500
+DENSE = 3
+"""Numbers that are read one after the other may be so many times as many as those that are wanted."""
 WITH_HISTOGRAM = frozenset({Level.CLUSTER, Level.WORKLOAD})
 """Their answers have percentiles."""
 
@@ -109,8 +113,15 @@ def values_of(connection: Connection, cluster: int, level: Level, key: str) -> l
 
 def namespaces_of(connection: Connection, cluster: int) -> list[str]:
     """Those of which anything is known, in order: of a pod also before its first hour is rolled up."""
-    known = groups.c.cluster_id == cluster, groups.c.namespace != ""
-    return sorted(connection.execute(select(groups.c.namespace).distinct().where(*known)).scalars())
+    found: set[str] = set()
+    for level in (Level.NAMESPACE, Level.WORKLOAD):
+        # One after the other out of the index: there are a thousand times as many workloads.
+        of_level = groups.c.cluster_id == cluster, groups.c.level == level.value
+        first = select(func.min(groups.c.namespace).label("name")).where(*of_level).cte("names", recursive=True)
+        following = select(func.min(groups.c.namespace)).where(*of_level, groups.c.namespace > first.c.name)
+        names = first.union_all(select(following.scalar_subquery()).where(first.c.name.is_not(None)))
+        found.update(connection.execute(select(names.c.name).where(names.c.name.is_not(None))).scalars())
+    return sorted(found)
 
 
 def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:
@@ -124,26 +135,47 @@ def narrowed(connection: Connection, question: Question) -> Question:
     return replace(question, few=_few(connection, question))
 
 
-def count_rows(connection: Connection, question: Question) -> int:
-    """How many rows answer a question."""
+def hour_counts(connection: Connection, question: Question) -> dict[int, int]:
+    """How many rows of each hour answer a question, by its start; of those that have any."""
     if question.level is Level.WORKLOAD and _few(connection, question) is None:
-        hours = connection.execute(select(periods.c.id).where(_hours(question))).scalars().all()
-        return present_workloads(connection, question).count(hours)
-    return int(connection.execute(_matching(connection, question, func.count())).scalar_one())
+        hours = connection.execute(select(periods.c.start, periods.c.id).where(_hours(question))).all()
+        counts = present_workloads(connection, question).counts([number for _, number in hours])
+        return {start: count for (start, _), count in zip(hours, counts, strict=True) if count}
+    found = _matching(connection, question, sums.c.period_id, func.count().label("rows")).group_by(sums.c.period_id)
+    counted = found.subquery()
+    by_hour = select(periods.c.start, counted.c.rows).join_from(counted, periods, periods.c.id == counted.c.period_id)
+    return {row.start: row.rows for row in connection.execute(by_hour).all()}
+
+
+def page_within(question: Question, counts: Mapping[int, int], limit: int, offset: int) -> tuple[Question, int]:
+    """The same question about the hours in which a page is, and how many of their rows are before it: in the order of
+    time no others need be read.
+
+    :param counts: how many rows each hour has (:func:`hour_counts`).
+    """
+    if question.order is not RowOrder.TIME:
+        return question, offset
+    starts = sorted(counts, reverse=not question.ascending)
+    ends = list(accumulate(map(counts.__getitem__, starts)))
+    first = bisect_right(ends, offset)
+    hours = starts[first : bisect_left(ends, offset + limit) + 1]
+    if not hours:
+        return replace(question, end=question.start), 0
+    return replace(question, start=min(hours), end=max(hours) + HOUR), offset - (ends[first - 1] if first else 0)
 
 
 def find_rows(
     connection: Connection, question: Question, limit: int, offset: int = 0, after: Place | None = None
 ) -> list[UsageRow]:
     """The rows that answer a question, in its order; those after a place."""
-    found = _matching(connection, question, sums.c.period_id, sums.c.group_id)
+    found = _matching(connection, question, sums.c.period_id, sums.c.group_id, named=True)
     if after is not None:
         found = found.where(_beyond(_order(question), after))
     order = [column if ascending else column.desc() for column, ascending in _order(question)]
     # What is sorted is small: the whole rows are read once it is known which.
     places = found.order_by(*order).limit(limit).offset(offset).subquery()
     same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
-    rows = connection.execute(_whole(_WHOLE.join(places, same)).order_by(*order))
+    rows = connection.execute(_whole(_WHOLE.join(places, same)).order_by(*order)).all()
     return list(_rows(rows, question.level in WITH_HISTOGRAM and not question.sums_only))
 
 
@@ -158,15 +190,30 @@ def _is_about_some(question: Question) -> bool:
     return bool(question.excluded) or question.namespaces is not None or any(text is not None for text in texts)
 
 
-def _matching(connection: Connection, question: Question, *columns: Any) -> Select[Any]:
+def _matching(connection: Connection, question: Question, *columns: Any, named: bool = False) -> Select[Any]:
+    """Rows of the hours of a question.
+
+    :param named: whether the names of their groups are read as well.
+    """
     few = _few(connection, question)
-    statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
-    statement = statement.join(groups, groups.c.id == sums.c.group_id).where(_hours(question))
+    every = of_all_workloads(question)
+    source = periods.join(sums, sums.c.period_id == periods.c.id)
+    if named or (few is None and every is None):
+        source = source.join(groups, groups.c.id == sums.c.group_id)
+    statement = select(*columns).select_from(source).where(_hours(question))
     # Few of them are looked up in each hour; of many the hour is read.
     if few is not None:
-        return statement.where(sums.c.group_id.in_(few))
-    every = of_all_workloads(question)
+        return statement.where(among(sums.c.group_id, sorted(few)))
     return statement.where(wanted_groups(question) if every is None else every)
+
+
+def among(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[bool]:
+    """Whether a number is one of those, which ascend."""
+    if not numbers or numbers[-1] - numbers[0] >= DENSE * len(numbers):
+        return column.in_(numbers)
+    # Rows that stand together are read one after the other, not each looked up.
+    between = column.between(numbers[0], numbers[-1])
+    return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
 
 
 def of_all_workloads(question: Question) -> ColumnElement[bool] | None:

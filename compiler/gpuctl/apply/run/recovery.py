@@ -9,7 +9,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent import futures
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -177,6 +176,8 @@ def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
     try:
         results = [task.result() for task in tasks]
     except BaseException:
+        from concurrent import futures
+
         # Nothing goes on when the lease is given back.
         work.interrupted.set()
         for task in tasks:
