@@ -54,12 +54,10 @@ class PresentWorkloads:
             self._ids.update((number, self._unpacked[ids]) for number, ids in read)
 
     def _theirs(self, read: Mapping[bytes, list[int]]) -> Mapping[bytes, Collection[int]]:
+        if self._listed is None and not self._asked and _are_many(read.values()):
+            self._list()
         if self._listed is None:
-            new = set().union(*read.values()) - self._asked
-            if len(new) > _AT_ONCE and not self._asked:
-                self._list()
-            if self._listed is None:
-                self._ask(new)
+            self._ask(set().union(*read.values()) - self._asked)
         theirs = self._known if self._listed is None else self._listed
         return {packed: theirs.intersection(ids) for packed, ids in read.items()}
 
@@ -76,6 +74,16 @@ class PresentWorkloads:
         self._asked.update(new)
         for few in _portions(sorted(new)):
             self._known.update(self._connection.execute(theirs, {"numbers": few}).scalars())
+
+
+def _are_many(several: Iterable[Iterable[int]]) -> bool:
+    """Whether there are more different ones than one statement asks about; no more are looked at than that takes."""
+    different: set[int] = set()
+    for ids in several:
+        different.update(ids)
+        if len(different) > _AT_ONCE:
+            return True
+    return False
 
 
 def _numbers() -> ColumnElement[int]:
