@@ -16,6 +16,7 @@ this machine does for it is part of it.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
@@ -517,8 +518,17 @@ def _on_postgresql() -> None:
         measure(_row, server.new_database())
 
 
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--postgresql"]:
+def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("database", nargs="?", default="", metavar="DATABASE", help="a path or URL, which is kept")
+    where.add_argument("--postgresql", action="store_true", help="a server of its own, which is removed again")
+    given = parser.parse_args()
+    if given.postgresql:
         _on_postgresql()
     else:
-        measure(_row, sys.argv[1] if sys.argv[1:] else "")
+        measure(_row, given.database)
+
+
+if __name__ == "__main__":
+    _main()
