@@ -1,7 +1,8 @@
 """A year of GPU usage as a small company has it: made up, the same for the same seed, and added up like a real one.
 
 Trainings queue for the A100s, services run day and night and are busy by day, and notebooks are opened in the morning
-and sometimes forgotten. Nodes are cordoned for maintenance, and one of them fails now and then.
+and sometimes forgotten. What two of the three namespaces may hold is limited, less so in the second half of the time.
+Nodes are cordoned for maintenance, and one of them fails now and then.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import heapq
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.rolling.hour import reach, roll_up
 from gpuctl_usage.store.database import Database
@@ -30,19 +31,25 @@ OF_A_POD = 8
 
 
 class Team(NamedTuple):
-    """Whose work it is; ``share`` of the trainings, and how well they use what they hold, in percent."""
+    """Whose work it is; ``share`` of the trainings, and how well they use what they hold, in percent.
+
+    :param largest: GPUs of a training, at most.
+    :param quotas: GPUs that the namespace may hold, in each of equal parts of the time; without any it has no quota.
+    """
 
     name: str
     cost_center: str
     projects: tuple[str, ...]
     share: int
     use: float
+    largest: int
+    quotas: tuple[float, ...]
 
 
 TEAMS = (
-    Team("nlp", "cc-100", ("llm-pretrain", "summary"), 5, 88.0),
-    Team("vision", "cc-200", ("segmentation", "ocr"), 3, 74.0),
-    Team("speech", "cc-200", ("asr",), 2, 55.0),
+    Team("nlp", "cc-100", ("llm-pretrain", "summary"), 5, 88.0, largest=16, quotas=(20.0, 24.0)),
+    Team("vision", "cc-200", ("segmentation", "ocr"), 3, 74.0, largest=8, quotas=(12.0, 16.0)),
+    Team("speech", "cc-200", ("asr",), 2, 55.0, largest=8, quotas=()),
 )
 SERVICES = (("nlp", "chat", 3), ("nlp", "embed", 1), ("vision", "ocr-api", 2))
 PEOPLE = (("nlp", "li-wei"), ("vision", "zhang-min"), ("speech", "wang-fang"), ("speech", "chen-jie"))
@@ -75,6 +82,7 @@ class Year(NamedTuple):
 
     holdings: list[Holding]
     capacities: list[Capacity]
+    quotas: list[GpuQuota]
 
 
 def year(nodes: Sequence[GpuNode], start: int, end: int, seed: int = 1) -> Year:
@@ -82,13 +90,16 @@ def year(nodes: Sequence[GpuNode], start: int, end: int, seed: int = 1) -> Year:
     random = Random(seed)
     works = [*_trainings(random, start, end), *_services(random, start, end), *_notebooks(random, start, end)]
     away = {node.name: list(_away(random, start, end)) for node in nodes}
-    return Year(_placed(nodes, sorted(works), end), sorted(_capacities(nodes, away, start, end), key=_by_start))
+    quotas = list(_quotas(start, end))
+    there = sorted(_capacities(nodes, away, start, end), key=_by_start)
+    return Year(_placed(nodes, quotas, sorted(works), end), there, quotas)
 
 
 def write(database: Database, cluster: int, past: Year, start: int, end: int) -> None:
     """Roll the hours from ``start`` up to ``end`` up and write them, with what they were made of."""
     for put, intervals in ((database.put_holdings, past.holdings), (database.put_capacities, past.capacities)):
         put(cluster, [one for one in intervals if one.start < end and (one.end or end) > start], end)
+    database.put_quotas(cluster, past.quotas)
     held, there = _by_hour(past.holdings, start, end), _by_hour(past.capacities, start, end)
     for hour in range(start, end, HOUR):
         here = held[hour]
@@ -138,7 +149,7 @@ def _trainings(random: Random, start: int, end: int) -> Iterator[Work]:
         if moment >= end:
             return
         team = random.choices(TEAMS, [team.share for team in TEAMS])[0]
-        project, gpus = random.choice(team.projects), random.choice(TRAINING_GPUS)
+        project, gpus = random.choice(team.projects), min(team.largest, random.choice(TRAINING_GPUS))
         numbers[project] += 1
         seconds = min(72 * HOUR, random.lognormvariate(math.log(3.5 * HOUR), 1.0))
         labels = {"team": team.name, "project": project, "app": project, "env": "dev"}
@@ -177,11 +188,19 @@ def _notebooks(random: Random, start: int, end: int) -> Iterator[Work]:
             yield Work(opened, seconds, namespace, "StatefulSet", name, "A10-24G", (1,), labels, centers[namespace])
 
 
-def _placed(nodes: Sequence[GpuNode], works: Sequence[Work], end: int) -> list[Holding]:
-    """First come, first served, all pods of a work at once, on the nodes of its model."""
+def _quotas(start: int, end: int) -> Iterator[GpuQuota]:
+    for team in TEAMS:
+        seconds = (end - start) / len(team.quotas) if team.quotas else 0.0
+        for number, gpus in enumerate(team.quotas):
+            yield GpuQuota(team.name, gpus, start + number * seconds, start + (number + 1) * seconds)
+
+
+def _placed(nodes: Sequence[GpuNode], quotas: Sequence[GpuQuota], works: Sequence[Work], end: int) -> list[Holding]:
+    """First come, first served, all pods of a work at once, on the nodes of its model and within its quota."""
     free = {node.name: node.gpus for node in nodes}
+    held: defaultdict[str, int] = defaultdict(int)
     waiting: dict[str, list[Work]] = defaultdict(list)
-    ends: list[tuple[float, str, int]] = []
+    ends: list[tuple[float, str, str, int]] = []
     found: list[Holding] = []
     arrivals = iter(works)
     coming = next(arrivals, None)
@@ -191,18 +210,32 @@ def _placed(nodes: Sequence[GpuNode], works: Sequence[Work], end: int) -> list[H
             waiting[coming.model].append(coming)
             coming = next(arrivals, None)
         else:
-            now, node, gpus = heapq.heappop(ends)
+            now, node, namespace, gpus = heapq.heappop(ends)
             free[node] += gpus
+            held[namespace] -= gpus
+        most = {quota.namespace: quota.gpus for quota in quotas if quota.start <= now}
         for model, queue in waiting.items():
-            while queue and (where := _room(nodes, free, model, queue[0].pods)) is not None:
-                work = queue.pop(0)
+            while (work := _let_in(queue, held, most)) and (where := _room(nodes, free, model, work.pods)) is not None:
+                queue.remove(work)
                 if now >= end:
                     continue
                 for number, (node, gpus) in enumerate(zip(where, work.pods, strict=True)):
                     free[node] -= gpus
-                    heapq.heappush(ends, (now + work.seconds, node, gpus))
+                    held[work.namespace] += gpus
+                    heapq.heappush(ends, (now + work.seconds, node, work.namespace, gpus))
                     found.append(_holding(work, now, node, gpus, number, end))
     return found
+
+
+def _let_in(queue: Sequence[Work], held: defaultdict[str, int], most: Mapping[str, float]) -> Work | None:
+    """The first one that its quota lets in; behind one that it does not, others of the namespace wait."""
+    refused = set()
+    for work in queue:
+        name = work.namespace
+        if name not in refused and held[name] + sum(work.pods) <= most.get(name, math.inf):
+            return work
+        refused.add(name)
+    return None
 
 
 def _room(nodes: Sequence[GpuNode], free: dict[str, int], model: str, pods: Sequence[int]) -> list[str] | None:

@@ -9,6 +9,8 @@ import pytest
 from control_plane.sandbox import MACHINES
 from control_plane.usage_year import DAY, GpuNode, year
 from control_plane.usage_year import write as write_hours
+from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.rolling.balance import discrepancies, ledger
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level
@@ -33,6 +35,20 @@ def test_no_node_has_more_pods_than_gpus() -> None:
             assert held <= gpus[node]
 
 
+def test_no_namespace_holds_more_than_its_quota() -> None:
+    """Two have one, which is raised; each comes to it before that and after it."""
+    past = year(NODES, START, START + 180 * DAY)
+    most: dict[str, list[float]] = defaultdict(list)
+    for quota in past.quotas:
+        assert quota.end is not None
+        theirs = [one for one in past.holdings if one.namespace == quota.namespace]
+        begun = [one.start for one in theirs if quota.start <= one.start < quota.end]
+        held = max(sum(one.gpus for one in theirs if one.start <= moment < (one.end or 0)) for moment in begun)
+        assert quota.gpus - 4 <= held <= quota.gpus
+        most[quota.namespace].append(quota.gpus)
+    assert most == {"nlp": [20, 24], "vision": [12, 16]}
+
+
 def test_it_is_the_same_again() -> None:
     assert year(NODES, START, END) == year(NODES, START, END) != year(NODES, START, END, seed=2)
 
@@ -50,6 +66,18 @@ def test_every_hour_is_there_and_adds_up(database: Database) -> None:
     for hour in hours:
         assert discrepancies(hour) == []
         assert ledger(hour.sums[Group(Level.CLUSTER)]).capacity == 3600 * sum(node.gpus for node in NODES)
+
+
+def test_capacity_is_that_of_the_quota(database: Database) -> None:
+    """And the cluster's where there is none; the share that is held of it is nowhere all, or nothing."""
+    days = Hours("", START, END, step=Step.DAY)
+    rows = namespace_hours(database, days)
+    assert isinstance(rows, list)
+    told: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        told[row["namespace"]].append(row["total_gpu_capacity"])
+        assert 0 < row["allocation_rate"] < 100
+    assert told == {"nlp": [20, 22, 24], "vision": [12, 14, 16], "speech": [28] * 3}
 
 
 def test_there_is_something_to_see(database: Database) -> None:
