@@ -174,7 +174,7 @@ def allowed(
     return found
 
 
-def quota_at(quotas: Iterable[GpuQuota], second: int) -> float | None:
+def quota_at(quotas: Iterable[GpuQuota], second: float) -> float | None:
     """Of a namespace: what began last, if it has not ended."""
     begun = [quota for quota in quotas if quota.start <= second and quota.start < _end(quota)]
     latest = max(begun, key=lambda quota: quota.start, default=None)

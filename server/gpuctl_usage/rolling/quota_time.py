@@ -18,7 +18,7 @@ class _Spell(NamedTuple):
 
 
 class QuotaTime:
-    """The quotas of a namespace, one after the other: where two of them are in force, the one that began last."""
+    """The quotas of a namespace, one after the other: each is in force until the next one begins, at the latest."""
 
     def __init__(self, quotas: Iterable[GpuQuota]) -> None:
         ends = ((quota, math.inf if quota.end is None else quota.end) for quota in quotas)
@@ -65,8 +65,8 @@ class StepTime:
             instead += capacity - before_that
         if not limited:
             return self._cap_gpu_s[-1] or None
-        # All of the time, but for what additions lose.
-        is_all = math.isclose(limited, self._seconds[-1])
+        # No GPUs are left where the cluster had none, either: what additions lose is not a capacity.
+        is_all = math.isclose(instead, self._cap_gpu_s[-1])
         return allowed if is_all else allowed + self._cap_gpu_s[-1] - instead
 
     def _until(self, time: float) -> tuple[float, float]:
