@@ -267,6 +267,21 @@ def test_a_label_that_is_taken_away_leaves_no_time() -> None:
     assert (one.end, two.start, two.labels) == (T0 + 60, T0 + 60, {})
 
 
+@pytest.mark.parametrize(("ran", "started", "since"), [(5, T0 + 5, T0 + 5), (1, T0 + 1, T0 + 2), (30, None, T0 + 30)])
+def test_it_began_to_run_before_it_changed(ran: int, started: float | None, since: float) -> None:
+    """Of both nobody has heard before."""
+    intervals = begun()
+    [waits] = put(intervals, pod(phase="Pending"), 4)
+    changed = pod(containerStatuses=[runs(ran)], written=30)
+    changed["metadata"]["labels"] = {"team": "a"}
+    own = facts(changed)
+    intervals.put_pod(own, bare(own), T0 + 60)
+    changes = intervals.take()
+    one, two = sorted(changes.holdings, key=lambda item: item.start)
+    assert one == waits._replace(started=started, end=T0 + 30, ending=Ending.CHANGED)
+    assert (two.start, two.started, changes.since) == (T0 + 30, T0 + ran, since)
+
+
 def test_an_owner_that_cannot_be_found_does_not_replace_one_that_was() -> None:
     intervals = begun()
     own = facts(pod())

@@ -243,7 +243,11 @@ class OpenIntervals:
             if self._known_until is not None and not self._listed:
                 moment = max(moment, min(self._known_until, at))
             if moment > start:
-                self._note(before._replace(end=moment, ending=Ending.CHANGED), moment)
+                since, ended = moment, before._replace(end=moment, ending=Ending.CHANGED)
+                if before.started is None and now.started is not None and now.started < moment:
+                    # What changed it is the first that tells when it began to run, after an outage say.
+                    since, ended = max(now.started, start), ended._replace(started=now.started)
+                self._note(ended, since)
                 now = now._replace(start=moment)
         pod.open = now
         if facts.over:
