@@ -3,6 +3,7 @@ say, and takes over when the other has gone; what one that is disturbed has writ
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ import pytest
 from control_plane import ControlPlane
 from gpuctl.backend.api_resources import Key
 from gpuctl_usage import leading
-from gpuctl_usage.facts import Ending, Holding
+from gpuctl_usage.facts import Ending, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_rolling import GroupKeys, HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus
@@ -23,7 +24,7 @@ from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.leases import LeaseLost, LeaseState
 from gpuctl_usage.sums import Group, Level, RolledUp
-from support.cluster_tools import GPU, POOL, Object, Place
+from support.cluster_tools import GPU, MERGE_PATCH, POOL, Object, Place
 from support.collecting import Collecting
 from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.prometheus_server import Exporter, PrometheusServer, set_up_prometheus
@@ -245,11 +246,73 @@ def rolled_up(collector: Collecting, url: str, start: float, now: float) -> list
     return collector.database.rolled_up(1, hour_of(start), int(now) + 1)
 
 
+class Limit:
+    """The ResourceQuota of a namespace of its own: it comes, is lowered, and goes."""
+
+    STEPS = ("8", "4", None)
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.namespace = f"{place.namespace}-{name}"
+        self._api = place.api
+        self._times: list[tuple[float, float]] = []
+        place.plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    @property
+    def turn(self) -> int:
+        """How many of its steps were taken."""
+        return len(self._times)
+
+    def go_on(self, last_seen: float) -> None:
+        """Take the next step.
+
+        :param last_seen: when a collector that is killed now was last sure of what there is.
+        """
+        begun, amount = float(int(time.time())), self.STEPS[self.turn]
+        key = Key("ResourceQuota", self.namespace, "most")
+        spec = {"hard": {f"requests.{GPU}": amount}}
+        if amount is None:
+            self._api.call("DELETE", key.path)
+            # No object says when it went.
+            begun = min(begun, last_seen)
+        elif self.turn:
+            self._api.call("PATCH", key.path, {"spec": spec}, MERGE_PATCH)
+        else:
+            made = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": key.name}, "spec": spec}
+            self._api.call("POST", key.path.rpartition("/")[0], made)
+        self._times.append((begun, math.inf))
+
+    def is_over(self) -> None:
+        """Whoever was killed in the last step has been: what was written before is not dated later than that."""
+        if self.STEPS[self.turn - 1] is not None:
+            self._times[-1] = (self._times[-1][0], time.time())
+
+    def is_known_to(self, one: Collecting) -> bool:
+        """Whether a collector has written what was done."""
+        found = self._of(one)
+        gpus = [f"{item.gpus:g}" for item in found] + [None for item in found[-1:] if item.end is not None]
+        return gpus == list(self.STEPS[: self.turn])
+
+    def check(self, one: Collecting) -> None:
+        """What a collector has written is what was done, when it was done."""
+        first, second = self._of(one)
+        assert first.end == second.start
+        for (earliest, latest), moment in zip(self._times, (first.start, second.start, second.end), strict=True):
+            assert moment is not None
+            assert earliest <= moment <= min(latest, time.time()), (self._times, first, second)
+
+    def _of(self, one: Collecting) -> list[GpuQuota]:
+        return [item for item in one.database.quotas(1, 0, 2**40) if item.namespace == self.namespace]
+
+
+LIMITS = {0: "a", 3: "b", 4: "a", 5: "ba", 6: "b"}
+"""By the number of a kill: whose quotas come, change or go with it."""
+
+
 def test_killed_at_any_moment(
     plane: ControlPlane, node: None, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever is killed: the same intervals and sums as of a collector beside it that nobody disturbs. Where Prometheus
-    was away less is measured, and the mean is what it was."""
+    """Whatever is killed: the same intervals and sums as of a collector beside it that nobody disturbs, and the quotas
+    that there were. Where Prometheus was away less is measured, and the mean is what it was."""
     random = Random(11)
     directory, other = tmp_path_factory.mktemp("disturbed"), tmp_path_factory.mktemp("calm")
     exporter = Exporter()
@@ -269,6 +332,8 @@ def test_killed_at_any_moment(
             kills = ["collector", "postgresql"] * 3
             random.shuffle(kills)
             kills.insert(random.randint(2, 4), "prometheus")
+            limits = {name: Limit(place, name) for name in "ab"}
+            met = set()
             for number, what in enumerate(kills):
                 for name, made in (
                     (f"long-{number}", pod(f"long-{number}")),
@@ -284,8 +349,16 @@ def test_killed_at_any_moment(
                     known = f"long-{number - 2}"
                     disturbed.until(lambda known=known: collector.of(place.namespace, known), known)
                     place.patch("Pod", known, {"metadata": {"labels": {"team": f"team-{number}"}}})
+                changing = [limits[name] for name in LIMITS.get(number, "")]
+                for limit in changing:
+                    disturbed.until(lambda limit=limit: limit.is_known_to(collector), limit.namespace)
+                    met.add((what, limit.turn))
+                    limit.go_on(collector.database.last_seen(1) or 0.0)
                 time.sleep(random.uniform(0.0, 0.8))
                 disturbed.kill(what, random.uniform(0.0, 0.6))
+                for limit in changing:
+                    limit.is_over()
+            assert met == {(what, turn) for what in ("collector", "postgresql") for turn in range(len(Limit.STEPS))}
             last = [f"short-{number}" for number in range(len(kills))]
             place.until(
                 lambda: all(place.get("Pod", name)["status"].get("phase") == "Succeeded" for name in last), "their end"
@@ -296,12 +369,16 @@ def test_killed_at_any_moment(
                 ended = {item.pod for item in found if item.ending is Ending.FINISHED}
                 running = {item.pod for item in found if item.end is None and item.started is not None}
                 labelled = sum("team" in item.labels for item in found)
-                return ended >= set(last) and len(running) == len(kills) and labelled == len(kills) - 2
+                are_known = all(limit.is_known_to(one) for limit in limits.values())
+                return are_known and ended >= set(last) and len(running) == len(kills) and labelled == len(kills) - 2
 
             disturbed.until(lambda: settled(calm), "what is undisturbed to be written")
             disturbed.until(lambda: settled(collector), "what is disturbed to be written")
             held, undisturbed = collector.holdings(place.namespace), calm.holdings(place.namespace)
             assert told(held) == told(undisturbed)
+            for limit in limits.values():
+                limit.check(calm)
+                limit.check(collector)
             disturbed.until_measured()
             now = float(int(time.time()))
             assert calm.stop() == 0
