@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,11 +20,21 @@ WORLDS = [300_000 + seed for seed in range(at_least(12))]
 YIELDING_WORLDS = [306_000 + seed for seed in range(at_least(12))]
 
 
+class Judged(NamedTuple):
+    """What became of a world, and our answers for its jobs."""
+
+    trial: Trial
+    answers: list[Fit]
+
+
 @pytest.fixture(scope="module")
-def trials() -> Iterator[list[Trial]]:
-    """What became of the worlds in a control plane of which only the scheduler acts."""
+def worlds() -> list[Judged]:
+    """The worlds in a control plane of which only the scheduler acts."""
     with scheduler_alone() as plane:
-        yield Trials(plane).run([*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)])
+        trials = Trials(plane).run(
+            [*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)]
+        )
+    return [Judged(trial, list(trial.answers().values())) for trial in trials]
 
 
 def _is_right(trial: Trial, answer: Fit) -> bool:
@@ -34,8 +43,8 @@ def _is_right(trial: Trial, answer: Fit) -> bool:
     return started == (answer.verdict in ("fits", "preempts"))
 
 
-def _told(trials: list[Trial]) -> list[tuple[Trial, Fit]]:
-    return [(trial, answer) for trial in trials for answer in trial.answers().values()]
+def _told(worlds: list[Judged]) -> list[tuple[Trial, Fit]]:
+    return [(trial, answer) for trial, answers in worlds for answer in answers]
 
 
 def _shown(cases: list[tuple[Trial, Fit]]) -> str:
@@ -56,15 +65,15 @@ def _shown(cases: list[tuple[Trial, Fit]]) -> str:
     )
 
 
-def test_what_is_certain_is_so(trials: list[Trial]) -> None:
-    told = [(trial, answer) for trial, answer in _told(trials) if answer.certain]
+def test_what_is_certain_is_so(worlds: list[Judged]) -> None:
+    told = [(trial, answer) for trial, answer in _told(worlds) if answer.certain]
     wrong = [(trial, answer) for trial, answer in told if not _is_right(trial, answer)]
     assert len(told) >= 100
     assert not wrong, _shown(wrong)
 
 
-def test_nearly_all_answers_are_right(trials: list[Trial]) -> None:
-    told = _told(trials)
+def test_nearly_all_answers_are_right(worlds: list[Judged]) -> None:
+    told = _told(worlds)
     unknown = [item for item in told if item[1].verdict == "unknown"]
     wrong = [item for item in told if item not in unknown and not _is_right(*item)]
     assert len(unknown) * 50 <= len(told), _shown(unknown)
@@ -73,9 +82,9 @@ def test_nearly_all_answers_are_right(trials: list[Trial]) -> None:
     assert min(verdicts[verdict] for verdict in ("fits", "preempts", "fits-when-empty")) >= 10, dict(verdicts)
 
 
-def test_victims_are_those_that_are_evicted(trials: list[Trial]) -> None:
+def test_victims_are_those_that_are_evicted(worlds: list[Judged]) -> None:
     """Where no other pods of the same rank may be taken instead."""
-    told = [item for item in _told(trials) if item[1].victims and "of the same rank" not in item[1].reason]
+    told = [item for item in _told(worlds) if item[1].victims and "of the same rank" not in item[1].reason]
     wrong = [
         (trial, answer)
         for trial, answer in told
@@ -98,13 +107,13 @@ class _Loss(NamedTuple):
     gpus_seen: int
 
 
-def _losses(trials: list[Trial]) -> list[_Loss]:
+def _losses(worlds: list[Judged]) -> list[_Loss]:
     """Of all worlds where anybody loses anything, or was told to."""
     found = []
-    for trial in trials:
+    for trial, answers in worlds:
         owners = {pod["metadata"]["name"]: pod["metadata"]["labels"]["app"] for pod, _ in trial.world.fillers}
         gpus = {pod["metadata"]["name"]: _gpus(pod) for pod, _ in trial.world.fillers}
-        told = [victim.pod.name for answer in trial.answers().values() for victim in answer.victims]
+        told = [victim.pod.name for answer in answers for victim in answer.victims]
         seen = trial.now.evicted
         loss = _Loss(
             Counter(owners[name] for name in told),
@@ -121,8 +130,8 @@ def _gpus(pod: dict[str, Any]) -> int:
     return sum(int(item["resources"]["requests"].get(GPU, 0)) for item in pod["spec"]["containers"])
 
 
-def test_certain_victims_are_evicted(trials: list[Trial]) -> None:
-    told = [(trial, answer, fit_value(answer)) for trial, answer in _told(trials)]
+def test_certain_victims_are_evicted(worlds: list[Judged]) -> None:
+    told = [(trial, answer, fit_value(answer)) for trial, answer in _told(worlds)]
     certain = [(trial, answer, value["victims"]) for trial, answer, value in told if value["victimsCertain"]]
     wrong = [
         (trial, answer)
@@ -142,23 +151,23 @@ def _assert_owners_right(losses: list[_Loss], percent: int) -> None:
     assert both * 100 >= percent * seen, f"{both} of {seen} pods lost are told"
 
 
-def test_those_lose_pods_who_are_told_to(trials: list[Trial]) -> None:
-    losses = _losses(trials)
+def test_those_lose_pods_who_are_told_to(worlds: list[Judged]) -> None:
+    losses = _losses(worlds)
     assert sum(loss.seen.total() for loss in losses) >= 300
     _assert_owners_right(losses, 95)
 
 
-def test_those_lose_pods_who_are_told_to_where_most_lose_none(trials: list[Trial]) -> None:
+def test_those_lose_pods_who_are_told_to_where_most_lose_none(worlds: list[Judged]) -> None:
     """Where nearly everybody does whoever is named is right. Here the order in which pods come decides more."""
-    yielding = [trial for trial in trials if YIELDING in trial.world.features]
+    yielding = [item for item in worlds if YIELDING in item.trial.world.features]
     losses = _losses(yielding)
-    owners = sum(len({pod["metadata"]["labels"]["app"] for pod, _ in trial.world.fillers}) for trial in yielding)
+    owners = sum(len({pod["metadata"]["labels"]["app"] for pod, _ in trial.world.fillers}) for trial, _ in yielding)
     assert 60 <= sum(len(loss.seen) for loss in losses) <= owners / 2
     _assert_owners_right(losses, 80)
 
 
-def test_as_much_is_lost_as_is_told(trials: list[Trial]) -> None:
-    losses = _losses(trials)
+def test_as_much_is_lost_as_is_told(worlds: list[Judged]) -> None:
+    losses = _losses(worlds)
     pods = [(loss.told.total(), loss.seen.total()) for loss in losses]
     gpus = [(loss.gpus_told, loss.gpus_seen) for loss in losses]
     for numbers in (pods, gpus):
@@ -168,7 +177,7 @@ def test_as_much_is_lost_as_is_told(trials: list[Trial]) -> None:
         assert len(far) * 10 <= len(numbers), far
 
 
-def test_hardly_any_pod_is_told_for_two_jobs(trials: list[Trial]) -> None:
+def test_hardly_any_pod_is_told_for_two_jobs(worlds: list[Judged]) -> None:
     """What is told of jobs that may come in any order is, nearly everywhere, what one of these orders gives."""
-    names = [(trial.world.seed, victim.pod.name) for trial, answer in _told(trials) for victim in answer.victims]
+    names = [(trial.world.seed, victim.pod.name) for trial, answer in _told(worlds) for victim in answer.victims]
     assert (len(names) - len(set(names))) * 50 <= len(names)
