@@ -28,7 +28,7 @@ def gpus(name: str, count: int, **changes: Any) -> Document:
 def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     place = queue_place
     cluster_queue = queues.cluster_queue("shared", gpus=2)
-    queues.local_queue("default", cluster_queue)
+    queues.default_queue(cluster_queue)
     place.apply(gpus("first", 2))
     queues.admitted("first")
     planned = place.apply(gpus("second", 2), flags=("--dry-run=server",))
@@ -106,7 +106,7 @@ def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
 def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
     """Kueue does not look at it; in a strict queue it stands in the way of those behind it."""
     place = queue_place
-    queues.local_queue("default", queues.cluster_queue("shared", gpus=4, queueingStrategy=strategy))
+    queues.default_queue(queues.cluster_queue("shared", gpus=4, queueingStrategy=strategy))
     limit = {"type": "Container", "max": {GPU: "1"}}
     kind = {"apiVersion": "v1", "kind": "LimitRange"}
     place.create({**kind, "metadata": {"name": "small"}, "spec": {"limits": [limit]}})

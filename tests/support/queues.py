@@ -60,6 +60,11 @@ class Queues:
         self.place.api.call("POST", f"{_GROUP}/namespaces/{self.place.namespace}/localqueues", body)
         return name
 
+    def default_queue(self, cluster_queue: str) -> None:
+        """The LocalQueue of trainings that name none, once Kueue knows it: others would run at once."""
+        path = f"{_GROUP}/namespaces/{self.place.namespace}/localqueues/{self.local_queue('default', cluster_queue)}"
+        self.place.until(lambda: (self.place.api.call("GET", path).get("status") or {}).get("conditions"), path)
+
     def team(self, gpus: int = 2, *, name: str = "team", backend: str = "", **spec: Any) -> str:
         """A LocalQueue in front of a ClusterQueue of its own, which the pool's trainings go to; the latter's name."""
         cluster_queue = self.cluster_queue(name, gpus, **spec)
