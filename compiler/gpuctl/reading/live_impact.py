@@ -71,7 +71,7 @@ class LiveImpact:
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods would be evicted: each is for one job. Where a pod is told for two, another goes for one of them."""
+        """How many pods would be evicted. Each is for one job: of one that is told for two another goes as well."""
         return sum(len(answer.victims) for answer in self.fits)
 
     @property
