@@ -9,22 +9,25 @@ from support.fit_parts import FIXED, GPU, HOST_NAME, REQUIRED, WORLD, Object, Wo
 POOL = "example.com/pool"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 KINDS = ("shared", "separate", "several", "preempting", "wishful", "apart")
+YIELDING = "yielding"
+"""The kind of worlds whose jobs find room in shared pools by evicting some of what others run, and leaving the rest."""
 _EACH = ("separate", "apart")
+_FULL = ("preempting", "apart", YIELDING)
 SIDE_BY_SIDE = "side-by-side"
 """The feature of worlds whose jobs' pods are made five jobs at a time, as controllers do."""
 
 
-def submission(seed: int) -> World:
+def submission(seed: int, kind: str | None = None) -> World:
     """The world of a seed: all jobs in one pool, each in one of its own, in several, above what others run;
-    of pods that mind each other; or each above what others run in a pool of its own."""
-    return _Maker(seed).make()
+    of pods that mind each other; or each above what others run in a pool of its own. Or of a kind that is asked for."""
+    return _Maker(seed, kind or KINDS[seed % len(KINDS)]).make()
 
 
 class _Maker:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kind: str) -> None:
         self.random = random.Random(seed)
         self.world = World(seed)
-        self.kind = KINDS[seed % len(KINDS)]
+        self.kind = kind
         self.world.features.add(self.kind)
         if seed // len(KINDS) % 2:
             self.world.features.add(SIDE_BY_SIDE)
@@ -32,10 +35,12 @@ class _Maker:
 
     def make(self) -> World:
         draw = self.random
-        jobs = draw.choice((60, 120)) if self.kind in _EACH else draw.choice((20, 30, 40, 60))
-        pools = {"shared": 1, "several": draw.choice((3, 6)), "preempting": 2, "wishful": 2}.get(self.kind, jobs)
+        few = self.kind == YIELDING
+        jobs = draw.choice((60, 120)) if self.kind in _EACH else draw.choice((6, 10) if few else (20, 30, 40, 60))
+        several = draw.choice((3, 6))
+        pools = {"shared": 1, "several": several, "preempting": 2, "wishful": 2, YIELDING: 2}.get(self.kind, jobs)
         for pool in range(pools):
-            self._pool(pool, draw.choice((1, 2)) if self.kind in _EACH else draw.choice((3, 5, 8)))
+            self._pool(pool, draw.choice((1, 2)) if self.kind in _EACH else draw.choice((8,) if few else (3, 5, 8)))
         for number in range(jobs):
             self.world.jobs.append(self._job(number, number % pools if self.kind in _EACH else draw.randrange(pools)))
         self.world.jobs.sort(key=lambda job: -priority_of(job["spec"]["template"]["spec"]))
@@ -69,7 +74,7 @@ class _Maker:
     def _residents(self, node: Object, index: int) -> None:
         draw = self.random
         free = int(node["status"]["allocatable"][GPU])
-        full = self.kind in ("preempting", "apart")
+        full = self.kind in _FULL
         for number in range(4):
             size = draw.choice((1, 2, 4))
             if size > free or (not full and draw.random() < 0.6):

@@ -25,7 +25,7 @@ BATCH = 72
 """Worlds whose jobs are submitted together. Pods that wait are tried again at every event, all of them."""
 QUIET = 4.0
 """Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
-PATIENCE = 240.0
+PATIENCE = 600.0
 STILL = 30.0
 """Seconds without any change of a pod after which whoever still waits is not tried again for minutes: one that was
 promised room which another has taken."""
@@ -187,7 +187,9 @@ class Trials:
                 return last
             if time.monotonic() - quiet_since > QUIET and has_tried_all(self.plane):
                 return last
-            assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting}"
+            assert time.monotonic() - began < PATIENCE, (
+                f"the scheduler does not come to rest: {[*map(_place_of, waiting)]}"
+            )
             time.sleep(1)
 
     def _version(self) -> str:

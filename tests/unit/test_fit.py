@@ -133,6 +133,15 @@ def test_equals_on_one_node_are_not_certain_victims() -> None:
     assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
 
 
+def test_jobs_that_may_evict_the_same_are_told_to_evict_others() -> None:
+    """What each of them evicts most often may be the same: told is what becomes of all of them in one order."""
+    names = "abcdefgh"
+    snapshot = cluster([node(name) for name in names], [running(f"on-{name}", name, 8) for name in names])
+    found = fit(snapshot, [job(f"job-{number}", gpus=8) for number in range(6)])
+    assert {(item.verdict, item.certain, len(item.victims)) for item in found} == {("preempts", False, 1)}
+    assert len({victim.pod.name for item in found for victim in item.victims}) == len(found)
+
+
 @pytest.mark.parametrize(("pods", "certain"), [(1, True), (2, False)])
 def test_pods_that_wait_for_room_are_not_seen_by_the_next_of_their_job(pods: int, certain: bool) -> None:
     """One that waits until its victims have left counts on its own node only, so that another may go too near."""

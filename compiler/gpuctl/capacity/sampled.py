@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
@@ -23,6 +24,11 @@ class _Outcome(NamedTuple):
     victims: tuple[tuple[PlacedPod, int], ...]
     certain: bool
     run: int
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The ids of the victims."""
+        return frozenset(id(pod) for pod, _ in self.victims)
 
 
 class Sample:
@@ -49,6 +55,23 @@ class Sample:
                 self._outcomes[position].append(
                     _Outcome(answer, bound[position], evicted, position not in run.uncertain, number)
                 )
+        self._typical = self._most_typical()
+
+    def _most_typical(self) -> int:
+        """The run whose victims are told, those of all jobs: what jobs mostly lose each by itself may be the same pods.
+
+        In it most jobs end as they mostly do; among such it has the most victims that most runs have, and the fewest
+        others.
+        """
+        usual = [Counter(map(_end, outcomes)).most_common(1)[0][0] for outcomes in self._outcomes]
+        evicted = [[id(pod) for job in self._outcomes for pod, _ in job[run].victims] for run in range(RUNS)]
+        often = Counter(pod for pods in evicted for pod in set(pods))
+
+        def rank(run: int) -> tuple[int, int]:
+            ends = sum(_end(job[run]) == end for job, end in zip(self._outcomes, usual, strict=True))
+            return ends, sum(2 * often[pod] - RUNS for pod in evicted[run])
+
+        return max(range(RUNS), key=rank)
 
     def answer(self, position: int) -> Fit:
         """The answer for a job: what most runs give."""
@@ -62,9 +85,8 @@ class Sample:
         found = scene.balance_before(demand) if seats is None or chosen == "fits" else scene.balance(demand, seats)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
-        taken = Counter(frozenset(id(pod) for pod, _ in outcome.victims) for outcome in alike).most_common(1)[0][0]
-        shown = next(outcome for outcome in alike if frozenset(id(pod) for pod, _ in outcome.victims) == taken)
-        same = all(outcome.certain and frozenset(id(pod) for pod, _ in outcome.victims) == taken for outcome in alike)
+        shown = self._shown(position, [outcome for outcome in alike if outcome.starts == starts])
+        same = all(outcome.certain and outcome.lost == shown.lost for outcome in alike)
         admission = scene.quotas.drawn(scene.numbers[position], shown.run)
         verdict: Verdict
         if chosen is None:
@@ -88,6 +110,18 @@ class Sample:
         if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
             change = change_of(scene, demand, admission, seats, found)
         return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
+
+    def _shown(self, position: int, alike: Sequence[_Outcome]) -> _Outcome:
+        """What is told of a job: the typical run where it is one of these, else what most of them have."""
+        typical = self._outcomes[position][self._typical]
+        if typical in alike:
+            return typical
+        taken = Counter(outcome.lost for outcome in alike).most_common(1)[0][0]
+        return next(outcome for outcome in alike if outcome.lost == taken)
+
+
+def _end(outcome: _Outcome) -> tuple[Verdict | None, int]:
+    return outcome.verdict, outcome.starts
 
 
 def _seed(scene: Scene) -> str:

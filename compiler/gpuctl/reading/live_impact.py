@@ -71,7 +71,7 @@ class LiveImpact:
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods would be evicted: no pod is for two jobs, also where which one it is was not certain."""
+        """How many pods would be evicted. Each is for one job: of one that is told for two another goes as well."""
         return sum(len(answer.victims) for answer in self.fits)
 
     @property
