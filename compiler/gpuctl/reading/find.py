@@ -80,14 +80,19 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
 def workload_of(job: Job) -> Object:
     """The main object of a job.
 
-    :raises NoSuchJob: only pods are left.
+    :raises NoSuchJob: only pods are left, or the rest is not seen yet.
     """
     if job.workload is not None:
         return job.workload
+    whose = f"of {job.identity.name} in {job.identity.namespace}"
+    if job.pods and all(map(is_controlled, job.pods)):
+        # Lists of pods and of workloads are not of one moment; Kubernetes deletes the pods of what has gone.
+        later = "if you have just made it, try again; if not, its pods go by themselves"
+        raise NoSuchJob(f"{whose} only pods are seen: what made them has gone, or is not seen yet", later)
     names = [pod["metadata"]["name"] for pod in job.pods]
     which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
     hint = f"`kubectl delete pod {which} -n {job.identity.namespace}` ends what runs" if names else None
-    raise NoSuchJob(f"of {job.identity.name} in {job.identity.namespace} only pods are left", hint)
+    raise NoSuchJob(f"{whose} only pods are left", hint)
 
 
 def _which(jobs: list[Job]) -> str:

@@ -1,0 +1,30 @@
+"""Which object a job is, where only pods of it are seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.reading.find import workload_of
+from gpuctl.reading.job_rows import Identity, Job
+
+
+def pod(called: str, **owner: Any) -> dict[str, Any]:
+    return {"metadata": {"name": called, "ownerReferences": [owner] if owner else []}}
+
+
+@pytest.mark.parametrize("owner", [{}, {"kind": "Job", "name": "train"}], ids=["nobody's", "not controlled"])
+def test_pods_that_nobody_controls_are_left(owner: dict[str, Any]) -> None:
+    with pytest.raises(NoSuchJob, match="of train in n only pods are left") as caught:
+        workload_of(Job(Identity("n", "train", "training"), None, [pod("a", **owner)]))
+    assert caught.value.hint == "`kubectl delete pod a -n n` ends what runs"
+
+
+def test_what_controls_pods_may_not_be_seen_yet() -> None:
+    """No `kubectl delete pod` is printed: a job that is there would make them again."""
+    pods = [pod("a", kind="Job", name="train", controller=True)]
+    with pytest.raises(NoSuchJob, match="what made them has gone, or is not seen yet") as caught:
+        workload_of(Job(Identity("n", "train", "training"), None, pods))
+    assert "try again" in (caught.value.hint or "")
