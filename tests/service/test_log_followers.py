@@ -400,7 +400,9 @@ def test_who_reads_slowly_is_cut_off_and_nobody_else(served: Served, place: Plac
         following(served, place, "train") as fast,
     ):
         assert texts(fast, 1) == ["begin"]
-        for start in range(0, 40_000, 1000):
+        # More than the service and the kernel keep for one. Whoever does not read after that is not told why: the
+        # connection breaks some seconds later.
+        for start in range(0, 16_000, 1000):
             lines = "".join(f"{number} {'x' * 500}\n" for number in range(start, start + 1000))
             place.plane.write_log(place.namespace, pod, lines)
             assert [int(text.split()[0]) for text in texts(fast, 1000)] == list(range(start, start + 1000))
@@ -409,7 +411,7 @@ def test_who_reads_slowly_is_cut_off_and_nobody_else(served: Served, place: Plac
         numbers = [int(text.split()[0]) for text in found[1:]]
         assert found[0] == "begin"
         assert numbers == list(range(len(numbers)))
-        assert len(numbers) < 20_000
+        assert len(numbers) < 15_000
         assert code == 1013
         assert reason.startswith("too slow: lines were left out; connect again with since=")
         place.plane.write_log(place.namespace, pod, "end\n")

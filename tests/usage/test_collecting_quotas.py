@@ -99,6 +99,7 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     seen = collector.database.last_seen(1) or 0.0
     delete(place, "most")
     place.limit("again", gpu="9")
+    time.sleep(1.1)
     collector.start()
     set_to(place, "again", 2)
     until(collector, place, 2)
