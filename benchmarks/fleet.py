@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from cluster import Contest
 from timing import in_turn, medians, seconds, timed
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -82,21 +82,25 @@ def _compare(
     report(what, value, f"<= {bar:g}x" if bar else "", ok)
 
 
+def add_nodes(plane: ControlPlane, pools: Sequence[str], gpus: int) -> None:
+    """Nodes of so many GPUs, each in its pool, that are ready."""
+
+    def add(item: tuple[int, str]) -> None:
+        number, pool = item
+        labels = {"runwhere.ai/pool": pool}
+        plane.add_node(f"gpu-{number}", labels=labels, gpus=gpus, cpu="256", memory="2Ti")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(add, enumerate(pools)))
+    plane.wait_for_nodes()
+
+
 def fill(plane: ControlPlane, directory: Path, nodes: int = NODES) -> None:
     """Nodes, and pods that run on them."""
-    labels = {"runwhere.ai/pool": "inference-pool"}
-    with ThreadPoolExecutor(8) as threads:
-        list(
-            threads.map(
-                lambda number: plane.add_node(f"gpu-{number}", labels=labels, gpus=32, cpu="256", memory="2Ti"),
-                range(nodes),
-            )
-        )
-    plane.wait_for_nodes()
+    add_nodes(plane, ["inference-pool"] * nodes, 32)
     path = directory / "fleet.yaml"
     path.write_text("---\n".join(map(document, range(NAMESPACES))))
-    command = [sys.executable, "-m", "gpuctl", "apply", "-f", str(path), "--yes"]
-    subprocess.run([*command, "--kubeconfig", str(plane.kubeconfig())], check=True, stdout=subprocess.DEVNULL)
+    Contest(plane).gpuctl("apply", "-f", str(path))
 
     def running() -> bool:
         listed = json.loads(plane.kubectl("get", "deployments", "-A", "-o", "json"))["items"]

@@ -10,9 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import fleet
+from cluster import Contest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -73,17 +75,20 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         path.write_text("---\n".join(training(draw, number) for number in range(JOBS)))
         command = [sys.executable, "-m", "gpuctl", "fit", "-f", str(path), "-o", "json"]
         began, before = time.perf_counter(), _children()
-        told = subprocess.run([*command, *_config(plane)], capture_output=True, text=True)
+        result = subprocess.run([*command, "--kubeconfig", str(plane.kubeconfig())], capture_output=True, text=True)
         wall, cpu = time.perf_counter() - began, _children() - before
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        answers = json.loads(told.stdout)["jobs"]
+        answers = json.loads(result.stdout)["jobs"]
         verdicts = Counter(answer["verdict"] for answer in answers)
         what = f"fit -f, {JOBS} jobs, live cluster of {nodes * GPUS} GPUs on {nodes} nodes"
         report(what, f"{wall:.1f} s, CPU {cpu:.1f} s ({dict(verdicts)})", f"<= {SECONDS:g} s", wall <= SECONDS)
         report(f"{what}: memory", f"{peak >> 20} MiB", f"<= {BYTES >> 20} MiB", peak <= BYTES)
-        _apply(plane, path)
+        Contest(plane).gpuctl("apply", "-f", str(path))
         bound = _settled(plane)
-        wrong = [item for item in answers if (item["verdict"] in ("fits", "preempts")) != bound[item["name"]]]
+        # No pod is left of a training that was evicted: it has failed.
+        started = [bound.get(item["name"], False) for item in answers]
+        told = [item["verdict"] in ("fits", "preempts") for item in answers]
+        wrong = [item for item, one, other in zip(answers, told, started, strict=True) if one != other]
         certain = sum(item["certain"] for item in answers)
         misled = sum(item["certain"] for item in wrong)
         value = f"{JOBS - len(wrong)} of {JOBS} right, {misled} of {certain} certain ones wrong"
@@ -91,31 +96,15 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         report(f"{what}: as the scheduler did", value, f"<= {WRONG:.0%} wrong", ok)
 
 
-def _config(plane: ControlPlane) -> list[str]:
-    return ["--kubeconfig", str(plane.kubeconfig())]
-
-
 def _children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def _apply(plane: ControlPlane, path: Path) -> None:
-    command = [sys.executable, "-m", "gpuctl", "apply", "-f", str(path), "--yes", *_config(plane)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int) -> None:
     """Nodes in pools of one size, each with about nine tenths of its GPUs in use."""
-
-    def add(number: int) -> None:
-        labels = {"runwhere.ai/pool": f"pool-{number % POOLS}"}
-        plane.add_node(f"gpu-{number}", labels=labels, gpus=GPUS, cpu="128", memory="2Ti")
-
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "submission"}})
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(add, range(nodes)))
-    plane.wait_for_nodes()
+    fleet.add_nodes(plane, [f"pool-{number % POOLS}" for number in range(nodes)], GPUS)
     documents: list[str] = []
     for pool in range(POOLS):
         size = nodes // POOLS
@@ -128,7 +117,7 @@ def _fill(plane: ControlPlane, directory: Path, draw: random.Random, nodes: int)
             documents.append(text)
     path = directory / "running.yaml"
     path.write_text("---\n".join(documents))
-    _apply(plane, path)
+    Contest(plane).gpuctl("apply", "-f", str(path))
     _settled(plane)
 
 
