@@ -9,7 +9,8 @@ import pytest
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.scoring import (
     Spreading,
-    balanced_allocation,
+    balance_gained,
+    evenness,
     least_allocated,
     liking,
     looked_for,
@@ -37,6 +38,10 @@ def test_least_allocated_is_the_mean_of_what_is_left() -> None:
     assert least_allocated((5000, 4000), (0, 10)) == 50
     assert least_allocated((1000, 4000), (5, 0)) == 75
     assert least_allocated((1, 0), (1, 0)) == 0
+
+
+def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacity: tuple[int, int]) -> int:
+    return balance_gained(evenness(before, capacity), evenness(after, capacity))
 
 
 def test_balanced_allocation_is_the_change_for_the_better() -> None:

@@ -75,6 +75,8 @@ OPTIONAL = frozenset({"JobSet"})
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The label that puts a workload into one of Kueue's queues."""
+TRAININGS = frozenset({"Job", "JobSet"})
+"""The kinds of a training."""
 DEFAULT_QUEUE = "default"
 """The queue of trainings that name none, where their namespace has it."""
 

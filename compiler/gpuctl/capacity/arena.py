@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.capacity.node_choice import ScoreRow
-from gpuctl.capacity.node_states import NodeStates, Size
+from gpuctl.capacity.node_states import LeftAmounts, NodeStates, Size
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_shapes import Landscape, Shape, Standing, shape_key
 from gpuctl.capacity.preemption import Budget, Eviction
@@ -90,11 +90,8 @@ class Arena:
             row = self._rows[shape.standing] = ScoreRow(bytearray(len(self.seats)), 0)
             row.put(shape.nodes, self.states, shape.size)
             for place, pods in self.promised.items():
-                state = self.states[place]
-                for pod in pods:
-                    if pod.priority >= shape.priority:
-                        state = self.node_states.after(state, self.size_of(pod))
-                if not state[shape.size]:
+                more = [pod for pod in pods if pod.priority >= shape.priority]
+                if not self.beside(self.states[place], more)[shape.size]:
                     row.values[place] = 0
         return self._rows[shape.standing]
 
@@ -132,6 +129,12 @@ class Arena:
             return None
         shape = self._shape_of(incoming)
         return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
+
+    def beside(self, state: LeftAmounts, pods: Iterable[PlacedPod]) -> LeftAmounts:
+        """What is left of a node beside some pods."""
+        for pod in pods:
+            state = self.node_states.after(state, self.size_of(pod))
+        return state
 
     def size_of(self, pod: PlacedPod) -> Size:
         """What a pod asks for in amounts."""

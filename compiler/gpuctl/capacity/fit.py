@@ -6,7 +6,7 @@ scheduler may make is told for certain, and of the rest what most of the ways tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, key_of, labels_of
@@ -73,15 +73,15 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
             answers = with_openings(scene, answers, now)
         result.update(zip(part.demands, answers, strict=True))
     answers = [result[position] for position in range(len(demands))]
-    return [_unsure_of_quota(answer, quotas.admissions[number], answers) for number, answer in enumerate(answers)]
+    losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
+    return [_unsure_of_quota(answer, quotas.admissions[number], losing) for number, answer in enumerate(answers)]
 
 
-def _unsure_of_quota(answer: Fit, admission: Admission, answers: Sequence[Fit]) -> Fit:
+def _unsure_of_quota(answer: Fit, admission: Admission, losing: Set[str]) -> Fit:
     """What a quota refuses it may let through once pods of the namespace are evicted: whose pods it then gets, theirs
     that come again or these, is chance."""
     refused = admission.shortfalls and not admission.for_ever
-    space = answer.demand.namespace
-    if not (answer.certain and refused and any(item.pod.namespace == space for one in answers for item in one.victims)):
+    if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
     return replace(answer, certain=False, reason=f"{answer.reason}; pods that are evicted there may give it back")
 

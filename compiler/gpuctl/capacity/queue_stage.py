@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Key, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -25,7 +25,6 @@ from gpuctl.capacity.seats import units
 from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
 
-_KINDS = ("Job", "JobSet")
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label by which a job names a WorkloadPriorityClass."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
@@ -65,7 +64,7 @@ def queue_name(obj: Object, snapshot: Snapshot) -> str:
 
     Source: Kueue's ``pkg/controller/jobframework/defaults.go``, ApplyDefaultLocalQueue.
     """
-    if obj["kind"] not in _KINDS or snapshot.kueue is None:
+    if obj["kind"] not in TRAININGS or snapshot.kueue is None:
         return ""
     named = labels_of(obj).get(QUEUE_LABEL, "")
     if named:
@@ -84,7 +83,7 @@ def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence
     for number, demand in enumerate(demands):
         obj = by_key.get(Key(demand.kind, demand.namespace, demand.name))
         queue = "" if obj is None else queue_name(obj, snapshot)
-        if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in _KINDS)):
+        if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in TRAININGS)):
             named[number] = (obj, queue)
     if not named:
         return None
@@ -94,7 +93,7 @@ def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence
         spots = {number: QueueSpot(queue, "", "") for number, (_, queue) in named.items()}
         world = queue_world([], [], [])
         return QueueStage({number: Standing(spot, doubt=doubt) for number, spot in spots.items()}, {}, world, {}, {})
-    return _Builder(snapshot, demands, named, objects).stage()
+    return _Builder(snapshot, demands, named, objects, configuration).stage()
 
 
 class _Builder:
@@ -106,9 +105,11 @@ class _Builder:
         demands: Sequence[Demand],
         named: Mapping[int, tuple[Object, str]],
         objects: Sequence[Object],
+        configuration: QueueConfiguration,
     ) -> None:
         lists = snapshot.kueue or {}
         self._lists = lists
+        self._configuration = configuration
         self._demands = demands
         self._named = named
         self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
@@ -129,7 +130,6 @@ class _Builder:
         self._ages = {moment: age for age, moment in enumerate(moments)}
         self._workloads: dict[int, Object] = {}
         self._freed: set[str] = set()
-        self._configuration = queue_configuration(lists)
 
     def stage(self) -> QueueStage:
         replaced = {

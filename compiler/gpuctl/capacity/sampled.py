@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
@@ -14,6 +13,9 @@ from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+
+_End = tuple[Verdict | None, int]
+"""How a run ends for a job: what is said of it, and how many of its pods start."""
 
 
 class _Outcome(NamedTuple):
@@ -85,7 +87,7 @@ class Sample:
         found = scene.balance_before(demand) if seats is None or chosen == "fits" else scene.balance(demand, seats)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
-        shown = self._shown(position, [outcome for outcome in alike if outcome.starts == starts])
+        shown = self._shown(position, (chosen, starts))
         same = all(outcome.certain and outcome.lost == shown.lost for outcome in alike)
         admission = scene.quotas.drawn(scene.numbers[position], shown.run)
         verdict: Verdict
@@ -111,16 +113,17 @@ class Sample:
             change = change_of(scene, demand, admission, seats, found)
         return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
 
-    def _shown(self, position: int, alike: Sequence[_Outcome]) -> _Outcome:
-        """What is told of a job: the typical run where it is one of these, else what most of them have."""
+    def _shown(self, position: int, end: _End) -> _Outcome:
+        """What is told of a job that ends so: the typical run if it does there, else what most of such have."""
         typical = self._outcomes[position][self._typical]
-        if typical in alike:
+        if _end(typical) == end:
             return typical
+        alike = [outcome for outcome in self._outcomes[position] if _end(outcome) == end]
         taken = Counter(outcome.lost for outcome in alike).most_common(1)[0][0]
         return next(outcome for outcome in alike if outcome.lost == taken)
 
 
-def _end(outcome: _Outcome) -> tuple[Verdict | None, int]:
+def _end(outcome: _Outcome) -> _End:
     return outcome.verdict, outcome.starts
 
 

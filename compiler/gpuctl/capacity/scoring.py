@@ -41,16 +41,11 @@ def least_allocated(cpu: tuple[int, int], memory: tuple[int, int]) -> int:
     return total // weight if weight else 0
 
 
-def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacity: tuple[int, int]) -> int:
-    """Whether cpu and memory are used more evenly with the pod than without.
+def balance_gained(before: int, after: int) -> int:
+    """The score by how evenly cpu and memory are used without the pod, and with it.
 
     Source: ``noderesources/balanced_allocation.go``, balancedResourceScorer.
     """
-    return balance_gained(evenness(before, capacity), evenness(after, capacity))
-
-
-def balance_gained(before: int, after: int) -> int:
-    """The score by how evenly cpu and memory are used without the pod, and with it."""
     # Go's division rounds towards zero; the sum is never negative.
     return MOST // 2 + (MOST // 2 + after - before) // 2
 

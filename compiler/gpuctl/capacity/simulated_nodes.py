@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.node_choice import ScoreRow
-from gpuctl.capacity.node_states import LeftAmounts
 from gpuctl.capacity.pod_shapes import Shape, Standing
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import Spreading, liking
@@ -143,15 +142,6 @@ class SimulatedNodes:
             if pod.priority >= shape.priority and (other is None or other is not entry)
         )
 
-    def _beside(self, shape: Shape, place: int, entry: QueuedPod) -> LeftAmounts:
-        """What is left of a node beside the pods that are promised it, as far as a pod must leave room for them."""
-        state = self.states[place]
-        for pod, other in self.promised[place]:
-            if pod.priority >= shape.priority and other is not entry:
-                size = self._arena.size_of(pod) if other is None else other.shape.size
-                state = self._arena.node_states.after(state, size)
-        return state
-
     def is_as_shared(self, shape: Shape, place: int) -> bool:
         """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
         # Pods that came in this run are not those of another.
@@ -217,7 +207,8 @@ class SimulatedNodes:
             # Where there is no room none comes unless somebody leaves, or gives up what is promised.
             row.put([place for place in places if row.values[place] or place in self._freed], self.states, shape.size)
             for place in places.intersection(self.promised) if self.promised else ():
-                if row.values[place] and not self._beside(shape, place, entry)[shape.size]:
+                kept = self.kept_for(shape, place, entry) if row.values[place] else ()
+                if kept and not self._arena.beside(self.states[place], kept)[shape.size]:
                     row.values[place] = 0
             row.since = len(self._log)
         if shape.simple:

@@ -163,11 +163,14 @@ def fit_waiting_seen(session: Session, namespace: str | None, home: str) -> FitR
 
 def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
     """An answer by the pods of one namespace: those of others only take more room. Without nodes nothing is known."""
-    what = "nodes" if "nodes" in snapshot.unreadable else "pods of other namespaces"
-    if what != "nodes" and answer.verdict in ("unknown", "never"):
+    if "nodes" in snapshot.unreadable:
+        what = "nodes"
+    elif answer.verdict in ("unknown", "never"):
         return answer
-    if what != "nodes" and answer.verdict == "fits-when-empty":
+    elif answer.verdict == "fits-when-empty":
         return replace(answer, certain=False)
+    else:
+        what = "pods of other namespaces"
     reason = f"the room that is free is not known: {what} may not be listed"
     return replace(
         answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None

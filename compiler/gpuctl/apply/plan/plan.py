@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.queueing import is_defaulted, queue_of, was_admitted
-from gpuctl.backend.api_resources import Key, Object
+from gpuctl.backend.api_resources import TRAININGS, Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _question(step: Step) -> str | None:
 def _cost(step: Step) -> str:
     """What ending it costs."""
     kind = step.live["kind"] if step.live is not None else step.key.kind
-    if kind in ("Job", "JobSet"):
+    if kind in TRAININGS:
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
         queue = ""
         if again and step.desired is not None and step.live is not None:

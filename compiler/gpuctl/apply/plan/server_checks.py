@@ -17,9 +17,9 @@ from gpuctl.apply.plan.quota_waits import Queueing
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
-from gpuctl.apply.state.queueing import TRAININGS, queue_of
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
+from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import has_default_queue, kueue_resources
 from gpuctl.kube.session import MANAGER, Session

@@ -7,15 +7,13 @@ does not exist, which is made of its own queue's: no other mark can be lost with
 from __future__ import annotations
 
 from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import pod_templates
 
 _KUEUE = "kueue.x-k8s.io/"
 # The one of Kueue's keys that a document may set.
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
-TRAININGS = frozenset({"Job", "JobSet"})
-"""The kinds of a training."""
 _LONGEST = 63
 
 
