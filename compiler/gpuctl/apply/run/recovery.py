@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.creation import created
@@ -23,6 +23,9 @@ from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0
@@ -66,6 +69,15 @@ class _Work:
         self.spared = outlook.spared
         self.created = outlook.created
         self.interrupted = threading.Event()
+        self.all_submitted = threading.Event()
+
+    def await_others(self) -> None:
+        """Wait until whoever would break this off knows of it: a signal may come while tasks are submitted.
+
+        :raises _Interrupted: the recovery is to end.
+        """
+        self.all_submitted.wait()
+        self.pause(0)
 
     def pause(self, seconds: float) -> None:
         """Wait a moment.
@@ -172,14 +184,19 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
 def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
     mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
-    tasks = [session.executor.submit(_entry, session, entry, work) for entry in main]
+    tasks: list[Future[Recovered]] = []
+    work.all_submitted.clear()
     try:
+        for entry in main:
+            tasks.append(session.executor.submit(_entry, session, entry, work))
+        work.all_submitted.set()
         results = [task.result() for task in tasks]
     except BaseException:
         from concurrent import futures
 
         # Nothing goes on when the lease is given back.
         work.interrupted.set()
+        work.all_submitted.set()
         for task in tasks:
             task.cancel()
         futures.wait(tasks, _LAST_REQUESTS)
@@ -195,6 +212,7 @@ def _entry(session: Session, entry: JournalEntry, work: _Work) -> Recovered:
     key = entry.successor
     assert entry.new is not None
     try:
+        work.await_others()
         live = _live(session, entry)
         taken = is_taken(entry, live)
         if taken is not None:
