@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+
+import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
@@ -27,9 +30,20 @@ def job(name: str, namespace: str, gpus: int, node: str, **spec: str) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
 
 
-def test_what_an_evicted_pod_gives_back(place: Place, api: Api, plane: ControlPlane, away: str) -> None:
-    full, free = (f"quota-race-{next(_numbers)}" for _ in range(2))
-    plane.add_nodes({name: {"gpus": 8, "cpu": "64", "memory": "256Gi"} for name in (full, free)})
+@pytest.fixture
+def nodes(plane: ControlPlane, api: Api) -> Iterator[list[str]]:
+    """Two nodes in no pool, where other tests' pods would go, too, if they stayed."""
+    names = [f"quota-race-{next(_numbers)}" for _ in range(2)]
+    plane.add_nodes({name: {"gpus": 8, "cpu": "64", "memory": "256Gi"} for name in names})
+    yield names
+    for name in names:
+        api.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+def test_what_an_evicted_pod_gives_back(
+    place: Place, api: Api, plane: ControlPlane, away: str, nodes: list[str]
+) -> None:
+    full, free = nodes
     rank = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": RANK}, "value": 100}
     api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", rank)
     place.limit(**{f"requests.{GPU}": "8"})

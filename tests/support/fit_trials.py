@@ -183,9 +183,8 @@ class Trials:
                 before, changed = (seen, waiting), time.monotonic()
             if seen != last or waiting:
                 last, quiet_since = seen, time.monotonic()
-            if time.monotonic() - changed > STILL:
-                return last
-            if time.monotonic() - quiet_since > QUIET and has_tried_all(self.plane):
+            still = time.monotonic() - quiet_since > QUIET or time.monotonic() - changed > STILL
+            if still and has_tried_all(self.plane):
                 return last
             assert time.monotonic() - began < PATIENCE, (
                 f"the scheduler does not come to rest: {[*map(_place_of, waiting)]}"
