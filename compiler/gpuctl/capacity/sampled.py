@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.arrivals import RUNS, delays
+from gpuctl.capacity.arrivals import RUNS, comes_late, delays
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import (
     FEW,
@@ -151,7 +151,10 @@ def _seed(scene: Scene) -> str:
 
 
 def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
-    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first."""
+    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first.
+
+    In some runs the scheduler is faster than whoever makes the pods: then they are in the order in which they come.
+    """
     queue = [(-entry.shape.priority, -1.0, number, entry) for number, entry in enumerate(arena.waiting)]
     for job, demand in enumerate(scene.demands):
         late = delays(demand, run)
@@ -159,6 +162,7 @@ def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
         for group, ((_, count), most) in enumerate(zip(demand.groups, passed, strict=False)):
             own, late = sorted(late[:count])[:most], late[count:]
             for entry, delay in zip(arena.coming[job, group], own, strict=False):
-                queue.append((-entry.shape.priority, job + delay, len(queue), entry))
+                rank = 0 if comes_late(run) else -entry.shape.priority
+                queue.append((rank, job + delay, len(queue), entry))
     # What is equal otherwise stays in order, and entries are not compared.
     return [entry for *_, entry in sorted(queue)]
