@@ -308,6 +308,8 @@ type FitVictim struct {
 	Job       string `json:"job"`
 	Node      string `json:"node"`
 	Priority  int64  `json:"priority"`
+	// In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
+	Likelihood *float64 `json:"likelihood"`
 }
 
 // GpuLabelPage: A page of nodes; `total` of all pages.

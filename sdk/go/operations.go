@@ -326,15 +326,18 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 type ResumeJobOptions struct {
 	// Where the job is, if its name is in several.
 	Namespace string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
 }
 
-// ResumeJob: Let a paused job make its pods again.
+// ResumeJob: Let a paused job make its pods again. Evicting others has to be confirmed.
 func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJobOptions) (*JobState, error) {
 	if options == nil {
 		options = &ResumeJobOptions{}
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/resume"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err

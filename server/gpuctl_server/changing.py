@@ -98,13 +98,19 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
     return now
 
 
-def talking(service: Service, *, confirmed: bool = False) -> Conversation:
-    """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks."""
+_CONFIRM = "nothing was changed; the same request with ?confirm=true confirms it"
+
+
+def talking(service: Service, *, confirmed: bool = False, by: str = _CONFIRM) -> Conversation:
+    """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks.
+
+    :param by: how it is said.
+    """
 
     def confirm(plan: Plan) -> bool:
         if plan.questions and not confirmed:
             error = Unasked(f"this has to be confirmed: {'; '.join(plan.questions)}", plan)
-            error.hint = "nothing was changed; the same request with ?confirm=true confirms it"
+            error.hint = by
             raise error
         return True
 
@@ -117,6 +123,13 @@ def pausing_with(
     """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
     manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE) if checkpoint else None
     return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
+
+
+def resuming_with(
+    caller: Caller, conversation: Conversation
+) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+    """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
+    return lambda scope, names, settings: resume_jobs(scope, names, settings, conversation, caller.sees)
 
 
 def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
@@ -218,12 +231,13 @@ def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
     return _suspended(service, caller, meant, touched, act)
 
 
-def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str]) -> JobState:
+def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool) -> JobState:
     """Let a paused job make its pods again.
 
     :raises Problem: 403, 404, 409.
     """
-    return _suspended(service, caller, meant, touched, resume_jobs)
+    act = resuming_with(caller, talking(service, confirmed=confirmed))
+    return _suspended(service, caller, meant, touched, act)
 
 
 def rerun_job(
@@ -245,6 +259,7 @@ def rerun_job(
             service.platform,
             RunOptions(queue=queue),
             conversation,
+            caller.sees,
         )
         see_that_all_was_done(plan)
         again = await_shown(service, session, key_of(live))

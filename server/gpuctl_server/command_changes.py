@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from gpuctl.answers.advice import by_service
@@ -30,9 +31,9 @@ from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
 from gpuctl.usecases.service_client import Refusal
 from gpuctl.usecases.service_documents import SentDocuments, unlike
-from gpuctl.usecases.suspending import PausedJob, resume_jobs
+from gpuctl.usecases.suspending import PausedJob
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.changing import changing, pausing_with
+from gpuctl_server.changing import changing, pausing_with, resuming_with, talking
 from gpuctl_server.command_line import Asked, found_job, slim
 from gpuctl_server.earlier_documents import earlier_document, visible_history
 from gpuctl_server.lookups import demand
@@ -140,7 +141,8 @@ def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, c
 
 def rerun(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
     """Run trainings again that have ended."""
-    return _named(asked, "update", rerun_jobs, (names, where), run, confirmed)
+    seeing = partial(rerun_jobs, sees=asked.caller.sees)
+    return _named(asked, "update", seeing, (names, where), run, confirmed)
 
 
 def rollback(
@@ -180,12 +182,15 @@ def _earlier(
     return earlier_document(asked.service, asked.caller, session, history, to, planning)
 
 
-def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool) -> ToldPauses:
+def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool, confirmed: bool = False) -> ToldPauses:
     """Pause or resume jobs, one after another, as far as that goes."""
     with changing(asked.service, asked.caller) as session:
         jobs = _meant(asked, "update", names, asked.namespace)
         done: list[PausedJob] = []
-        act = pausing_with(asked.service, checkpoint=checkpoint) if pausing else resume_jobs
+        if pausing:
+            act = pausing_with(asked.service, checkpoint=checkpoint)
+        else:
+            act = resuming_with(asked.caller, talking(asked.service, confirmed=confirmed, by="--yes confirms it"))
         try:
             for job in jobs:
                 scope = Scope(session, job.identity.namespace)

@@ -15,7 +15,7 @@ OTHERS = "(others)"
 """How all of them are called: no object can have this name."""
 _ONE = re.compile(rf"(?:[\w.-]+/)?{HIDDEN}(?: in {HIDDEN})?")
 _SEVERAL = re.compile(rf"{re.escape(OTHERS)}(?:(?:,? and |, | or ){re.escape(OTHERS)})+")
-_NUMBERS = frozenset({"pods", "priority"})
+_NUMBERS = frozenset({"likelihood", "pods", "priority"})
 """What would count them, or tell them apart."""
 
 

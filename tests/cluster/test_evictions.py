@@ -86,6 +86,35 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     assert "evicts" not in place.apply(mine).err
 
 
+def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
+    place: Place, theirs: Place, contested: Pool
+) -> None:
+    done = contested.job("done", "medium", 8)
+    done["job"]["annotations"] = {"gpuctl.test/outcome": "complete"}
+    place.apply(done)
+    place.ended("done")
+    place.apply(contested.job("urgent", "medium", 8), contested.job("later", "low", 8))
+    place.running("urgent", "later")
+    place.gpuctl("pause", "urgent", "later")
+    place.until(lambda: not (place.pods("urgent") | place.pods("later")), "the pods to go")
+    theirs.apply(contested.job("sft", "low", 8), contested.job("eval", "low", 8))
+    victims = theirs.running("sft", "eval")
+    (goes_on,) = place.gpuctl("resume", "later", "--json").value["items"]
+    lacks = f"8 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
+    assert goes_on["message"] == f"is resumed; will wait: {lacks}"
+    for command in (("resume", "urgent"), ("rerun", "done")):
+        refused = place.gpuctl(*command, code=2)
+        assert f"training/{command[1]} in {place.namespace} evicts others as of now: training/" in refused.err
+        assert "nobody can be asked here: confirm with --yes" in refused.err
+    assert theirs.running("sft", "eval") == victims
+    assert place.get("Job", "urgent")["spec"]["suspend"] is True
+    place.gpuctl("resume", "urgent", "--yes")
+    place.running("urgent")
+    theirs.until(lambda: len(victims.keys() - (theirs.pods("sft") | theirs.pods("eval")).keys()) == 1, "a victim to go")
+    place.gpuctl("rerun", "done", "--yes")
+    theirs.until(lambda: not victims.keys() & (theirs.pods("sft") | theirs.pods("eval")).keys(), "both to go")
+
+
 def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Pool) -> None:
     theirs.apply(contested.job("one", "high", 8), contested.job("two", "high", 8))
     theirs.running("one", "two")

@@ -133,6 +133,18 @@ def test_equals_on_one_node_are_not_certain_victims() -> None:
     assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
 
 
+def test_others_of_another_rank_are_told_apart() -> None:
+    """Two jobs that come in any order: which of them has the less important victim is the order's to decide."""
+    pods = [running("dear", "a", 8, 5), running("cheap", "b", 8)]
+    found = fit(cluster([node("a"), node("b")], pods), [job("one", gpus=8), job("two", gpus=8)])
+    assert {item.verdict for item in found} == {"preempts"}
+    assert not any("of the same rank" in item.reason for item in found)
+    assert all("others may be evicted instead" in item.reason for item in found)
+    shares = {victim.pod.name: victim.likelihood for item in found for victim in item.victims}
+    # Both go, whichever is first.
+    assert shares == {"dear": 1.0, "cheap": 1.0}
+
+
 def test_jobs_that_may_evict_the_same_are_told_to_evict_others() -> None:
     """What each of them evicts most often may be the same: told is what becomes of all of them in one order."""
     names = "abcdefgh"

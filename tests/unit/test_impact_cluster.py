@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.evictions import evicted_jobs
+from gpuctl.apply.state.records import records
+from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot, render
+from gpuctl.capacity.verdicts import Victim
+from gpuctl.language.settings import Settings
 from support.repositories import Outcome, Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"
@@ -279,3 +284,12 @@ def test_damaged_snapshots(repository: Repository, text: str, why: str) -> None:
     assert (found.code, found.out) == (3, "")
     assert why in found.err
     assert "Traceback" not in found.err
+
+
+def test_a_pod_of_the_submission_is_nobodys_loss() -> None:
+    """What comes with the change may have to leave again, too: it is not there yet, and nobody is asked about it."""
+    there = pod("Job/a", "n1", 8)
+    snapshot = Snapshot("2026-01-02T00:00:00Z", [node("n1")], [there])
+    victims = [Victim(PlacedPod("nlp", name, owner="Job/a"), "n1") for name in (there["name"], "new-0")]
+    (job,) = evicted_jobs(victims, snapshot, records(Settings()))
+    assert (job.job, job.pods, job.runtime) == ("Job/a", (there["name"],), "24h")

@@ -22,6 +22,8 @@ from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
 
 _ADMITTED = "is resumed; it starts when Kueue admits it"
+REFUSED = "its pods are refused for now"
+"""What is said of a resumed job that a quota keeps from starting."""
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
@@ -53,6 +55,24 @@ def resume(session: Session, workload: Object, keys: Records) -> Paused:
     :raises NotPausable: it has ended, is ending, or waits for Kueue.
     """
     return _change(session, workload, lambda live: _resume(session, live, keys))
+
+
+def awake(live: Object, keys: Records) -> Object | None:
+    """A paused job as :func:`resume` leaves it; None where no pods come of that, or Kueue decides when."""
+    spec = live.get("spec") or {}
+    if queue_of(live) or is_held(live):
+        return None
+    if live["kind"] in _BATCH:
+        return {**live, "spec": {**spec, "suspend": False}} if spec.get("suspend") else None
+    if spec.get("replicas", 1) or keys.paused not in annotations_of(live):
+        return None
+    return {**live, "spec": {**spec, "replicas": _remembered(live, keys)}}
+
+
+def _remembered(live: Object, keys: Records) -> int:
+    """How many replicas a paused service had."""
+    said = annotations_of(live).get(keys.paused, "")
+    return int(said) if said.isdecimal() and int(said) else 1
 
 
 def _change(session: Session, workload: Object, change: Callable[[Object], Paused]) -> Paused:
@@ -136,7 +156,7 @@ def _resume(session: Session, live: Object, keys: Records) -> Paused:
         raise NotPausable(
             f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"
         )
-    count = int(remembered) if remembered.isdecimal() and int(remembered) else 1
+    count = _remembered(live, keys)
     said = _refusal(session, live)
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
     return Paused(
@@ -153,7 +173,7 @@ def _refusal(session: Session, live: Object) -> str:
             session.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
-                return f"but its pods are refused for now: {error.message}"
+                return f"but {REFUSED}: {error.message}"
     return ""
 
 

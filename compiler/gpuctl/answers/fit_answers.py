@@ -54,6 +54,7 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
             "job": victim.pod.owner,
             "node": victim.node,
             "priority": victim.pod.priority,
+            "likelihood": 1.0 if answer.certain else victim.likelihood,
         }
         for victim in answer.victims
     ]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
-from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
-from gpuctl.apply.plan.server_checks import CheckOptions, check
+from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
@@ -164,13 +164,16 @@ def execute(
         weigh(session, plan)
         if how.checkpoint:
             note_checkpoints(plan, how.keys)
+        check(session, plan, checks)
+        refuse(plan)
+        if checks is not None:
+            from gpuctl.apply.plan.evictions import foresee
+
+            foresee(session, plan, checks)
     if seen is not None:
         _takes_no_more(plan, seen)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
-    with session.within(how.timeout):
-        check(session, plan, checks)
-    refuse(plan)
     _recover(session, pending, plan, how, dialogue)
     execution = Execution(session, plan, how)
     leases = execution.lease_keys()
@@ -322,7 +325,7 @@ def _plan(
         # All of the scheduler's rules: longer to import than to see that nothing has changed.
         from gpuctl.apply.plan.evictions import foresee
 
-        foresee(session, plan, request)
+        foresee(session, plan, CheckOptions.of(request))
     return plan, run
 
 

@@ -11,8 +11,15 @@ from gpuctl.capacity.draws import Draws
 
 RUNS = 64
 """How many orders and choices are tried."""
-_WINDOWS = (0, 0, 2, 6)
+_WINDOWS = (0, 2, 6, 6)
 """Within so many jobs' distance pods come in any order, run by run."""
+_SIDE_BY_SIDE = 16
+"""So many jobs ``apply`` creates at once: in the last of four runs these come in any order."""
+
+
+def comes_late(run: int) -> bool:
+    """Whether pods come so slowly in a run that each is taken as it comes, before more important ones that follow."""
+    return run % len(_WINDOWS) == len(_WINDOWS) - 1
 
 
 def delays(demand: Demand, run: int) -> list[float]:
@@ -26,4 +33,5 @@ def delays(demand: Demand, run: int) -> list[float]:
     draws = Draws(f"{run} {demand.kind} {demand.namespace} {demand.name}")
     if demand.doubts and draws.below(2):
         return []
-    return [draws.share() * window if window else 0.0 for _ in range(demand.pods)]
+    start = draws.share() * _SIDE_BY_SIDE if comes_late(run) else 0.0
+    return [start + draws.share() * window if window else 0.0 for _ in range(demand.pods)]

@@ -26,6 +26,9 @@ _FOLLOWED = 4096
 """Nodes times pods of a component whose choices are followed: of more there are always too many."""
 FEW = 4
 """As many jobs are looked at more closely, on however many nodes."""
+_OF_THE_SAME_RANK = "the scheduler may evict others of the same rank instead"
+_OTHERS = "others may be evicted instead: that depends on which node is taken, and on the order of pods"
+_COME_AGAIN = "who is evicted may come again, and evict others in turn"
 
 
 def judge(scene: Scene) -> list[Fit | None]:
@@ -155,11 +158,22 @@ def _answer(
     if verdict == "unknown":
         return None
     if victims:
-        reason = with_victims(reason, verdict, starts, demand.pods, certain=certain)
+        reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _others(scene, ends))
     change = None
     if verdict != "fits" and len(worlds) == 1:
         change = change_of(scene, demand, admission, list(worlds[0].seats), found)
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
+
+
+def _others(scene: Scene, ends: Sequence[State]) -> str:
+    """Why others may be evicted than those that are told."""
+    return _COME_AGAIN if _goes_on(scene, ends) else others_instead(end.evicted for end in ends)
+
+
+def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
+    """That others may be evicted, and which: in each of some choices these."""
+    ranks = {tuple(sorted(pod.importance for pod in evicted)) for evicted in choices}
+    return _OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS
 
 
 def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
@@ -242,13 +256,16 @@ def _would_open(seat: Seat, demand: Demand) -> bool:
     return any(all(rule.holds(group.incoming, seat, NO_CENSUS) for rule in rules) for group, _ in demand.groups)
 
 
-def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, *, certain: bool) -> str:
-    """The reason, with what others lose."""
+def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: str) -> str:
+    """The reason, with what others lose.
+
+    :param others: why it may be others; "" when it may not.
+    """
     parts = [reason] if reason else []
     if verdict != "preempts":
         parts.append(f"{starts} of {pods} pods would still start, and evict others")
-    if not certain:
-        parts.append("the scheduler may evict others of the same rank instead")
+    if others:
+        parts.append(others)
     return "; ".join(parts)
 
 

@@ -6,9 +6,17 @@ from collections import Counter
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.arrivals import RUNS, delays
+from gpuctl.capacity.arrivals import RUNS, comes_late, delays
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.every_choice import FEW, answer_of, change_of, not_now, plain_verdict, with_victims
+from gpuctl.capacity.every_choice import (
+    FEW,
+    answer_of,
+    change_of,
+    not_now,
+    others_instead,
+    plain_verdict,
+    with_victims,
+)
 from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
@@ -57,6 +65,10 @@ class Sample:
                 self._outcomes[position].append(
                     _Outcome(answer, bound[position], evicted, position not in run.uncertain, number)
                 )
+        # In how many runs a pod is evicted, for whichever job.
+        self._often = Counter(
+            pod for run in range(RUNS) for pod in {pod for job in self._outcomes for pod in job[run].lost}
+        )
         self._typical = self._most_typical()
 
     def _most_typical(self) -> int:
@@ -67,11 +79,10 @@ class Sample:
         """
         usual = [Counter(map(_end, outcomes)).most_common(1)[0][0] for outcomes in self._outcomes]
         evicted = [[id(pod) for job in self._outcomes for pod, _ in job[run].victims] for run in range(RUNS)]
-        often = Counter(pod for pods in evicted for pod in set(pods))
 
         def rank(run: int) -> tuple[int, int]:
             ends = sum(_end(job[run]) == end for job, end in zip(self._outcomes, usual, strict=True))
-            return ends, sum(2 * often[pod] - RUNS for pod in evicted[run])
+            return ends, sum(2 * self._often[pod] - RUNS for pod in evicted[run])
 
         return max(range(RUNS), key=rank)
 
@@ -88,7 +99,6 @@ class Sample:
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
         shown = self._shown(position, (chosen, starts))
-        same = all(outcome.certain and outcome.lost == shown.lost for outcome in alike)
         admission = scene.quotas.drawn(scene.numbers[position], shown.run)
         verdict: Verdict
         if chosen is None:
@@ -98,9 +108,16 @@ class Sample:
             reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
             starts = 0 if chosen == "fits-when-empty" else starts
         names = [seat.node.name for seat in self._seats]
-        victims = [Victim(pod, names[place]) for pod, place in shown.victims if not pod.deleting]
+        clear = all(outcome.certain for outcome in alike)
+        same = clear and all(outcome.lost == shown.lost for outcome in alike)
+        victims = [
+            Victim(pod, names[place], self._often[id(pod)] / RUNS if clear else None)
+            for pod, place in shown.victims
+            if not pod.deleting
+        ]
         if victims:
-            reason = with_victims(reason, verdict, starts, demand.pods, certain=same)
+            others = "" if same else others_instead([pod for pod, _ in outcome.victims] for outcome in alike)
+            reason = with_victims(reason, verdict, starts, demand.pods, others)
         share = number / len(outcomes)
         tried = (
             f"so in {number} of {len(outcomes)} orders tried"
@@ -134,7 +151,10 @@ def _seed(scene: Scene) -> str:
 
 
 def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
-    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first."""
+    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first.
+
+    In some runs the scheduler is faster than whoever makes the pods: then they are in the order in which they come.
+    """
     queue = [(-entry.shape.priority, -1.0, number, entry) for number, entry in enumerate(arena.waiting)]
     for job, demand in enumerate(scene.demands):
         late = delays(demand, run)
@@ -142,6 +162,7 @@ def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
         for group, ((_, count), most) in enumerate(zip(demand.groups, passed, strict=False)):
             own, late = sorted(late[:count])[:most], late[count:]
             for entry, delay in zip(arena.coming[job, group], own, strict=False):
-                queue.append((-entry.shape.priority, job + delay, len(queue), entry))
+                rank = 0 if comes_late(run) else -entry.shape.priority
+                queue.append((rank, job + delay, len(queue), entry))
     # What is equal otherwise stays in order, and entries are not compared.
     return [entry for *_, entry in sorted(queue)]

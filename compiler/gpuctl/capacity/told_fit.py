@@ -31,6 +31,7 @@ class ToldVictim(NamedTuple):
 
     pod: ToldPod
     node: str | None
+    likelihood: float | None
 
 
 class ToldHolder(NamedTuple):
@@ -95,7 +96,10 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.verdict,
         answer.reason,
         answer.starts,
-        [ToldVictim(ToldPod(pod.namespace, pod.name, pod.owner, pod.priority), node) for pod, node in answer.victims],
+        [
+            ToldVictim(ToldPod(pod.namespace, pod.name, pod.owner, pod.priority), node, likelihood)
+            for pod, node, likelihood in answer.victims
+        ],
         answer.certain,
         ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,

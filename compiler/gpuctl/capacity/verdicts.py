@@ -18,10 +18,14 @@ _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-st
 
 
 class Victim(NamedTuple):
-    """A pod that would be evicted, and its node."""
+    """A pod that would be evicted, and its node.
+
+    ``likelihood`` is the share of the orders tried in which it is, for this job or another one; None: not counted.
+    """
 
     pod: PlacedPod
     node: str
+    likelihood: float | None = None
 
 
 class Ending(NamedTuple):

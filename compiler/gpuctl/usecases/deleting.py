@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
-from gpuctl.apply.plan.server_checks import CheckOptions
+from gpuctl.apply.plan.request import CheckOptions
 from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
@@ -91,9 +91,11 @@ def rerun_jobs(
     settings: Settings,
     run: RunOptions,
     conversation: Conversation,
+    sees: Callable[[str], bool] = lambda namespace: True,
 ) -> Plan:
     """Run trainings again that have ended.
 
+    :param sees: of which namespaces the jobs may be named that hold what these wait for, or that they evict.
     :raises NoSuchJob: there is none of a name, or there are several.
     :raises NotRerunnable: one has not ended, or is no training.
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
@@ -111,7 +113,7 @@ def rerun_jobs(
     with session.within(run.timeout):
         plan = _together(map(again, names))
     gpus = frozenset(gpu.resource for gpu in settings.gpus.values())
-    checks = CheckOptions(keys, gpus, queue=run.queue)
+    checks = CheckOptions(keys, gpus, queue=run.queue, sees=sees)
     return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), checks=checks)
 
 

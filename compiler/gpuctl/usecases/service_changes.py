@@ -139,11 +139,14 @@ def change_nodes_by_service(reader: Reader, question: str, **arguments: Any) -> 
 
 
 def suspend_by_service(
-    reader: Reader, names: Sequence[str], *, pausing: bool, checkpoint: bool = True
+    reader: Reader, names: Sequence[str], *, pausing: bool, checkpoint: bool = True, confirmed: bool = False
 ) -> Iterator[PausedJob]:
-    """As :func:`gpuctl.usecases.suspending.pause_jobs`, or as ``resume_jobs``."""
+    """As :func:`gpuctl.usecases.suspending.pause_jobs`, or as ``resume_jobs``.
+
+    :param confirmed: others may be evicted by what is resumed.
+    """
     assert reader.service is not None
-    arguments = {"names": list(names), "pausing": pausing, "checkpoint": checkpoint}
+    arguments = {"names": list(names), "pausing": pausing, "checkpoint": checkpoint, "confirmed": confirmed}
     told = reader.service.ask("changes/suspend-jobs", ToldPauses, reader.scope, **arguments)
     yield from told.jobs
     if told.refusal is not None:

@@ -343,6 +343,9 @@ class FitVictim(Answer):
     job: str
     node: str
     priority: int
+    likelihood: float | None
+    """In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
+    """
 
 
 class GpuLabelPage(Answer):

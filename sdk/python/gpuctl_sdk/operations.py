@@ -286,14 +286,20 @@ class Operations(ABC):
         )
         return found
 
-    def resume_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
-        """Let a paused job make its pods again.
+    def resume_job(self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None) -> models.JobState:
+        """Let a paused job make its pods again. Evicting others has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.JobState = self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/resume", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/resume",
+                models.JobState,
+                query=given({"namespace": namespace, "confirm": confirm}),
+            )
         )
         return found
 
@@ -1687,14 +1693,22 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def resume_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
-        """Let a paused job make its pods again.
+    async def resume_job(
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None
+    ) -> models.JobState:
+        """Let a paused job make its pods again. Evicting others has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.JobState = await self.send(
-            Call("POST", f"/jobs/{segment(job_id)}/resume", models.JobState, query=given({"namespace": namespace}))
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/resume",
+                models.JobState,
+                query=given({"namespace": namespace, "confirm": confirm}),
+            )
         )
         return found
 

@@ -157,6 +157,11 @@ class FitVictim(Answer):
     job: str = Field(examples=["llama3-pretrain"])
     node: str = Field(examples=["node-1"])
     priority: int = Field(examples=[1000])
+    likelihood: float | None = Field(
+        description="In which share of the orders tried it is evicted; null where they were not counted and it may be "
+        "another pod.",
+        examples=[0.75],
+    )
 
 
 class FitEnding(Answer):

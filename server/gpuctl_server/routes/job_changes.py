@@ -175,9 +175,10 @@ def resume(
     caller: Updates,
     jobId: JobId,  # noqa: N803
     namespace: Namespace = None,
+    confirm: Confirm = False,
 ) -> JobState:
-    """Let a paused job make its pods again."""
-    return changing.resume_job(service, caller, Meant(jobId, namespace), touched_by(request))
+    """Let a paused job make its pods again. Evicting others has to be confirmed."""
+    return changing.resume_job(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm)
 
 
 @router.post("/jobs/{jobId}/rerun", response_model=RerunJob)

@@ -25,7 +25,7 @@ from gpuctl.kube.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gpuctl.apply.plan.request import Request
+    from gpuctl.apply.plan.request import CheckOptions
 
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
@@ -38,7 +38,7 @@ class _Class(NamedTuple):
     preempts: bool
 
 
-def foresee(session: Session, plan: Plan, request: Request) -> None:
+def foresee(session: Session, plan: Plan, options: CheckOptions) -> None:
     """Write into the plan's steps what becomes of their pods, whom they would evict and for what they would wait, and
     into its ``confirm`` what has to be asked.
 
@@ -51,8 +51,8 @@ def foresee(session: Session, plan: Plan, request: Request) -> None:
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(step.queued or _asks_for(step, request.gpu_resources) for step in steps):
-            _foresee(session, plan, steps, bold, request)
+        if bold or any(step.queued or _asks_for(step, options.gpu_resources) for step in steps):
+            _foresee(session, plan, steps, bold, options)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -63,7 +63,7 @@ def foresee(session: Session, plan: Plan, request: Request) -> None:
 _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 
 
-def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], request: Request) -> None:
+def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
     if not any(step.queued or (step.desired is not None and queue_of(step.desired)) for step in steps):
@@ -81,7 +81,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     plan.notes += assumed(snapshot, answers)
     for answer in answers:
         step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
-        _tell(plan, step, answer, snapshot, request, may_evict=step in bold)
+        _tell(plan, step, answer, snapshot, options, may_evict=step in bold)
 
 
 def _makes_pods(step: Step) -> bool:
@@ -138,18 +138,18 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
     return [*mine, *others]
 
 
-def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Request, *, may_evict: bool) -> None:
+def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: CheckOptions, *, may_evict: bool) -> None:
     step.verdict = answer.verdict
-    step.victims = evicted_jobs(answer.victims, snapshot, request.keys, request.sees)
+    step.victims = evicted_jobs(answer.victims, snapshot, options.keys, options.sees)
     title = f"{step.title or step.key} in {step.key.namespace}"
     if step.victims:
-        perhaps = "" if answer.certain else " (or others of the same priority)"
+        perhaps = "" if answer.certain else " (or others instead)"
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
     if answer.verdict == "fits-when-empty":
         if not step.waits:
-            step.waits.append(_wait(step, answer, request))
+            step.waits.append(_wait(step, answer, options))
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
@@ -159,29 +159,29 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Requ
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
 
-def _wait(step: Step, answer: Fit, request: Request) -> Wait:
+def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
     """What its pods wait for: quota of their queue, else room."""
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "))
     held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
-    return Wait("room", "; ".join(filter(None, (_lacking(step, answer, request), held, _when(answer, request)))))
+    return Wait("room", "; ".join(filter(None, (_lacking(step, answer, options), held, _when(answer, options)))))
 
 
-def _when(answer: Fit, request: Request) -> str:
+def _when(answer: Fit, options: CheckOptions) -> str:
     """When it will fit, where that is known and is nobody's that may not be seen."""
     opening = answer.opening
-    if opening is None or not all(request.sees(item.namespace) for item in opening.after):
+    if opening is None or not all(options.sees(item.namespace) for item in opening.after):
         return ""
     return told_opening(opening)
 
 
-def _lacking(step: Step, answer: Fit, request: Request) -> str:
+def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
     """What its pods lack now, in a few words; what is short on one node alone, the pool and the largest room tell."""
     found, demand = answer.balance, answer.demand
     need = found.per_pod.get(found.scarce, 1)
     if found.largest is None or found.largest[1][found.scarce] >= need:
         return answer.reason
-    pools = {(template["spec"].get("nodeSelector") or {}).get(request.keys.pool) for template in _templates(step)}
+    pools = {(template["spec"].get("nodeSelector") or {}).get(options.keys.pool) for template in _templates(step)}
     pool = next(iter(pools)) if len(pools) == 1 else None
     free = told(found.scarce, found.largest[1][found.scarce]).split()[0]
     each = f"{demand.pods - answer.starts} of {demand.pods} pods need " if demand.pods > 1 else ""
@@ -210,7 +210,10 @@ def evicted_jobs(
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
-        item = pods[victim.pod.namespace, victim.pod.name]
+        item = pods.get((victim.pod.namespace, victim.pod.name))
+        if item is None:
+            # A pod of the very jobs that are judged, which others come after: nobody's yet.
+            continue
         job = job_title(item.get("labels") or {}, keys) or victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
     result = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Key, Object
@@ -48,6 +49,25 @@ class Request:
     queue: bool = False
     confirm: tuple[str, ...] = ()
     instead: Mapping[Key, Object] = field(default_factory=dict)
+
+
+class CheckOptions(NamedTuple):
+    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
+
+    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
+    ``queue`` workloads may wait for a quota; ``sees`` tells of which namespaces the jobs may be named that have it.
+    """
+
+    keys: Records
+    gpu_resources: frozenset[str]
+    lenient: bool = False
+    queue: bool = False
+    sees: Callable[[str], bool] = _everywhere
+
+    @classmethod
+    def of(cls, request: Request) -> CheckOptions:
+        """What a request says of it."""
+        return cls(request.keys, request.gpu_resources, request.no_probe, request.queue, request.sees)
 
 
 @dataclass(frozen=True)

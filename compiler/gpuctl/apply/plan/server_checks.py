@@ -6,7 +6,7 @@ A refusal here has changed nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.budget import check_quotas
@@ -14,11 +14,11 @@ from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.quota_waits import Queueing
-from gpuctl.apply.plan.request import Request
+from gpuctl.apply.plan.request import CheckOptions
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
 from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.apply.state.records import is_ours
 from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import has_default_queue, kueue_resources
@@ -34,25 +34,6 @@ class Right(NamedTuple):
     verb: str
     resource: Resource
     namespace: str
-
-
-class CheckOptions(NamedTuple):
-    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
-
-    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
-    ``queue`` workloads may wait for a quota; ``sees`` tells of which namespaces the jobs may be named that have it.
-    """
-
-    keys: Records
-    gpu_resources: frozenset[str]
-    lenient: bool = False
-    queue: bool = False
-    sees: Callable[[str], bool] = lambda namespace: True
-
-    @classmethod
-    def of(cls, request: Request) -> CheckOptions:
-        """What a request says of it."""
-        return cls(request.keys, request.gpu_resources, request.no_probe, request.queue, request.sees)
 
 
 def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:

@@ -9,9 +9,11 @@ from gpuctl.cli.options.reading_options import reader
 
 
 @click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
+@click.option("-y", "--yes", is_flag=True, help="Confirm that others are evicted.")
 @naming_options
 def command(
     names: tuple[str, ...],
+    yes: bool,
     namespace: str | None,
     output: str,
     as_json: bool,
@@ -19,17 +21,23 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Let paused jobs make their pods again, as many as before."""
+    """Let paused jobs make their pods again, as many as before.
+
+    Whom they would evict is asked first, and what they would wait for is told.
+    """
+    from gpuctl.cli.options.changing import ChangeManner, conversation_of
+    from gpuctl.cli.options.connecting import Progress
     from gpuctl.cli.output.outcomes import show_paused
     from gpuctl.usecases.suspending import resume_jobs
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            jobs = resume_jobs(looking.scope, names, looking.settings)
+            talk = conversation_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
+            jobs = resume_jobs(looking.scope, names, looking.settings, talk)
         else:
             from gpuctl.usecases.service_changes import suspend_by_service
 
-            jobs = suspend_by_service(looking, names, pausing=False)
+            jobs = suspend_by_service(looking, names, pausing=False, confirmed=yes)
         show_paused(jobs, as_json=as_json)
     return 0
