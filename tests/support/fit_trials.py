@@ -17,7 +17,7 @@ from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
 from support.fit_submissions import SIDE_BY_SIDE
 from support.fit_worlds import shared_objects
-from support.hasty_scheduler import has_tried_all
+from support.hasty_scheduler import has_tried_all, hasten
 
 Object = dict[str, Any]
 
@@ -30,9 +30,11 @@ are work that the scheduler waits for."""
 QUIET = 4.0
 """Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
 PATIENCE = 600.0
-STILL = 30.0
-"""Seconds without any change of a pod after which whoever still waits is not tried again for minutes: one that was
-promised room which another has taken."""
+STILL = 15.0
+"""Seconds without any change of a pod after which whoever still waits with a node promised is not tried again for minutes:
+another has taken that room, or the last of its victims was gone already when it was to be deleted, so that no event came
+after the preemption had ended. A scheduler that starts anew tries all pods, as this one would after five minutes
+(``DefaultPodMaxInUnschedulablePodsDuration`` of pkg/scheduler/backend/queue)."""
 MERGE_PATCH = "application/merge-patch+json"
 _SHORT = ("fits-when-empty", "never")
 _PLURALS = {
@@ -177,7 +179,7 @@ class Trials:
         last: dict[int, Seen] = {}
         before: Any = None
         quiet_since = changed = began = time.monotonic()
-        version = ""
+        version, anew = "", False
         while True:
             self.plane.check()
             began_look = time.monotonic()
@@ -189,9 +191,12 @@ class Trials:
                 before, changed = (seen, waiting), time.monotonic()
             if seen != last or waiting:
                 last, quiet_since = seen, time.monotonic()
-            still = time.monotonic() - quiet_since > QUIET or time.monotonic() - changed > STILL
-            if still and has_tried_all(self.plane):
-                return last
+            quiet, still = (time.monotonic() - since > most for since, most in ((quiet_since, QUIET), (changed, STILL)))
+            if (quiet or still) and has_tried_all(self.plane):
+                if quiet or anew:
+                    return last
+                hasten(self.plane)
+                anew, changed = True, time.monotonic()
             assert time.monotonic() - began < PATIENCE, (
                 f"the scheduler does not come to rest: {[*map(_place_of, waiting)]}"
             )
