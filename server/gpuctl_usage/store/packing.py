@@ -297,6 +297,8 @@ def unpack_pairs(packed: bytes, column: int) -> Iterable[int]:
     columns = unpack_triples(packed)
     firsts, others = columns[0], columns[column]
     if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
+        if any(first >> PAIR_BITS for first in firsts):
+            raise NotPacked(f"ids of more than {PAIR_BITS} bits")
         return [other << PAIR_BITS | first for first, other in zip(firsts, others, strict=True)]
     both = array("i", bytes(2 * firsts.itemsize * len(firsts)))
     both[_LOW::2], both[1 - _LOW :: 2] = firsts, others
