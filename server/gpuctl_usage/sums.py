@@ -21,7 +21,7 @@ class Level(str, Enum):
     MODEL = "model"
 
 
-@dataclass
+@dataclass(slots=True)
 class Sums:
     """Of one group over one hour or day; ``_s`` is seconds, or times seconds.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,3 +247,25 @@ def test_the_ledger_reads_no_more_than_it_tells(database: Database) -> None:
         cluster_hours(database, hours)
         namespace_hours(database, hours)
     assert [text for text in statements if "sums.histogram" in text or "periods.holders" in text]
+
+
+def test_a_workload_counts_once_for_a_value_that_it_had_among_others(tmp_path: Path) -> None:
+    pods = [
+        pod("p1", "train", 2, 0, 2 * HOUR, team="x", app="one"),
+        pod("p2", "train", 2, 2 * HOUR, 4 * HOUR, team="x", app="two"),
+        pod("p3", "serve", 1, 0, 4 * HOUR, team="x", app="one"),
+    ]
+    found = open_database(str(tmp_path / "usage.db"))
+    cluster = found.cluster("uid", "lab")
+    found.put_holdings(cluster, pods, BEGIN + 4 * HOUR)
+    for number in range(4):
+        begin = BEGIN + number * HOUR
+        hour = roll_up(begin, HOUR, pods, NODES, [], 15, label_keys=("app", "team"), annotation_keys=())
+        found.put_rolled_up(cluster, hour, provisional=False)
+    hours = replace(ALL, step=Step.TOTAL)
+    counts = {
+        key: [row["active_workload_count"] for row in label_hours(found, hours, Level.LABEL, key)]
+        for key in ("app", "team")
+    }
+    found.close()
+    assert counts == {"app": [2, 1], "team": [2]}

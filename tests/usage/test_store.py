@@ -43,6 +43,7 @@ from gpuctl_usage.store.hours import Span, WorkloadStatus
 from gpuctl_usage.store.moments import latest_snapshot
 from gpuctl_usage.store.numbering import group_ids
 from gpuctl_usage.store.packing import (
+    PAIR_BITS,
     NotPacked,
     pack_histogram,
     pack_ids,
@@ -52,6 +53,7 @@ from gpuctl_usage.store.packing import (
     unpack_histogram,
     unpack_ids,
     unpack_numbers,
+    unpack_pairs,
     unpack_sums,
     unpack_triples,
 )
@@ -474,6 +476,18 @@ def test_workloads_stand_by_their_namespaces() -> None:
     assert unpack_triples(zlib.compress(array("q", before).tobytes())) == tuple(
         map(tuple, (workloads, said, namespaces))
     )
+
+
+@pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**32 - 1])
+def test_two_ids_are_one_number(largest: int) -> None:
+    packed = pack_triples([(largest, 1, 9), (4, 3, 8)])
+    assert set(unpack_pairs(packed, 1)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
+    assert set(unpack_pairs(packed, 2)) == {9 << PAIR_BITS | largest, 8 << PAIR_BITS | 4}
+    before = zlib.compress(array("q", [4, largest - 4, 3, 1, 8, 9]).tobytes())
+    assert set(unpack_pairs(before, 1)) == set(unpack_pairs(packed, 1))
+    assert list(unpack_pairs(b"", 1)) == []
+    with pytest.raises(NotPacked):
+        unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]), 1)
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])

@@ -302,8 +302,9 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
 def _utilization(row: UsageRow) -> dict[str, Any]:
     return {
         "avg_utilization": shown(quotients.avg_utilization(row.sums)),
-        "max_utilization": shown(row.sums.util_max),
-        "min_utilization": shown(row.sums.util_min),
+        # They are kept as hundredths.
+        "max_utilization": row.sums.util_max,
+        "min_utilization": row.sums.util_min,
     }
 
 

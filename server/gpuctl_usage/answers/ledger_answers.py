@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,14 +49,14 @@ def ledger(
             asked["key"] = key
         question = question_of(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question)
-        return answered(hours, question, rows, lambda found: [_row(item, cluster.name) for item in found])
+        own, whose = level in balance.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
+        return answered(hours, question, rows, lambda found: [_row(item, level, whose, own) for item in found])
 
 
-def _row(row: UsageRow, cluster: str) -> dict[str, Any]:
-    level = row.group.level
+def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool) -> dict[str, Any]:
+    """:param own: whether groups of the level have GPUs of their own."""
     account = balance.ledger(row.sums, level)
-    own = level in balance.WITH_CAPACITY
-    told = {"time": stamped(row.start), "end_time": stamped(row.end), "cluster": cluster, "level": level.value}
+    told = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
     told |= {"key": row.group.key, "value": row.group.value}
     if level is Level.WORKLOAD:
         workload = workload_of(row.group)

@@ -44,7 +44,7 @@ class Ledger(NamedTuple):
     def closes(self) -> bool:
         """Whether the capacity is accounted for, and no part of it is less than nothing."""
         least = -TOLERANCE * max(1.0, self.capacity)
-        return abs(self.missing) <= -least and all(part >= least for part in self)
+        return abs(self.missing) <= -least and min(self) >= least
 
 
 class Discrepancy(NamedTuple):

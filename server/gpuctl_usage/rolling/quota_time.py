@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -35,9 +35,9 @@ class QuotaTime:
         """When anything changes."""
         return {*self._starts, *self._ends}
 
-    def within(self, start: float, end: float) -> Iterator[_Spell]:
+    def within(self, start: float, end: float) -> Sequence[_Spell]:
         """The spells that have a moment in common with [start, end), in order, with the GPUs of each."""
-        return iter(self._spells[bisect_right(self._ends, start) : bisect_left(self._starts, end)])
+        return self._spells[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
 
 class StepTime:
@@ -57,8 +57,12 @@ class StepTime:
         """
         if not self._kept:
             return None
+        theirs = quotas.within(self._starts[0], self._ends[-1])
+        if len(theirs) == 1 and theirs[0].start <= self._starts[0] and theirs[0].end >= self._ends[-1]:
+            # Most often it does not change.
+            return theirs[0].gpus * self._seconds[-1]
         allowed = limited = instead = 0.0
-        for start, end, gpus in quotas.within(self._starts[0], self._ends[-1]):
+        for start, end, gpus in theirs:
             (seconds, capacity), (before, before_that) = self._until(end), self._until(start)
             allowed += gpus * (seconds - before)
             limited += seconds - before

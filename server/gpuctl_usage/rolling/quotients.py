@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import accumulate
 
 from gpuctl_usage.sums import Sums
 
@@ -67,16 +69,17 @@ def percentile(histogram: Mapping[int, int] | None, rank: float) -> int | None:
     :param histogram: percent -> minutes, of an hour, or of several added up.
     :param rank: more than 0, to 100.
     """
-    minutes = sum(histogram.values()) if histogram else 0
-    if not histogram or not minutes:
+    if not histogram:
+        return None
+    percents = sorted(histogram)
+    counted = list(accumulate(map(histogram.__getitem__, percents)))
+    if not counted[-1]:
         return None
     # What is 57.00000000000001 for the machine is meant to be 57.
-    place, counted = max(1, math.ceil(rank * minutes / 100 - 1e-9)), 0
-    for percent in sorted(histogram):
-        counted += histogram[percent]
-        if counted >= place:
-            return percent
-    raise ValueError(f"no percentile has the rank {rank}: it is from 0 to 100")
+    place = bisect_left(counted, max(1, math.ceil(rank * counted[-1] / 100 - 1e-9)))
+    if place == len(percents):
+        raise ValueError(f"no percentile has the rank {rank}: it is from 0 to 100")
+    return percents[place]
 
 
 def utilization_percentile(sums: Sums, rank: float) -> float | None:

@@ -232,12 +232,16 @@ SUMMED = tuple(sums.c[field.name] for field in fields(Sums))
 
 def sums_of(values: Iterable[Any], with_histogram: bool = True) -> Sums:
     """The sums of a row's columns, which are :data:`SUMMED`. Least and most are to hundredths."""
-    found = Sums(*values)
-    # They are as they stand in the row.
-    found.util_min, found.util_max = of_hundredths(found.util_min), of_hundredths(found.util_max)
-    found.memory_max = of_hundredths(found.memory_max)
+    found = with_hundredths(Sums(*values))
     packed: Any = found.histogram
     found.histogram = unpack_histogram(packed) if with_histogram else None
+    return found
+
+
+def with_hundredths(found: Sums) -> Sums:
+    """Sums whose least and most are as they stand in rows, made what they are."""
+    found.util_min, found.util_max = of_hundredths(found.util_min), of_hundredths(found.util_max)
+    found.memory_max = of_hundredths(found.memory_max)
     return found
 
 

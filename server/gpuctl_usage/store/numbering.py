@@ -161,7 +161,13 @@ def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, i
 
 def described(labels: str, annotations: str) -> Described:
     """Labels and annotations as they are stored."""
-    return Described(json.loads(labels), json.loads(annotations))
+    return Described(_read(labels), _read(annotations))
+
+
+def _read(text: str) -> dict[str, str]:
+    # Most have no annotations.
+    values: dict[str, str] = {} if text == "{}" else json.loads(text)
+    return values
 
 
 def _text(values: Mapping[str, str]) -> str:

@@ -23,6 +23,10 @@ _CODES = {first: code for code, first in _AS_THEY_ARE.items()}
 ROUNDED = ("util_min", "util_max", "memory_max")
 """Of sums: kept as hundredths, to which answers are rounded; least and most of several are the same either way."""
 AS_THEY_ARE = tuple(field.name for field in fields(Sums) if field.name not in (*ROUNDED, "histogram"))
+PAIR_BITS = 32
+"""No id has more."""
+_LOW = 0 if sys.byteorder == "little" else 1
+"""Which half of a number of 64 bits has the low ones."""
 _NOTHING = Sums()
 _HEAD = 4096
 """Bytes in which the head of packed sums ends."""
@@ -282,6 +286,23 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
         *sorted(zip(accumulate(columns[0]), *columns[1:], strict=True), key=itemgetter(2, 0, 1)), strict=True
     )
     return firsts, seconds, thirds
+
+
+def unpack_pairs(packed: bytes, column: int) -> Iterable[int]:
+    """Of packed triples the first id and that of another column, 1 or 2, as one number: the first one in the low bits,
+    the other one above :data:`PAIR_BITS`. Numbers are compared and counted faster than pairs.
+
+    :raises NotPacked: these were none.
+    """
+    columns = unpack_triples(packed)
+    firsts, others = columns[0], columns[column]
+    if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
+        if any(first >> PAIR_BITS for first in firsts):
+            raise NotPacked(f"ids of more than {PAIR_BITS} bits")
+        return [other << PAIR_BITS | first for first, other in zip(firsts, others, strict=True)]
+    both = array("i", bytes(2 * firsts.itemsize * len(firsts)))
+    both[_LOW::2], both[1 - _LOW :: 2] = firsts, others
+    return array("q", both.tobytes())
 
 
 def pack_ids(ids: Iterable[int]) -> bytes:

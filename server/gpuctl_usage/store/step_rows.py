@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from heapq import nsmallest
 from itertools import accumulate
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -28,10 +29,10 @@ from sqlalchemy import (
 from gpuctl_usage.facts import HOUR, KeptTime
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.given_tables import given_table, packed_rows
-from gpuctl_usage.store.hours import WorkloadStatus
+from gpuctl_usage.store.hours import WorkloadStatus, with_hundredths
 from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by
-from gpuctl_usage.store.packing import ROUNDED, of_hundredths, unpack_histogram
+from gpuctl_usage.store.packing import unpack_histogram
 from gpuctl_usage.store.tables import groups, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import (
@@ -74,11 +75,8 @@ _Name = tuple[str, str, int]
 """Of a group its key, value and number, by which groups stand in order."""
 
 
-class _Place(NamedTuple):
-    part: int
-    group: int
-
-
+_Place = tuple[int, int]
+"""The numbers of a step and of a group."""
 _Valued = tuple[int, float, int, _Place]
 """What decides where a row stands, before its name: whether its value is unknown, the value, and when it begins."""
 
@@ -104,9 +102,6 @@ class _Last:
         if self.bins is None:
             return None
         return {percent: minutes for percent, minutes in enumerate(self.bins) if minutes}
-
-
-_NO_LAST = _Last()
 
 
 class StepRows:
@@ -140,8 +135,12 @@ class StepRows:
         self._whole: dict[_Place, Any] | None = None
         self._sizes: list[int] | None = None
         self._made: dict[int, Group] = {}
+        self._heads: dict[int, tuple[int, int, int, float, float, float, bool]] = {}
         self._columns = _told(question)
-        self._rounded = [name for name in ROUNDED if name in self._columns]
+        # Of a row, before whose sums the group is and behind them the step, and of what is not read.
+        places = {name: place for place, name in enumerate(self._columns, 1)}
+        first = len(places) + 2
+        self._fields = itemgetter(*(places.get(name, first + number) for number, name in enumerate(_FIELDS)))
         self._with_lasts = question.level in WITH_HISTOGRAM and not question.sums_only
 
     def count(self) -> int:
@@ -230,7 +229,7 @@ class StepRows:
                 if after is not None and self._time_key(part) == after[:1]:
                     names = [name for name in names if name > after[1:]]
                 few_names = nsmallest(offset + limit - len(found), names)
-                found += [_Place(part, number) for _, _, number in few_names]
+                found += [(part, number) for _, _, number in few_names]
         return found[offset : offset + limit]
 
     def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
@@ -239,8 +238,8 @@ class StepRows:
         if self._present is not None:
             return {part: self._present.together(self._parts[part].periods) for part in parts}
         of_part: dict[int, list[int]] = defaultdict(list)
-        for place in self._whole or (place for place, _ in self._read(parts, None, ())):
-            of_part[place.part].append(place.group)
+        for part, group in self._whole or (place for place, _ in self._read(parts, None, ())):
+            of_part[part].append(group)
         return of_part
 
     def _by_value(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
@@ -249,8 +248,8 @@ class StepRows:
         found: list[_Valued] = []
         turn = 1 if self._question.ascending else -1
         for place, row in self._read(range(len(self._parts)), None, names):
-            amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place.part].seconds)
-            start = self._parts[place.part].start
+            amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place[0]].seconds)
+            start = self._parts[place[0]].start
             found.append((0, turn * amount / over, start, place) if over > 0 else (1, 0.0, start, place))
         return self._named(found, offset + limit, after)[offset:]
 
@@ -259,14 +258,14 @@ class StepRows:
         if after is not None:
             before, name = after[:-_NAMES], after[-_NAMES:]
             equal = [item for item in found if item[:-1] == before]
-            self._know(item[-1].group for item in equal)
-            beyond = [item for item in equal if self._name(item[-1].group) > name]
+            self._know(item[-1][1] for item in equal)
+            beyond = [item for item in equal if self._name(item[-1][1]) > name]
             found = [item for item in found if item[:-1] > before] + beyond
         if len(found) > limit:
             last = nsmallest(limit, found)[-1][:-1]
             found = [item for item in found if item[:-1] <= last]
-        self._know(item[-1].group for item in found)
-        ordered = sorted(found, key=lambda item: (*item[:-1], self._name(item[-1].group)))
+        self._know(item[-1][1] for item in found)
+        ordered = sorted(found, key=lambda item: (*item[:-1], self._name(item[-1][1])))
         return [item[-1] for item in ordered[:limit]]
 
     def _know(self, numbers: Iterable[int]) -> None:
@@ -307,7 +306,7 @@ class StepRows:
                 # To sort by the step as well, where it is one, would take half as long again.
                 statement = statement.group_by(group) if len(alike) == 1 else statement.group_by(part, group)
             for row in self._connection.execute(statement, self._given(alike)).all():
-                yield _Place(row[-1], row[0]), row
+                yield (row[-1], row[0]), row
 
     def _about(
         self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
@@ -337,7 +336,7 @@ class StepRows:
         return self._present.together([number for part in self._parts for number in part.periods])
 
     def _rows(self, places: Collection[_Place]) -> dict[_Place, UsageRow]:
-        few, parts = {place.group for place in places}, sorted({place.part for place in places})
+        few, parts = {group for _, group in places}, sorted({part for part, _ in places})
         lasts = self._lasts(parts, few) if self._with_lasts else {}
         attributes = {last.attributes for last in lasts.values() if last.attributes is not None}
         described = described_by(self._connection, sorted(attributes))
@@ -346,17 +345,13 @@ class StepRows:
         rows = self._read(parts, few, self._columns) if self._whole is None else self._whole.items()
         for place, row in rows:
             if place in places:
-                last = lasts.get(place, _NO_LAST)
-                found[place] = self._row(place, self._sums(row), last, described, workloads.get(place, 0))
-        idle = {place: self._row(place, Sums(), _NO_LAST, {}, 0) for place in places if place not in found}
-        return found | idle
+                values = self._sums(row)
+                values.workloads = max(values.workloads, workloads.get(place, 0))
+                found[place] = self._row(place, values, lasts.get(place), described)
+        return found | {place: self._row(place, Sums(), None, {}) for place in places if place not in found}
 
     def _sums(self, row: Any) -> Sums:
-        # Before them is the group, behind them the step.
-        found = Sums(**dict(zip(self._columns, row[1:], strict=False)))
-        for name in self._rounded:
-            setattr(found, name, of_hundredths(getattr(found, name)))
-        return found
+        return with_hundredths(Sums(*self._fields((*row, *_NOT_READ))))
 
     def _lasts(self, wanted: Collection[int], few: Collection[int]) -> dict[_Place, _Last]:
         """What is no sum, and what the last of the hours and days say."""
@@ -368,7 +363,7 @@ class StepRows:
         rows = self._connection.execute(statement, self._given(wanted)).all()
         for group, period, histogram, attributes, status in sorted(rows, key=lambda row: turns[row[1]]):
             part = of_period[period]
-            last = found[_Place(part, group)]
+            last = found[part, group]
             if histogram is not None:
                 last.add(unpack_histogram(histogram) or {})
             last.attributes = attributes if attributes is not None else last.attributes
@@ -383,29 +378,26 @@ class StepRows:
             return {}
         values = {value: number for _, value, number in self._groups.values()}
         counts = workload_counts(self._connection, self._question, steps, values)
-        return {_Place(part, group): count for part, of_part in counts.items() for group, count in of_part.items()}
+        return {(part, group): count for part, of_part in counts.items() for group, count in of_part.items()}
 
-    def _row(
-        self, place: _Place, values: Sums, last: _Last, described: Mapping[int, Described], workloads: int
-    ) -> UsageRow:
-        part = self._parts[place.part]
-        values.histogram = last.histogram
-        values.workloads = max(values.workloads, workloads)
-        said = _NOTHING if last.attributes is None else described[last.attributes]
-        return UsageRow(
-            self._number(part) << GROUP_BITS | place.group,
-            part.start,
-            part.end,
-            part.seconds,
-            part.created_at,
-            part.updated_at,
-            part.provisional,
-            self._group(place.group),
-            values,
-            said.labels,
-            said.annotations,
-            None if last.status is None else WorkloadStatus(last.status),
-        )
+    def _row(self, place: _Place, values: Sums, last: _Last | None, described: Mapping[int, Described]) -> UsageRow:
+        number, start, end, seconds, created_at, updated_at, provisional = self._head(place[0])
+        group, said, status = self._group(place[1]), _NOTHING, None
+        if last is not None:
+            values.histogram = last.histogram
+            said = said if last.attributes is None else described[last.attributes]
+            status = None if last.status is None else WorkloadStatus(last.status)
+        of_step = number | place[1], start, end, seconds, created_at, updated_at, provisional
+        return UsageRow(*of_step, group, values, said.labels, said.annotations, status)
+
+    def _head(self, part: int) -> tuple[int, int, int, float, float, float, bool]:
+        """What all rows of a step tell: of their number the step's part, and the rest as it is."""
+        if part not in self._heads:
+            of_part = self._parts[part]
+            number = self._number(of_part) << GROUP_BITS
+            times = of_part.start, of_part.end, of_part.seconds, of_part.created_at, of_part.updated_at
+            self._heads[part] = number, *times, of_part.provisional
+        return self._heads[part]
 
     def _group(self, number: int) -> Group:
         if number not in self._made:
@@ -436,4 +428,6 @@ def _told(question: Question) -> tuple[str, ...]:
     return tuple(name for name in _ADDED if name in told)
 
 
-_ADDED = tuple(field.name for field in fields(Sums) if field.name != "histogram")
+_FIELDS = tuple(field.name for field in fields(Sums))
+_ADDED = tuple(name for name in _FIELDS if name != "histogram")
+_NOT_READ = tuple(field.default for field in fields(Sums))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import itemgetter
+from itertools import repeat
+from operator import and_, rshift
 
 from sqlalchemy import Connection, Integer, select
 
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.numbering import described_by
-from gpuctl_usage.store.packing import unpack_triples
+from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs
 from gpuctl_usage.store.tables import periods
 from gpuctl_usage.store.usage_queries import Question
 from gpuctl_usage.sums import Level
 
-_Held = Iterable[tuple[Sequence[int], Sequence[int], Sequence[int]]]
-"""Of some hours and days: workloads, as what each of them held, and its namespace."""
+_FIRST = (1 << PAIR_BITS) - 1
+"""Of a pair the workload."""
 
 
 def workload_counts(
@@ -29,17 +30,19 @@ def workload_counts(
     :param steps: of each step the numbers of its hours and days.
     :param values: the numbers of the groups that it is about, by their values.
     """
-    packed = _packed(connection, steps)
+    column = 2 if question.level is Level.NAMESPACE else 1
+    # Of each what it held, once, however many days that was.
+    held = {
+        step: set[int]().union(*(unpack_pairs(packed, column) for packed in of_step))
+        for step, of_step in _packed(connection, steps).items()
+    }
     if question.level is Level.NAMESPACE:
-        return {step: _by_namespace(map(unpack_triples, of_step)) for step, of_step in packed.items()}
-    counts: dict[int, Mapping[int, int]] = {}
-    value_of: dict[int, int | None] = {}
-    for step, of_step in packed.items():
-        held = list(map(unpack_triples, of_step))
-        new = set[int]().union(*(as_what for _, as_what, _ in held)) - value_of.keys()
-        value_of.update(_value_of(connection, question, new, values))
-        counts[step] = _by_value(held, value_of)
-    return counts
+        # A workload is of one namespace.
+        return {step: _by_number(pairs) for step, pairs in held.items()}
+    pairs = set[int]().union(*held.values())
+    value_of = _value_of(connection, question, _by_number(pairs), values)
+    several = [workload for workload, count in Counter(map(and_, pairs, repeat(_FIRST))).items() if count > 1]
+    return {step: _by_value(pairs, value_of, frozenset(several)) for step, pairs in held.items()}
 
 
 def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Collection[bytes]]:
@@ -53,20 +56,17 @@ def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[
     return {step: list(of_step) for step, of_step in found.items()}
 
 
-def _by_namespace(held: _Held) -> Mapping[int, int]:
-    # A workload is of one namespace.
-    namespace_of: dict[int, int] = {}
-    for workloads, _, namespaces in held:
-        namespace_of.update(zip(workloads, namespaces, strict=True))
-    return Counter(namespace_of.values())
+def _by_number(pairs: Iterable[int]) -> Counter[int]:
+    return Counter(map(rshift, pairs, repeat(PAIR_BITS)))
 
 
-def _by_value(held: _Held, value_of: Mapping[int, int | None]) -> Mapping[int, int]:
-    # Under two sets of labels a workload may have had the same value.
-    alike: set[tuple[int | None, int]] = set()
-    for workloads, as_what, _ in held:
-        alike.update(zip(map(value_of.__getitem__, as_what), workloads, strict=True))
-    counts = Counter(map(itemgetter(0), alike))
+def _by_value(pairs: set[int], value_of: Mapping[int, int | None], several: Collection[int]) -> Mapping[int, int]:
+    """:param several: the workloads that had more than one set of labels."""
+    # Under two of them a workload may have had the same value.
+    again = {pair for pair in pairs if pair & _FIRST in several} if several else set[int]()
+    counts = Counter(value for value, _ in {(value_of[pair >> PAIR_BITS], pair & _FIRST) for pair in again})
+    for number, count in _by_number(pairs - again if again else pairs).items():
+        counts[value_of[number]] += count
     return {value: count for value, count in counts.items() if value is not None}
 
 
