@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl_usage.answers.figures import shown, stamped
-from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, question_of, rows_of
+from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, namespace_capacities, question_of, rows_of
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.rolling import balance, quotients
 from gpuctl_usage.store.database import Database
@@ -48,10 +48,15 @@ def ledger(
             asked["key"] = key
         question = question_of(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question)
-        return answered(hours, question, rows, lambda found: [_row(item, cluster.name) for item in found])
+
+        def told(found: list[UsageRow]) -> list[dict[str, Any]]:
+            allowed = namespace_capacities(connection, question, rows, found)
+            return [_row(item, cluster.name, most) for item, most in zip(found, allowed, strict=True)]
+
+        return answered(hours, question, rows, told)
 
 
-def _row(row: UsageRow, cluster: str) -> dict[str, Any]:
+def _row(row: UsageRow, cluster: str, allowed: float | None) -> dict[str, Any]:
     level = row.group.level
     account = balance.ledger(row.sums, level)
     own = level in balance.WITH_CAPACITY
@@ -69,6 +74,7 @@ def _row(row: UsageRow, cluster: str) -> dict[str, Any]:
         "held_unobserved_gpu_seconds": _amount(account.held_unobserved),
         "free_gpu_seconds": _amount(account.free) if own else None,
         "unusable_gpu_seconds": _amount(account.unusable) if own else None,
+        "allowed_gpu_seconds": None if allowed is None else _amount(allowed),
         "avg_utilization": shown(quotients.avg_utilization(row.sums)),
         "coverage": shown(quotients.coverage(row.sums), 4),
         "closes": account.closes,
