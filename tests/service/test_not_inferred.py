@@ -236,7 +236,7 @@ def test_those_who_hold_a_pool_are_told_together(
         path.write_text(text_of(job(other, OWN, gpu=8, priority=priority)))
         lines += remote.typed("fit", "-f", str(path), code=None).out.splitlines()
         told.append(json.loads(remote.typed("fit", "-f", str(path), "-o", "json", code=None).out))
-    assert "  nvidia.com/gpu held by: work in other namespaces 16" in lines
+    assert "  nvidia.com/gpu on nodes open to it held by: work in other namespaces 16" in lines
     assert lines.count("  evicts: work in other namespaces") == 1
     for answer in (*told, plan, lines):
         text = json.dumps(answer)

@@ -443,7 +443,7 @@ def test_what_is_told_of_a_shortage() -> None:
     assert list(lines(found)) == [
         "job.batch/train -n team: does not fit now, but may later (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
         f"{why}at most 4 on one node (a)",
-        "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
+        "  nvidia.com/gpu on nodes open to it held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
     ]
     value = fit_value(found)

@@ -29,7 +29,10 @@ from gpuctl.cli.options.planning_options import planning_options
 @click.option(
     "--dry-run",
     type=click.Choice(["client", "server"]),
-    help="Print the plan and change nothing: checked by the API server, or compared here alone.",
+    is_flag=False,
+    flag_value="server",
+    help="Print the plan and change nothing: checked by the API server (`server`, also without a value), or compared"
+    " here alone.",
 )
 @secrets_option
 @planning_options

@@ -18,7 +18,7 @@ _LONGEST = 120
 def summary(drift: Drift) -> str:
     """``2 differ, 1 is gone, 5 are the same``."""
     counts = {what: sum(one.what == what for one in drift.objects) for what in _WORDS}
-    said = [f"{counts['differs']} differ"] if counts["differs"] else []
+    said = [f"{counts['differs']} {'differs' if counts['differs'] == 1 else 'differ'}"] if counts["differs"] else []
     said += [f"{counts['gone']} gone"] if counts["gone"] else []
     said += [f"{counts['unnamed']} in no document"] if counts["unnamed"] else []
     return ", ".join([*said, f"{drift.same} the same"]) if said else f"no drift: {drift.same} the same"

@@ -19,7 +19,7 @@ SAID = {
     "preempts": "fits by evicting others",
     "fits-when-empty": "does not fit now, but may later",
     "never": "never fits",
-    "unknown": "is unknown",
+    "unknown": "cannot be told",
 }
 """What each verdict is called."""
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
@@ -58,7 +58,7 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
     held = [f"{_whose(holder)} {told(found.scarce, holder.amount).split()[0]}" for holder in found.held_by[:_HOLDERS]]
     if held:
         more = len(found.held_by) - len(held)
-        yield f"  {found.scarce} held by: {', '.join(held)}{f' and {more} others' if more else ''}"
+        yield f"  {found.scarce} on nodes open to it held by: {', '.join(held)}{f' and {more} others' if more else ''}"
     if answer.change is not None:
         yield f"  smallest change: {answer.change}"
 

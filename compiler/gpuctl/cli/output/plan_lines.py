@@ -42,9 +42,8 @@ _WIDTH = 9
 
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
-    evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
     saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
-    more = [step.running, saves, evicts, step.waiting, *step.losses]
+    more = [step.running, saves, _evictions(step), step.waiting, *step.losses]
     return _line(step.action, step.action, step, step.reason, more, coloured)
 
 
@@ -61,7 +60,12 @@ def result_line(step: Step, *, coloured: bool = False) -> str:
         # The line names the object already.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
         return _line(word, step.result, step, error, [], coloured)
-    return _line(_DONE[step.action], step.action, step, step.reason, [step.waiting, *step.losses], coloured)
+    more = [_evictions(step), step.waiting, *step.losses]
+    return _line(_DONE[step.action], step.action, step, step.reason, more, coloured)
+
+
+def _evictions(step: Step) -> str:
+    return f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
 
 
 def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | None], coloured: bool) -> str:
