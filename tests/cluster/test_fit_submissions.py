@@ -18,6 +18,8 @@ from support.hasty_scheduler import scheduler_alone
 
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 YIELDING_WORLDS = [306_000 + seed for seed in range(at_least(12))]
+BATCH = 8
+"""Worlds at a time: each has up to 120 jobs."""
 
 
 class Judged(NamedTuple):
@@ -32,7 +34,7 @@ def worlds() -> list[Judged]:
     """The worlds in a control plane of which only the scheduler acts."""
     with scheduler_alone() as plane:
         trials = Trials(plane).run(
-            [*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)]
+            [*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)], batch=BATCH
         )
     return [Judged(trial, list(trial.answers().values())) for trial in trials]
 

@@ -1,12 +1,13 @@
-"""Killed at any moment, nothing is lost: SIGKILL at every write of a command, before and after the server acts.
+"""Killed at any moment, nothing is lost: SIGKILL at every write of a command, before the server acts or after it has.
 
 Each write gets a namespace of its own: the start state, the command killed at that write, `gpuctl recover`, and then
 every object is the old or the new one; the same apply once more brings about what was wanted, and a third writes
 nothing. Ctrl-C at every call is the same without `recover`: the command itself puts back what it has taken apart.
 
-What a process that is killed leaves is what the server has: a read changes nothing of it, so killed at a read it leaves
-what it leaves when it is killed before its next write. Reads are therefore killed at only before the first write, where
-some stand for all. Ctrl-C comes at every call: what becomes of it is the command's own doing.
+What a process that is killed leaves is what the server has: killed after a write it leaves what it leaves when it is
+killed before the next one, unless the server goes on by itself, as after a delete. So it is killed before every write,
+and after deletes and the last one. A read changes nothing: killed at are only reads before the first write, where some
+stand for all. Ctrl-C comes at every call: what becomes of it is the command's own doing.
 
 Until its first write a command has changed nothing: that is what is looked at when it ends there, and so one namespace
 serves for many such ends. An apply, too, acts on what the server has: of the namespaces that a recovery has left in one
@@ -16,7 +17,7 @@ state (``state_of``: all that a command can see) the next apply is run in one, a
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -94,6 +95,8 @@ class World:
         self.directory = directory
         self.calls: dict[Kind, int] = {}
         """API calls of the undisturbed run."""
+        self.deletes: list[int] = []
+        """Which of its writes were deletes, counted from 1."""
         self.new = self._wanted()
         self._recovered = Seen()
         self._final = Seen()
@@ -119,6 +122,8 @@ class World:
             found = counter.found
             if call == UNDISTURBED:
                 self.calls = counter.seen
+                writes = [record.request for record in place.proxy.records if record.request.is_write]
+                self.deletes = [number for number, write in enumerate(writes, 1) if write.method == "DELETE"]
             where = _where(place, counter)
             # Ctrl-C during the last write: what is under way is finished, and then there is nothing left undone.
             done = call.moment == "interrupt" and result.code == 0 and not unlike(place.snapshot(), self.new)
@@ -156,37 +161,34 @@ class World:
         """What was wrong in any of the runs that are killed."""
         problems = self._undisturbed()
         some = sorted({1, self.calls["look"] // 2, self.calls["look"]} - {0})
-        return problems or self._all({"write": ("before", "after")}, [partial(self.looks, "before", some)])
+        after = [Call("write", number, "after") for number in sorted({*self.deletes, self.calls["write"]})]
+        return problems or self._all({"write": "before"}, [partial(self.looks, "before", some)], after)
 
     def interrupted_at_every_call(self) -> list[str]:
         """What was wrong in any of the runs that are interrupted."""
         looks = [partial(self.looks, "interrupt", count(first, PLACES)) for first in range(1, PLACES + 1)]
-        return self._undisturbed() or self._all({"write": ("interrupt",), "read": ("interrupt",)}, looks)
+        return self._undisturbed() or self._all({"write": "interrupt", "read": "interrupt"}, looks)
 
     def _undisturbed(self) -> list[str]:
         return self.run(UNDISTURBED).problems
 
-    def _all(self, ways: dict[Kind, tuple[str, ...]], looks: Sequence[Callable[[], list[Outcome]]]) -> list[str]:
-        """What was wrong in any of the runs that end at calls of these kinds, from the first to the last."""
-
-        def all_ways(kind: Kind, number: int) -> Iterator[Call]:
-            return (Call(kind, number, moment) for moment in ways[kind])
-
-        calls = [call for kind in ways for number in range(1, self.calls[kind] + 1) for call in all_ways(kind, number)]
+    def _all(
+        self, ways: dict[Kind, str], looks: Sequence[Callable[[], list[Outcome]]], more: Iterable[Call] = ()
+    ) -> list[str]:
+        """What was wrong in any of the runs that end at calls of these kinds, from the first to the last, or at others."""
         # Some runs need a call more than the first did: until one does not, there are more to come.
-        beyond = {kind: self.calls[kind] + 1 for kind in ways}
+        calls = [Call(kind, number, way) for kind, way in ways.items() for number in range(1, self.calls[kind] + 2)]
         with ThreadPoolExecutor(WORKERS) as pool:
             under_way = [pool.submit(look) for look in looks]
-            ends = [next(all_ways(kind, number)) for kind, number in beyond.items()]
-            outcomes = list(pool.map(self.run, [*ends, *calls]))
+            outcomes = list(pool.map(self.run, [*calls, *more]))
             for look in under_way:
                 outcomes += look.result()
-        for outcome in outcomes[: len(ends)]:
-            kind, number, _ = outcome.call
+        for kind, way in ways.items():
+            number = self.calls[kind] + 1
+            outcome = next(outcome for outcome in outcomes if outcome.call == Call(kind, number, way))
             while outcome.reached:
-                outcomes += [self.run(call) for call in [*all_ways(kind, number)][1:]]
                 number += 1
-                outcome = self.run(next(all_ways(kind, number)))
+                outcome = self.run(Call(kind, number, way))
                 outcomes.append(outcome)
         problems = [problem for outcome in outcomes for problem in outcome.problems]
         return problems + [

@@ -22,7 +22,11 @@ from support.hasty_scheduler import has_tried_all
 Object = dict[str, Any]
 
 BATCH = 72
-"""Worlds whose jobs are submitted together. Pods that wait are tried again at every event, all of them."""
+"""Worlds whose jobs are submitted together. Pods that wait are tried again at every event, all of them: worlds of many
+jobs come in smaller batches."""
+LOOKS = 5
+"""A look at all pods is followed by a pause of so many times as long, of a second at least and of less than ``QUIET``: looks
+are work that the scheduler waits for."""
 QUIET = 4.0
 """Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
 PATIENCE = 600.0
@@ -70,10 +74,11 @@ class Trials:
         self.plane = plane
         self.api = Api(plane)
 
-    def run(self, worlds: list[World], *, shared: bool = True) -> list[Trial]:
+    def run(self, worlds: list[World], *, shared: bool = True, batch: int = BATCH) -> list[Trial]:
         """Build the worlds, submit their jobs, and see what the scheduler makes of them.
 
         :param shared: make what all worlds need, too.
+        :param batch: how many worlds have their jobs submitted together.
         """
         for obj in shared_objects() if shared else ():
             self._create(obj, "")
@@ -88,15 +93,15 @@ class Trials:
             now: dict[int, Seen] = {}
             empty: dict[int, Seen] = {}
             emptied: list[World] = []
-            for start in range(0, len(worlds) + BATCH, BATCH):
-                batch = worlds[start : start + BATCH]
-                list(pool.map(self._submit, batch))
+            for start in range(0, len(worlds) + batch, batch):
+                submitted = worlds[start : start + batch]
+                list(pool.map(self._submit, submitted))
                 list(pool.map(self._empty, emptied))
-                seen = self._watch([*batch, *emptied])
+                seen = self._watch([*submitted, *emptied])
                 empty.update((item.seed, seen[item.seed]) for item in emptied)
-                now.update((item.seed, seen[item.seed]) for item in batch)
-                done, emptied = emptied, [item for item in batch if _tells_when_empty(item, parts[item.seed])]
-                list(pool.map(self._give_up, [*done, *(item for item in batch if item not in emptied)]))
+                now.update((item.seed, seen[item.seed]) for item in submitted)
+                done, emptied = emptied, [item for item in submitted if _tells_when_empty(item, parts[item.seed])]
+                list(pool.map(self._give_up, [*done, *(item for item in submitted if item not in emptied)]))
         return [Trial(item, parts[item.seed], now[item.seed], empty.get(item.seed)) for item in worlds]
 
     def _create(self, obj: Object, namespace: str, status: Object | None = None) -> None:
@@ -175,6 +180,7 @@ class Trials:
         version = ""
         while True:
             self.plane.check()
+            began_look = time.monotonic()
             now = self._version()
             if now != version:
                 # Taken before the look: what changes between the two is looked at again.
@@ -189,7 +195,7 @@ class Trials:
             assert time.monotonic() - began < PATIENCE, (
                 f"the scheduler does not come to rest: {[*map(_place_of, waiting)]}"
             )
-            time.sleep(1)
+            time.sleep(min(max(1.0, LOOKS * (time.monotonic() - began_look)), QUIET - 1))
 
     def _version(self) -> str:
         """What every change of a pod changes: the pods of all worlds are some megabytes."""

@@ -9,14 +9,16 @@ import pytest
 
 from support.pages import ROOT, rows
 
-PACKAGE = ROOT / "compiler" / "gpuctl"
+SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server"}
+"""Where packages are that the paths begin with; the others are of gpuctl itself."""
 TABLE = rows("CONTRIBUTING.md", "Where is X")
 
 
 def names_in(path: str) -> set[str]:
     """The functions, types and constants of a module."""
     found = set()
-    for node in ast.parse((PACKAGE / path).read_text(encoding="utf-8")).body:
+    source = SOURCES.get(path.partition("/")[0], ROOT / "compiler" / "gpuctl") / path
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
