@@ -730,6 +730,8 @@ type LedgerRow struct {
 	FreeGPUSeconds *float64 `json:"free_gpu_seconds"`
 	// Held by nobody, of nodes that take no pods.
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
+	// Of a namespace: what its quotas let it hold; while there was none, what the cluster had.
+	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
 	// Percent, of what was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// How much of what was held was measured, 0 to 1.

@@ -11,6 +11,7 @@ from gpuctl_usage.facts import (
     HOUR,
     AllocationSnapshot,
     Capacity,
+    GpuQuota,
     GpuSeries,
     Holding,
     NodeState,
@@ -81,6 +82,7 @@ class UsageWorld:
 
     nodes: tuple[tuple[str, str, int, NodeState], ...]
     workers: tuple[Worker, ...]
+    quotas: tuple[GpuQuota, ...] = ()
 
     def collected(self, path: Path, start: int, end: float, uid: str = "uid-1", name: str = "prod") -> Database:
         """A database in which all of it is rolled up, as if it had been collected from a time until another."""
@@ -90,6 +92,7 @@ class UsageWorld:
         held = [worker.holding(models[worker.node]) for worker in self.workers if worker.start < end]
         there = [Capacity(node, model, float(gpus), state, start, None) for node, model, gpus, state in self.nodes]
         database.put_capacities(cluster, there, end)
+        database.put_quotas(cluster, self.quotas)
         database.put_holdings(cluster, held, end)
         for hour in range(start // HOUR * HOUR, int(end), HOUR):
             self._roll(database, cluster, hour, min(HOUR, end - hour), held, there)
@@ -121,7 +124,8 @@ class UsageWorld:
 
 
 def small_world(start: int, others: Iterable[Worker] = ()) -> UsageWorld:
-    """Two nodes of two models, and four workloads of three teams; one is idle, one is not measured."""
+    """Two nodes of two models, and four workloads of three teams; one is idle, one is not measured. Two of three
+    namespaces have a quota, one of them since noon."""
     train = WorkloadKey("nlp", "Job", "pretrain", "w-train")
     chat = WorkloadKey("serving", "Deployment", "chat", "w-chat")
     lab = WorkloadKey("nlp", "StatefulSet", "lab", "w-lab")
@@ -133,4 +137,5 @@ def small_world(start: int, others: Iterable[Worker] = ()) -> UsageWorld:
         Worker(dark, "n2", 1, (70.0, None), start + 3 * HOUR, None),
     )
     nodes = (("n1", "A100-80G", 8, NodeState.READY), ("n2", "H20", 4, NodeState.CORDONED))
-    return UsageWorld(nodes, (*workers, *others))
+    quotas = (GpuQuota("nlp", 6.0, start, None), GpuQuota("serving", 2.0, start + 12 * HOUR, None))
+    return UsageWorld(nodes, (*workers, *others), quotas)

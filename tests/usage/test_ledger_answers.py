@@ -131,6 +131,7 @@ def test_a_ledger_row(database: Database) -> None:
         "held_unobserved_gpu_seconds": held,
         "free_gpu_seconds": 8.0 * DAY - held,
         "unusable_gpu_seconds": 8.0 * 14 * HOUR,
+        "allowed_gpu_seconds": None,
         "avg_utilization": None,
         "coverage": 0.0,
         "closes": True,

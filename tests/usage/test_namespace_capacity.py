@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -125,6 +126,11 @@ def rows(database: Database, hours: Hours, **more: Any) -> list[dict[str, Any]]:
     return found
 
 
+def moment(text: str) -> int:
+    """A time of an answer."""
+    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
+
+
 def check(known: Known, truth: dict[str, list[float]], step: Step, tz: str) -> int:
     """Compare every row with its seconds; how many there are."""
     hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + 3 * DAY), step=step, tz=tz)
@@ -144,19 +150,35 @@ def check(known: Known, truth: dict[str, list[float]], step: Step, tz: str) -> i
                 assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051), where
             else:
                 assert row["allocation_rate"] is None, where
+    of_ledger = ledger(known.database, hours, Level.NAMESPACE)
+    assert isinstance(of_ledger, list)
+    assert len(of_ledger) == len(found)
+    for row in of_ledger:
+        start, end = (min(max(moment(row[name]), FIRST), LAST) - FIRST for name in ("time", "end_time"))
+        most = truth[row["value"]][end] - truth[row["value"]][start]
+        assert row["allowed_gpu_seconds"] == pytest.approx(most, abs=0.01), (row, step, tz)
     return len(found)
 
 
+def accounts(database: Database) -> list[dict[str, Any]]:
+    """Of the cluster and of namespaces, without what is none of what became of GPUs."""
+    found: list[dict[str, Any]] = []
+    for level in (Level.CLUSTER, Level.NAMESPACE):
+        of_level = ledger(database, Hours("lab", FIRST, LAST), level)
+        assert isinstance(of_level, list)
+        found += [{name: value for name, value in row.items() if name != "allowed_gpu_seconds"} for row in of_level]
+    return found
+
+
 def test_every_row_is_that_of_its_seconds(known: Known) -> None:
-    before = [ledger(known.database, Hours("lab", FIRST, LAST), level) for level in (Level.CLUSTER, Level.NAMESPACE)]
+    before = accounts(known.database)
     truth = known.most()
     counts = [check(known, truth, *split) for split in SPLITS]
     assert counts[0] > counts[1] > 0
     # Whose time is whose is not touched by it.
     known.database.put_quotas(known.cluster, [GpuQuota(name, 1.0, FIRST - DAY, None) for name in NAMESPACES])
-    after = [ledger(known.database, Hours("lab", FIRST, LAST), level) for level in (Level.CLUSTER, Level.NAMESPACE)]
-    assert before == after
-    assert all(row["closes"] for row in before[0])
+    assert accounts(known.database) == before
+    assert all(row["closes"] for row in before)
 
 
 def test_a_page_is_a_part_of_the_list(address: str) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,10 @@ from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import in_units
 from gpuctl.reading.usage_shapes import IdleHolder
+from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
+from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR
+from gpuctl_usage.store.database import open_database
 from support.command import on_a_terminal
 from support.small_usage import STRANGE, small_world
 
@@ -84,7 +88,8 @@ def test_the_cluster_is_told_by_its_parts(usage: Usage) -> None:
 def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
     found = usage("namespaces", *DAY)
     assert found.out.splitlines()[0].split() == [
-        *("NAMESPACE", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE", "USE-BY-HOUR"),
+        *("NAMESPACE", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE"),
+        *("ALLOWED", "OF-ALLOWED", "USE-BY-HOUR"),
     ]
     assert [row[:3] for row in found.rows] == [
         ["nlp", "124.0", "43.1%"],
@@ -92,7 +97,8 @@ def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
         ["vision", "21.0", "7.3%"],
     ]
     serving, vision = found.rows[1], found.rows[2]
-    assert serving[3:] == ["30.0%", "32.9", "0.0", "100%", "▃" * 24]
+    # A quota of 2 since noon, and before that all 12 of the cluster.
+    assert serving[3:] == ["30.0%", "32.9", "0.0", "100%", "168.0", "28.0%", "▃" * 24]
     # What was not measured is no 0, and its hours are no hours of nothing.
     assert vision[-1] == GAP * 3 + "▆" + GAP * 20
     assert vision[6] == "4.8%"
@@ -101,6 +107,31 @@ def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
     assert [row[0] for row in usage("namespaces", *DAY, "--sort", "coverage").rows] == ["vision", "nlp", "serving"]
     assert [row[0] for row in usage("ns", *DAY, "-n", "serving", "--no-headers").rows] == []
     assert usage("namespaces", *DAY, "--limit", "1").rows == [found.rows[0]]
+
+
+def test_namespaces_are_told_what_their_quotas_allowed(usage: Usage, database: Path) -> None:
+    """As the API tells it: over the whole time, and by steps, in days of any time zone; of nothing else."""
+    value = json.loads(usage("namespaces", *DAY, "-o", "json").out)
+    told = {item["namespace"]: (item["allowedGpuHours"], item["allocationRate"]) for item in value["items"]}
+    assert told == {"nlp": (144, 86.11), "serving": (168, 27.98), "vision": (288, 7.29)}
+    assert "allowedGpuHours" not in value["allGroups"]
+    assert [row[-2:] for row in usage("namespaces", *DAY, "--step", "day").rows] == [
+        ["144.0", "86.1%"],
+        ["168.0", "28.0%"],
+        ["288.0", "7.3%"],
+    ]
+    asked = (*DAY, "--step", "day", "--tz", "Asia/Shanghai")
+    rows = list(csv.DictReader(io.StringIO(usage("namespaces", *asked, "-o", "csv").out)))
+    with closing(open_database(str(database))) as opened:
+        hours = Hours("prod", START - 8 * HOUR, START + 16 * HOUR, step=Step.DAY, tz="Asia/Shanghai")
+        found = namespace_hours(opened, hours)
+    assert isinstance(found, list)
+    # Between midnights there are 16 hours of which something is kept.
+    assert [(row["namespace"], float(row["allowedGpuHours"]), float(row["allocationRate"])) for row in rows] == [
+        (row["namespace"], 16 * row["total_gpu_capacity"], row["allocation_rate"]) for row in found
+    ]
+    assert "OF-ALLOWED" not in usage("workloads", *DAY).out
+    assert "allowedGpuHours" not in usage("workloads", *DAY, "-o", "csv").out
 
 
 def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
@@ -329,7 +360,12 @@ def test_names_of_strangers_are_bound() -> None:
         "value": "a\x1b[2Jb" * 99,
     }
     row |= dict.fromkeys(("allocated_gpu_seconds", "busy_gpu_seconds", "held_idle_gpu_seconds"), 1.0)
-    row |= {"held_unobserved_gpu_seconds": 0, "capacity_gpu_seconds": None, "free_gpu_seconds": None}
+    row |= {
+        "held_unobserved_gpu_seconds": 0,
+        "allowed_gpu_seconds": None,
+        "capacity_gpu_seconds": None,
+        "free_gpu_seconds": None,
+    }
     found = ledger_line({**row, "unusable_gpu_seconds": None})
     assert "\x1b" not in found.holder.value
     assert len(found.holder.value) < 1000

@@ -55,27 +55,40 @@ def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
         for group in view.groups:
             use = group.steps[number]
             if use is not None:
-                yield {"time": time, "endTime": end, **holder_value(view, group.holder), **time_value(use, None)}
+                of_step = {"time": time, "endTime": end}
+                yield {**of_step, **holder_value(view, group.holder), **time_value(use, None), **_allowed(view, use)}
 
 
 def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
     """A row for each group."""
     for group in view.groups:
-        yield {**holder_value(view, group.holder), **time_value(group.total, view.capacity)}
+        yield _total(view, group)
 
 
 def columns_of(view: UsageView, *, by_step: bool) -> list[str]:
     """What the rows tell, also where there are none: those of each step, or one for each group."""
     times = ("time", "endTime") if by_step else ()
-    return [*times, *holder_value(view, _NOBODY), *time_value(_NOTHING, None)]
+    return [*times, *holder_value(view, _NOBODY), *time_value(_NOTHING, None), *_allowed(view, _NOTHING)]
+
+
+def _total(view: UsageView, group: GroupUse) -> dict[str, Any]:
+    use = group.total
+    return {**holder_value(view, group.holder), **time_value(use, view.capacity), **_allowed(view, use)}
+
+
+def _allowed(view: UsageView, use: GpuTime) -> dict[str, Any]:
+    """What a namespace might hold, by its quotas, and how many percent of that it held."""
+    if view.level != "namespace":
+        return {}
+    rate = use.share_of(use.allowed)
+    return {"allowedGpuHours": hours(use.allowed), "allocationRate": None if rate is None else round(rate, 2)}
 
 
 def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
     return {
-        **holder_value(view, group.holder),
-        **time_value(group.total, view.capacity),
+        **_total(view, group),
         "steps": [
-            {"time": time, "endTime": end, **time_value(use, None)}
+            {"time": time, "endTime": end, **time_value(use, None), **_allowed(view, use)}
             for (time, end), use in zip(view.times, group.steps, strict=bool(group.steps))
             if use is not None
         ],

@@ -20,6 +20,7 @@ class GpuTime(NamedTuple):
         knows.
     :param capacity: what there was; None of what has no GPUs of its own. Likewise ``free``, which nobody held, and
         ``unusable``, which nobody held on nodes that take no pods.
+    :param allowed: what a namespace might hold: its quota's, and while it had none the cluster's; None of what is none.
     """
 
     held: float = 0.0
@@ -29,6 +30,7 @@ class GpuTime(NamedTuple):
     capacity: float | None = None
     free: float | None = None
     unusable: float | None = None
+    allowed: float | None = None
 
     @property
     def mean_use(self) -> float | None:
@@ -79,7 +81,10 @@ def stamped(seconds: float) -> str:
 
 
 def added(parts: Iterable[GpuTime]) -> GpuTime:
-    """All together; the capacity that one of them does not have, they do not have together. Likewise what is free."""
+    """All together; the capacity that one of them does not have, they do not have together. Likewise what is free.
+
+    What they are allowed is no sum: each of them may be allowed all that there is.
+    """
     found = list(parts)
     return GpuTime(
         *(sum(part[column] or 0.0 for part in found) for column in range(4)),
@@ -100,7 +105,7 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
     try:
         held, busy, idle = (float(value[f"{name}_gpu_seconds"]) for name in ("allocated", "busy", "held_idle"))
         unobserved = float(value["held_unobserved_gpu_seconds"])
-        rest = (value[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable"))
+        rest = (value[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable", "allowed"))
         own = [None if amount is None else float(amount) for amount in rest]
         names = (_text(value.get(name)) for name in ("value", "namespace", "kind", "name"))
         time, end = _text(value["time"]), _text(value["end_time"])

@@ -106,7 +106,7 @@ def _totals(rows: Iterable[LedgerLine]) -> dict[GpuHolder, GpuTime]:
     found: dict[GpuHolder, list[GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, []).append(row.use)
-    return {holder: added(parts) for holder, parts in found.items()}
+    return {holder: parts[0] if len(parts) == 1 else added(parts) for holder, parts in found.items()}
 
 
 def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[GpuHolder, Mapping[tuple[str, str], GpuTime]]:

@@ -800,6 +800,8 @@ class LedgerRow(Answer):
     """Held by nobody, of nodes that take pods."""
     unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
     """Held by nobody, of nodes that take no pods."""
+    allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
+    """Of a namespace: what its quotas let it hold; while there was none, what the cluster had."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent, of what was measured."""
     coverage: float | None

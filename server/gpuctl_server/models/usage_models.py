@@ -217,6 +217,10 @@ class LedgerRow(UsageValue):
     unusable_gpu_seconds: float | None = Field(
         description="Held by nobody, of nodes that take no pods.", examples=[5888000.0]
     )
+    allowed_gpu_seconds: float | None = Field(
+        description="Of a namespace: what its quotas let it hold; while there was none, what the cluster had.",
+        examples=[82944000.0],
+    )
     avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
     coverage: float | None = Field(description="How much of what was held was measured, 0 to 1.", examples=[0.9645])
     closes: bool = Field(description="Whether the parts add up; a ledger that does not is an error.", examples=[True])

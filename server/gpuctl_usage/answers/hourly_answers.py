@@ -205,6 +205,17 @@ def answered(
     return rows_after(hours.paging, form, lambda place: is_place(question, place), after)
 
 
+def namespace_capacities(
+    connection: Connection, question: Question, rows: Rows, found: list[UsageRow]
+) -> list[float | None]:
+    """What the namespace of each row might hold, in GPU-seconds; None where that is not known, and of other levels."""
+    if question.level is not Level.NAMESPACE or not found:
+        return [None] * len(found)
+    times = rows.kept_times({item.start for item in found})
+    capacities = NamespaceCapacities(connection, question.cluster, times, {item.group.value for item in found})
+    return [capacities.of(item.group.value, item.start) for item in found]
+
+
 def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle: bool = False, **asked: Any) -> Answer:
     with database.reading() as connection:
         cluster = cluster_named(connection, hours.cluster)
@@ -212,14 +223,8 @@ def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle:
         rows = rows_of(connection, hours, question, with_idle)
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
-            capacities = None
-            if level is Level.NAMESPACE and found:
-                times = rows.kept_times({item.start for item in found})
-                names = {item.group.value for item in found}
-                capacities = NamespaceCapacities(connection, cluster.id, times, names)
             values = []
-            for item in found:
-                capacity = None if capacities is None else capacities.of(item.group.value, item.start)
+            for item, capacity in zip(found, namespace_capacities(connection, question, rows, found), strict=True):
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
                 if hours.step is not Step.HOUR:
                     value["end_time"] = stamped(item.end)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl_usage.answers.figures import shown, stamped
-from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, question_of, rows_of
+from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, namespace_capacities, question_of, rows_of
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.rolling import balance, quotients
 from gpuctl_usage.store.database import Database
@@ -50,10 +50,15 @@ def ledger(
         question = question_of(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question)
         own, whose = level in balance.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
-        return answered(hours, question, rows, lambda found: [_row(item, level, whose, own) for item in found])
+
+        def told(found: list[UsageRow]) -> list[dict[str, Any]]:
+            allowed = namespace_capacities(connection, question, rows, found)
+            return [_row(item, level, whose, own, most) for item, most in zip(found, allowed, strict=True)]
+
+        return answered(hours, question, rows, told)
 
 
-def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool) -> dict[str, Any]:
+def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
     account = balance.ledger(row.sums, level)
     told = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
@@ -70,6 +75,7 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool) -> di
         "held_unobserved_gpu_seconds": _amount(account.held_unobserved),
         "free_gpu_seconds": _amount(account.free) if own else None,
         "unusable_gpu_seconds": _amount(account.unusable) if own else None,
+        "allowed_gpu_seconds": None if allowed is None else _amount(allowed),
         "avg_utilization": shown(quotients.avg_utilization(row.sums)),
         "coverage": shown(quotients.coverage(row.sums), 4),
         "closes": account.closes,

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
+_ALLOWED = ("ALLOWED", "OF-ALLOWED")
+"""What only namespaces have: what their quotas let them hold."""
 _OWN = ("CAPACITY", "FREE", "UNUSABLE")
 """What only those have that have GPUs of their own: a cluster, nodes and models."""
-DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "SHARE", "KIND")
+DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "ALLOWED", "SHARE", "KIND")
 """What is left out first where the terminal is narrow."""
 _PARTS = (
     ("capacity", "capacity"),
@@ -44,13 +46,15 @@ def names(level: str, holder: GpuHolder) -> list[str]:
 def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
     """Headings and rows, one a group; the last column has its mean use in each step."""
     over_time = bool(view.times)
-    heads = [*headings(view.level), *_FIGURES, *([f"USE-BY-{view.step.upper()}"] if over_time else [])]
+    by_step = [f"USE-BY-{view.step.upper()}"] if over_time else []
+    heads = [*headings(view.level), *_FIGURES, *_of_namespaces(view, _ALLOWED), *by_step]
 
     def rows() -> Iterator[list[str]]:
         blocks = shows_blocks()
         for group in view.groups:
             steps = [use_over_time(group.steps, blocks)] if over_time else []
-            yield [*names(view.level, group.holder), *_cells(group.total, view.capacity), *steps]
+            allowed = _of_namespaces(view, _allowed(group.total))
+            yield [*names(view.level, group.holder), *_cells(group.total, view.capacity), *allowed, *steps]
 
     return heads, rows()
 
@@ -59,7 +63,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
     """Headings and rows, one for each step of each group, by time; with the capacity, of what has one."""
     own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
     figures = [*(name for name in _FIGURES if name != "SHARE" or own), *(_OWN if own else ())]
-    heads = ["TIME", *headings(view.level), *figures]
+    heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED)]
 
     def rows() -> Iterator[list[str]]:
         for number, (time, _) in enumerate(view.times):
@@ -68,7 +72,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
                 if use is not None:
                     held, share, *others = _cells(use, None)
                     there = [gpu_hours(amount) for amount in (use.capacity, use.free, use.unusable)]
-                    shares, there = ([share], there) if own else ([], [])
+                    shares, there = ([share], there) if own else ([], _of_namespaces(view, _allowed(use)))
                     yield [_told(time, zone), *names(view.level, group.holder), held, *shares, *others, *there]
 
     return heads, rows()
@@ -114,6 +118,14 @@ def _cells(use: GpuTime, capacity: float | None) -> list[str]:
         gpu_hours(use.unobserved),
         covered(use.coverage),
     ]
+
+
+def _of_namespaces(view: UsageView, cells: Sequence[str]) -> list[str]:
+    return [*cells] if view.level == "namespace" else []
+
+
+def _allowed(use: GpuTime) -> list[str]:
+    return [gpu_hours(use.allowed), percent(use.share_of(use.allowed))]
 
 
 def _told(time: str, zone: tzinfo) -> str:

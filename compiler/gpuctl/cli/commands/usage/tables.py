@@ -75,6 +75,7 @@ def namespaces(**given: Any) -> int:
 
     SHARE is of the cluster's capacity, USE the mean of what was measured, IDLE what was held, measured and not used,
     UNKNOWN what was held and not measured, all of it in GPU-hours; COVERAGE is how much of what was held was measured.
+    ALLOWED is what the quotas of the namespace let it hold, and while it had none what the cluster had.
     """
     return _show("namespace", **given)
 
