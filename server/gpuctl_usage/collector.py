@@ -10,33 +10,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
-from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Key
-from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.configuration import connect
-from gpuctl.kube.session import Session
-from gpuctl.language.settings import Settings
-from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.day_rolling import DayRoller
-from gpuctl_usage.facts import HOUR, AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
+from gpuctl_usage.collector_site import CannotCollect, Site, led, opened, refusal
+from gpuctl_usage.facts import AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.gathering.gpu_samples import Place
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.hour_rolling import LOG, hour_of
 from gpuctl_usage.leading import leading
-from gpuctl_usage.prometheus import Prometheus, PrometheusProblem
-from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
@@ -54,25 +45,6 @@ _KEPT = 288
 """Snapshots, a day's, that wait for a database that is away; who holds what waits however long that takes."""
 _DISPENSABLE = frozenset({"Namespace", "ResourceQuota"})
 """Kinds that need not be read: then labels of namespaces, or quotas, are lacking."""
-_LARGEST = 16 * 2**20
-"""Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
-
-
-class CannotCollect(Exception):
-    """The collector cannot be started as it is set up; ``str()`` says why, for people."""
-
-
-class Site(NamedTuple):
-    """What a collector works with."""
-
-    session: Session
-    platform: Settings
-    database: Database
-    cluster: int
-    samples: GpuSamples | None
-    roller: HourRoller
-    days: DayRoller
-    health: CollectorHealth
 
 
 def collect(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> None:
@@ -86,9 +58,9 @@ def collect(settings: UsageSettings, stopping: threading.Event, health: Collecto
         while not stopping.is_set():
             with leading(site.database, site.cluster, stopping, site.health.turned) as database:
                 if database is not None:
-                    _collect(_under(site, database, settings), settings, stopping)
+                    _collect(led(site, database, settings), settings, stopping)
     except ClusterError as error:
-        raise CannotCollect(_said(error)) from None
+        raise refusal(error) from None
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
     finally:
@@ -101,85 +73,6 @@ def _collect(site: Site, settings: UsageSettings, stopping: threading.Event) -> 
         Collector(site, settings, stopping).run()
     except LeaseLost:
         LOG.warning("another collector has taken over; this one waits")
-
-
-def _under(site: Site, database: Database, settings: UsageSettings) -> Site:
-    roller = _roller(database, site.cluster, site.samples, settings, site.health)
-    return site._replace(database=database, roller=roller, days=DayRoller(database, site.cluster))
-
-
-def _roller(
-    database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings, health: CollectorHealth
-) -> HourRoller:
-    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
-    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
-
-
-def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
-    """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
-    many that are, and how many are different from what was there.
-
-    :raises CannotCollect: something that it needs is not there, or does not answer.
-    """
-    site = opened(settings, threading.Event())
-    try:
-        now = ServerClock(site.session).now()
-        site.roller.begin(now)
-        site.days.begin(now)
-        hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
-        changed = 0
-        for hour in hours:
-            changed += site.roller.roll(hour, now)
-            site.days.touch(hour)
-        site.days.roll_due(now)
-        return len(hours), changed
-    except DatabaseProblem as error:
-        raise CannotCollect(str(error)) from None
-    finally:
-        site.session.close()
-        site.database.close()
-
-
-def opened(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> Site:
-    """The cluster, the database and Prometheus, as they are set.
-
-    :raises CannotCollect: one of them is not there.
-    """
-    if settings.usage_database is None:
-        raise CannotCollect(
-            "no database is set: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or use --database"
-        )
-    try:
-        platform = read_platform(settings.platform).settings
-        connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
-        session = Session(connection, alone=True)
-        system = session.get_metadata(Key("Namespace", "", "kube-system"))
-    except InvalidDocuments as error:
-        raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
-    except ClusterError as error:
-        raise CannotCollect(_said(error)) from None
-    if system is None:
-        raise CannotCollect("the cluster has no namespace kube-system, by which it is known")
-    try:
-        database = open_database(settings.usage_database)
-        name = settings.usage_cluster or connection.context or "default"
-        cluster = database.cluster(str(system["metadata"]["uid"]), name)
-    except DatabaseProblem as error:
-        raise CannotCollect(str(error)) from None
-    health = health or CollectorHealth()
-    health.cluster = name
-    samples = None
-    if settings.prometheus is not None:
-        prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
-        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health))
-    roller = _roller(database, cluster, samples, settings, health)
-    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
-
-
-def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
-    # Of an hour of a large cluster there are many questions, each of which may take a minute.
-    health.turned()
-    return not stopping.is_set()
 
 
 class Collector:
@@ -426,12 +319,3 @@ class Collector:
         if text != self._health.problem:
             LOG.error("what is known cannot be written", extra={"problem": text})
         self._health.failed(text)
-
-
-def _is_known(site: Site, hour: int) -> bool:
-    times = site.cluster, float(hour), float(hour + HOUR)
-    return bool(site.database.capacities(*times) or site.database.holdings(*times))
-
-
-def _said(error: ClusterError) -> str:
-    return error.message + (f"\n  = {error.hint}" if error.hint else "")

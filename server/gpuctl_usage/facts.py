@@ -140,11 +140,16 @@ class AllocationSnapshot(NamedTuple):
 
 
 class KeptTime(NamedTuple):
-    """An hour or a day, as far as it is known, and the GPU-seconds that the cluster had in it."""
+    """An hour or a day, as far as it is known, and the GPU-seconds that the cluster had in it.
+
+    :param is_day: of how many seconds of a day something is known is all that it says of them: it is as if they were
+        its last ones.
+    """
 
     start: float
     end: float
     cap_gpu_s: float
+    is_day: bool = False
 
 
 class Kept(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import fcntl
@@ -27,6 +26,7 @@ from gpuctl.gitops.exchange import _LINUX_NUMBERS, exchange
 from gpuctl.gitops.inplace import _put_back
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
+from support.nobody import as_nobody
 
 JOB = "team-a/job-x.yaml"
 HEADER = Path("/usr/include/asm-generic/unistd.h")
@@ -285,21 +285,6 @@ def test_a_read_only_directory(path: str, rendered: Path, here: Path) -> None:
         f"directory `{shown}` is read-only: make it writable, or name another directory with -o"
     )
     assert writer.build(rendered, OLD).changes == [], "what is up to date needs no writing"
-
-
-def as_nobody(work: Callable[[], None]) -> int:
-    """Run in a child without root's rights."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-            work()
-            code = 0
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else, and mount")

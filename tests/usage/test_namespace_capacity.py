@@ -218,6 +218,29 @@ def test_days_whose_hours_are_gone(address: str) -> None:
     database.close()
 
 
+@pytest.mark.parametrize("seconds", [1200, HOUR, HOUR + 1200])
+def test_a_day_of_little_time(address: str, seconds: int) -> None:
+    """It counts when it was, though nothing is known of the rest of its day."""
+    database = open_database(address)
+    cluster = database.cluster("uid", "lab")
+    start = MIDNIGHT + 10 * HOUR
+    quotas = [GpuQuota("blue", 2, start, start + 600), GpuQuota("blue", 6, start + 600, start + seconds)]
+    database.put_quotas(cluster, [*quotas, GpuQuota("blue", 24, start + seconds, None)])
+    there = [Capacity("n1", "A100", 8, NodeState.READY, start, None)]
+    key = WorkloadKey("blue", "Job", "train", "uid-1")
+    pods = [Holding("pod-1", "blue", "pod-1", key, "n1", 1.0, "A100", {}, {}, start, None, None)]
+    known = range(start, start + seconds, HOUR)
+    of_day = [roll_up(hour, min(HOUR, start + seconds - hour), pods, there, [], 15) for hour in known]
+    for hour in of_day:
+        database.put_rolled_up(cluster, hour, False)
+    database.put_rolled_up(cluster, add_up(of_day, pods), False, span=Span.DAY)
+    hours = replace(Hours("lab", MIDNIGHT, MIDNIGHT + DAY), step=Step.DAY)
+    (row,) = rows(database, hours)
+    expected = (2 * 600 + 6 * (seconds - 600)) / seconds
+    assert row["total_gpu_capacity"] == pytest.approx(expected, abs=0.0051)
+    database.close()
+
+
 def test_namespaces_without_pods(address: str) -> None:
     """A namespace that has a quota and has never held anything is none of those that are told of."""
     known = Known(address, 0)

@@ -45,7 +45,9 @@ def _quotas(
 ) -> dict[str, QuotaTime]:
     if not kept:
         return {}
-    then = intervals.overlapping(quotas, min(item.start for item in kept), max(item.end for item in kept))
+    # Of a day that is known in part it may be any part.
+    first = min(item.start for item in kept) // DAY * DAY
+    then = intervals.overlapping(quotas, first, max(item.end for item in kept))
     found: dict[str, list[GpuQuota]] = defaultdict(list)
     for quota in intervals.read_quotas(connection, cluster, intervals.of_namespaces(names) & then):
         found[quota.namespace].append(quota)
@@ -59,7 +61,7 @@ def _hours_of_days(
     the cluster had in its hour. And those of days that are not known as a whole."""
     if not known:
         return {}
-    days = sorted(item for item in kept if _length(item) > HOUR)
+    days = sorted(item for item in kept if item.is_day)
     starts = [day.start for day in days]
     bounds = {bound for quota in known.values() for bound in quota.bounds}
     places = ((bisect_right(starts, bound) - 1, bound) for bound in bounds)

@@ -80,6 +80,6 @@ class StepTime:
             return 0.0, 0.0
         if time >= self._ends[place]:
             return self._seconds[place + 1], self._cap_gpu_s[place + 1]
-        start, end, capacity = self._kept[place]
-        part = time - start
-        return self._seconds[place] + part, self._cap_gpu_s[place] + capacity * part / (end - start)
+        kept = self._kept[place]
+        part = time - kept.start
+        return self._seconds[place] + part, self._cap_gpu_s[place] + kept.cap_gpu_s * part / (kept.end - kept.start)

@@ -43,5 +43,6 @@ def _read(
 
 def _kept(start: int, span: Span, seconds: float, capacity: float) -> KeptTime:
     # Of an hour that still runs the first part is known, of the day in which the first hour is, the last one.
-    first = start if span is Span.HOUR else start + span.seconds - seconds
-    return KeptTime(first, first + seconds, capacity)
+    is_day = span is Span.DAY
+    first = start + span.seconds - seconds if is_day else start
+    return KeptTime(first, first + seconds, capacity, is_day)

@@ -18,9 +18,9 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
-from gpuctl_usage.store import postgres
+from gpuctl_usage.store import postgres, read_only_files
 from gpuctl_usage.store.packing import NotPacked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -62,6 +62,7 @@ def _said(name: str, error: BaseException | None) -> str:
         "malformed": "is damaged; move it away and restore a copy, or begin a new one",
         "disk image": "is damaged; move it away and restore a copy, or begin a new one",
         "readonly": "may only be read; whoever writes needs write access to it and to its directory",
+        "changed meanwhile": "began to be written while it was read; try again",
         "unable to open": "cannot be opened; its directory has to be there, and to be writable",
         "is locked": f"was locked by another process for {_PATIENCE:g} s; end what holds it, or try again",
         "disk is full": "cannot grow: the disk is full",
@@ -104,13 +105,17 @@ def engine_of(url: URL) -> Engine:
     try:
         if url.get_backend_name() != "sqlite":
             return create_engine(url, pool_pre_ping=True, connect_args=postgres.CONNECT_ARGS)
-        engine = create_engine(url, connect_args={"timeout": _PATIENCE})
+        file = Path(str(url.database))
+        alone = read_only_files.has_no_room_for_logs(file)
+        engine = create_engine(url, connect_args={"timeout": _PATIENCE}, poolclass=NullPool if alone else None)
     except ImportError:
         raise DatabaseProblem(
             f"the usage database {shown(url)} needs psycopg; install it: `pip install 'gpuctl-k8s[postgresql]'`"
         ) from None
     except SQLAlchemyError as error:
         raise DatabaseProblem(f"the usage database {shown(url)} cannot be used: {error}") from None
+    if alone:
+        read_only_files.look_at_it_alone(engine, file)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
@@ -149,7 +154,8 @@ def looking(engine: Engine) -> Iterator[Connection]:
     # What reads in SQLite sees one moment by itself.
     one_moment = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     options = one_moment if engine.dialect.name == "postgresql" else {}
-    with engine.connect().execution_options(**options) as connection, connection.begin():
+    there = engine.connect().execution_options(**options)
+    with there as connection, connection.begin(), read_only_files.unchanged(connection):
         yield connection
 
 
@@ -189,6 +195,11 @@ def prepare(engine: Engine, name: str) -> None:
         with looking(engine) as connection:
             current = _check(connection, name)
         if current != head():
+            if engine.dialect.name == "sqlite" and read_only_files.has_no_room_for_logs(Path(str(engine.url.database))):
+                raise DatabaseProblem(
+                    f"the usage database {name} is of an earlier version of gpuctl, and may only be read; have whoever "
+                    "writes it use this version, or ask a service (`--server`)"
+                )
             with writing(engine) as connection:
                 # Another process may have done it meanwhile.
                 _check(connection, name)

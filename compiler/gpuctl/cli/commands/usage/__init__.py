@@ -97,8 +97,9 @@ def collect(**given: Any) -> int:
     """
     settings = _settings(given)
     from gpuctl_server.request_log import set_up
-    from gpuctl_usage.collector import CannotCollect, collect
+    from gpuctl_usage.collector import collect
     from gpuctl_usage.collector_health import CollectorHealth
+    from gpuctl_usage.collector_site import CannotCollect
     from gpuctl_usage.health_listener import CannotAnswer, HealthListener
 
     set_up()
@@ -133,7 +134,8 @@ def rollup(start: str, end: str, **given: Any) -> int:
     """
     settings = _settings(given)
     from gpuctl.cli.commands.usage.asking import stated_time
-    from gpuctl_usage.collector import CannotCollect, roll_up_again
+    from gpuctl_usage.collector_site import CannotCollect
+    from gpuctl_usage.rolling_again import roll_up_again
 
     first, last = (stated_time(*said, timezone.utc) for said in (("--from", start), ("--to", end)))
     if first >= last:

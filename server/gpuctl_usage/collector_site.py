@@ -1,0 +1,106 @@
+"""What a collector works with: the cluster, the database and Prometheus, as they are set."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Key
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.usecases.compiling import read_platform
+from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.gathering.gpu_samples import GpuSamples
+from gpuctl_usage.hour_rolling import GroupKeys, HourRoller
+from gpuctl_usage.prometheus import Prometheus
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.usage_settings import UsageSettings
+
+_LARGEST = 16 * 2**20
+"""Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
+
+
+class CannotCollect(Exception):
+    """The collector cannot be started as it is set up; ``str()`` says why, for people."""
+
+
+class Site(NamedTuple):
+    """What a collector works with."""
+
+    session: Session
+    platform: Settings
+    database: Database
+    cluster: int
+    samples: GpuSamples | None
+    roller: HourRoller
+    days: DayRoller
+    health: CollectorHealth
+
+
+def opened(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> Site:
+    """The cluster, the database and Prometheus, as they are set.
+
+    :raises CannotCollect: one of them is not there.
+    """
+    if settings.usage_database is None:
+        raise CannotCollect(
+            "no database is set: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or use --database"
+        )
+    try:
+        platform = read_platform(settings.platform).settings
+        connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
+        session = Session(connection, alone=True)
+        system = session.get_metadata(Key("Namespace", "", "kube-system"))
+    except InvalidDocuments as error:
+        raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
+    except ClusterError as error:
+        raise refusal(error) from None
+    if system is None:
+        raise CannotCollect("the cluster has no namespace kube-system, by which it is known")
+    try:
+        database = open_database(settings.usage_database)
+        name = settings.usage_cluster or connection.context or "default"
+        cluster = database.cluster(str(system["metadata"]["uid"]), name)
+    except DatabaseProblem as error:
+        raise CannotCollect(str(error)) from None
+    health = health or CollectorHealth()
+    health.cluster = name
+    samples = None
+    if settings.prometheus is not None:
+        prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
+        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health))
+    roller = _roller(database, cluster, samples, settings, health)
+    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
+
+
+def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
+    # Of an hour of a large cluster there are many questions, each of which may take a minute.
+    health.turned()
+    return not stopping.is_set()
+
+
+def led(site: Site, database: Database, settings: UsageSettings) -> Site:
+    """The same, whose every write is one of whoever has a lease.
+
+    :param database: under that lease.
+    """
+    roller = _roller(database, site.cluster, site.samples, settings, site.health)
+    return site._replace(database=database, roller=roller, days=DayRoller(database, site.cluster))
+
+
+def _roller(
+    database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings, health: CollectorHealth
+) -> HourRoller:
+    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
+    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
+
+
+def refusal(error: ClusterError) -> CannotCollect:
+    """What the cluster has said, as a reason not to collect."""
+    return CannotCollect(error.message + (f"\n  = {error.hint}" if error.hint else ""))

@@ -1,0 +1,42 @@
+"""Hours of the past rolled up anew, beside whoever collects."""
+
+from __future__ import annotations
+
+import threading
+
+from gpuctl_usage.collector_site import CannotCollect, Site, opened
+from gpuctl_usage.facts import HOUR
+from gpuctl_usage.gathering.server_clock import ServerClock
+from gpuctl_usage.hour_rolling import hour_of, hours_between
+from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.usage_settings import UsageSettings
+
+
+def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
+    """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
+    many that are, and how many are different from what was there.
+
+    :raises CannotCollect: something that it needs is not there, or does not answer.
+    """
+    site = opened(settings, threading.Event())
+    try:
+        now = ServerClock(site.session).now()
+        site.roller.begin(now)
+        site.days.begin(now)
+        hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
+        changed = 0
+        for hour in hours:
+            changed += site.roller.roll(hour, now)
+            site.days.touch(hour)
+        site.days.roll_due(now)
+        return len(hours), changed
+    except DatabaseProblem as error:
+        raise CannotCollect(str(error)) from None
+    finally:
+        site.session.close()
+        site.database.close()
+
+
+def _is_known(site: Site, hour: int) -> bool:
+    times = site.cluster, float(hour), float(hour + HOUR)
+    return bool(site.database.capacities(*times) or site.database.holdings(*times))
