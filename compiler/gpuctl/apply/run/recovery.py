@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0
+_HEARING = 0.5
+"""Seconds after which a signal is heard at the latest: one that comes just before Python waits for a lock does not end
+that."""
 _LAST_REQUESTS = 5.0
 """Seconds that an interrupted recovery waits for the requests that are under way."""
 
@@ -184,16 +187,18 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
 def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
     mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
+    from concurrent import futures
+
     tasks: list[Future[Recovered]] = []
     work.all_submitted.clear()
     try:
         for entry in main:
             tasks.append(session.executor.submit(_entry, session, entry, work))
         work.all_submitted.set()
+        while futures.wait(tasks, _HEARING).not_done:
+            pass
         results = [task.result() for task in tasks]
     except BaseException:
-        from concurrent import futures
-
         # Nothing goes on when the lease is given back.
         work.interrupted.set()
         work.all_submitted.set()
