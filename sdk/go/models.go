@@ -301,13 +301,15 @@ type FitSuggestion struct {
 	Changes []map[string]any `json:"changes"`
 }
 
-// FitVictim: A pod that would be evicted.
+// FitVictim: A pod that would be evicted. All those whom the caller may not see are one.
 type FitVictim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Job       string `json:"job"`
-	Node      string `json:"node"`
-	Priority  int64  `json:"priority"`
+	// Null where several on different nodes are told as one.
+	Node *string `json:"node"`
+	// Null where several are told as one.
+	Priority *int64 `json:"priority"`
 	// In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
 	Likelihood *float64 `json:"likelihood"`
 }

@@ -336,13 +336,15 @@ class FitSuggestion(Answer):
 
 
 class FitVictim(Answer):
-    """A pod that would be evicted."""
+    """A pod that would be evicted. All those whom the caller may not see are one."""
 
     namespace: str
     name: str
     job: str
-    node: str
-    priority: int
+    node: str | None
+    """Null where several on different nodes are told as one."""
+    priority: int | None
+    """Null where several are told as one."""
     likelihood: float | None
     """In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
     """

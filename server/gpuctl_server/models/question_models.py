@@ -150,13 +150,13 @@ class WaitAnswer(Answer):
 
 
 class FitVictim(Answer):
-    """A pod that would be evicted."""
+    """A pod that would be evicted. All those whom the caller may not see are one."""
 
     namespace: str = Field(examples=["team-b"])
     name: str = Field(examples=["llama3-pretrain-8c4fn"])
     job: str = Field(examples=["llama3-pretrain"])
-    node: str = Field(examples=["node-1"])
-    priority: int = Field(examples=[1000])
+    node: str | None = Field(description="Null where several on different nodes are told as one.", examples=["node-1"])
+    priority: int | None = Field(description="Null where several are told as one.", examples=[1000])
     likelihood: float | None = Field(
         description="In which share of the orders tried it is evicted; null where they were not counted and it may be "
         "another pod.",
