@@ -271,9 +271,7 @@ class _Builder:
 
     def _doubt(self, obj: Object, queue: Object) -> str:
         """What decides that is not in a snapshot, or not understood."""
-        flavors = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
-        topologies = [name for name in flavors if self._flavors.get(name, {}).get("topology")]
-        if topologies or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
+        if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
         transformed = self._configuration.transforms(self._asked(self._world.roots[queue["name"]]))
         if transformed:
@@ -290,12 +288,17 @@ class _Builder:
         """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
         roots = self._world.roots
         found = {roots[item.spot.cluster_queue] for item in standings if item.doubt and item.spot.cluster_queue}
-        waiting = (self._workloads[job.number] for job in self._world.waiting)
         return found | {
-            roots[self._queue_of(item)]
-            for item in waiting
-            if any("minCount" in part or "topologyRequest" in part for part in item["podSets"])
+            roots[job.queue]
+            for job in self._world.waiting
+            if any("minCount" in part for part in self._workloads[job.number]["podSets"])
+            or self._topologies(self._queues[job.queue])
         }
+
+    def _topologies(self, queue: Object) -> list[str]:
+        """The flavors of a ClusterQueue in which Kueue places pods by a topology."""
+        names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
+        return [name for name in names if self._flavors.get(name, {}).get("topology")]
 
     def _order_doubt(self, root: str) -> str:
         """Why it cannot be told in which order Kueue takes the jobs of a root, and who is preempted; "" if it can."""
