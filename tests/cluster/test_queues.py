@@ -230,6 +230,7 @@ def test_a_pause_lasts_through_a_change(
     queues.team(gpus=4, backend=backend)
     place.apply(training(resources={"nodes": 2}))
     queues.admitted("train", kind=kind)
+    place.until(lambda: len(place.pods("train")) == 2, "its pods")
     place.gpuctl("pause", "train")
     place.until(lambda: not place.pods("train"), "the pods to go")
     changed = training(resources={"nodes": 2}, environment=image("v2"))
