@@ -410,6 +410,14 @@ class ControlPlane:
             self.create(*controller.objects())
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
 
+    def kueue_metrics(self) -> str:
+        """Kueue's metrics, as Prometheus reads them."""
+        kueue = next(item for item in self._controllers if item.name == "kueue")
+        authority = self.directory / queues.CERTIFICATES / "tls.crt"
+        status, answer = Requests(kueue.metrics, self.tokens["admin"], authority).request("GET", "/metrics")
+        assert status == 200, answer
+        return str(answer["message"])
+
     def _is_established(self, name: str) -> bool:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
         conditions = (self.requests.call("GET", path).get("status") or {}).get("conditions") or []

@@ -32,13 +32,14 @@ _GROUPS = frozenset({"batch", "jobset.x-k8s.io", "kueue.x-k8s.io"})
 
 @dataclass(frozen=True)
 class Controller:
-    """One of the two programs: ``port`` is that of its webhooks, ``health`` that of its probes."""
+    """One of the two programs: ``port`` is that of its webhooks, ``health`` of its probes, ``metrics`` of Kueue's."""
 
     name: str
     manifests: Path
     directory: Path
     port: int
     health: int
+    metrics: int
 
     def arguments(self, kubeconfig: Path) -> tuple[str, ...]:
         """How it is started; its configuration is written for that."""
@@ -51,7 +52,7 @@ class Controller:
         common = {
             "kind": "Configuration",
             "health": {"healthProbeBindAddress": health},
-            "metrics": {"bindAddress": "0"},
+            "metrics": {"bindAddress": f"127.0.0.1:{self.metrics}"},
             "webhook": {"host": "127.0.0.1", "port": self.port, "certDir": str(self.directory / CERTIFICATES)},
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
@@ -120,8 +121,11 @@ def prepare(binaries: Path, directory: Path) -> list[Controller]:
     subprocess.run(["openssl", "req", "-x509", *names, *new], check=True, capture_output=True, cwd=certificates)
     command = ["openssl", "base64", "-A", "-in", "tls.crt", "-out", "ca.pem.base64"]
     subprocess.run(command, check=True, capture_output=True, cwd=certificates)
-    ports = iter(free_ports(2 * len(PROGRAMS)))
-    return [Controller(name, binaries / f"{name}-manifests", directory, next(ports), next(ports)) for name in PROGRAMS]
+    ports = iter(free_ports(3 * len(PROGRAMS)))
+    return [
+        Controller(name, binaries / f"{name}-manifests", directory, next(ports), next(ports), next(ports))
+        for name in PROGRAMS
+    ]
 
 
 def trials() -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,8 +18,13 @@ from support.queue_worlds import API, QueueTrial, priorities
 
 Object = dict[str, Any]
 _GROUP = f"/apis/{API}"
-_QUIET = 4.0
 _PATIENCE = 240
+_TRIES = 4
+"""So often Kueue has tried in vain whom it tries again and again."""
+_METRIC = re.compile(
+    r"^kueue_(pending_workloads|reserving_active_workloads|admission_attempts_total){(.*)} (\S+)$", re.MULTILINE
+)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass
@@ -43,6 +49,24 @@ class _Queued(NamedTuple):
     stopped: dict[str, str]
 
 
+class _Job(NamedTuple):
+    """A job's Workload: its LocalQueue, whether it has quota, and is about to lose it; ``stopped`` is when it did."""
+
+    queue: str
+    held: bool
+    leaves: bool
+    stopped: str
+
+
+class _Counts(NamedTuple):
+    """How many Workloads have quota of each ClusterQueue, would be tried now, and wait in all, and Kueue's tries."""
+
+    held: dict[str, int]
+    active: dict[str, int]
+    waiting: dict[str, int]
+    attempts: int
+
+
 def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
     """Make the queues, let jobs settle, look, let the others come, and see whom Kueue admits."""
     api = Api(plane)
@@ -52,12 +76,12 @@ def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
         list(pool.map(lambda item: _build(api, item), trials))
         _await_active(api, trials)
         list(pool.map(lambda item: _submit(api, item.namespace, item.settled), trials))
-        before = _quiet(api, trials, {item.namespace: len(item.settled) for item in trials})
+        before = _quiet(plane, api, trials, {item.namespace: len(item.settled) for item in trials})
         session = open_session(kubeconfig=str(plane.kubeconfig()))
         whole = load(render(take_snapshot(session)))
         session.close()
         list(pool.map(lambda item: _submit(api, item.namespace, item.coming), trials))
-        after = _quiet(api, trials, {item.namespace: len(item.settled) + len(item.coming) for item in trials})
+        after = _quiet(plane, api, trials, {item.namespace: len(item.settled) + len(item.coming) for item in trials})
     return [_seen(item, whole, before[item.namespace], after[item.namespace]) for item in trials]
 
 
@@ -105,33 +129,84 @@ def _submit(api: Api, namespace: str, jobs: list[Object]) -> None:
         api.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
 
 
-def _quiet(api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[str, _Queued]:
+def _quiet(plane: ControlPlane, api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[str, _Queued]:
     """Wait until nothing happens any more; the jobs by namespace."""
-    spaces = {item.namespace for item in trials}
     last: object = None
-    since = began = time.monotonic()
+    since, rests = 0, False
+    began = time.monotonic()
     while True:
-        found: dict[str, dict[str, tuple[bool, bool, str]]] = {name: {} for name in spaces}
-        for obj in api.call("GET", f"{_GROUP}/workloads")["items"]:
-            conditions = (obj.get("status") or {}).get("conditions") or []
-            states = {item["type"]: item["status"] for item in conditions}
-            stopped = "".join(item["lastTransitionTime"] for item in conditions if item["type"] == "Evicted")
-            owner = next(iter(obj["metadata"].get("ownerReferences") or []), None)
-            if owner is not None and obj["metadata"]["namespace"] in spaces:
-                held = states.get("QuotaReserved") == "True"
-                # One that has lost its quota keeps the condition that it was evicted until it has it again.
-                leaves = held and states.get("Evicted") == "True"
-                found[obj["metadata"]["namespace"]][owner["name"]] = (held, leaves, stopped)
-        moment = time.monotonic()
-        moving = any(leaves for own in found.values() for _, leaves, _ in own.values())
+        found = _found(api, {item.namespace for item in trials})
+        counts = _counts(plane.kueue_metrics())
+        moving = any(job.leaves for own in found.values() for job in own.values())
         if found != last or moving or {name: len(own) for name, own in found.items()} != wanted:
-            last, since = found, moment
-        if moment - since > _QUIET:
-            return {name: _queued(own) for name, own in found.items()}
-        assert moment - began < _PATIENCE, f"the queues do not come to rest: {found}"
+            last, since, rests, unrest = found, counts.attempts, False, "Workloads come and change"
+        else:
+            unrest = _unrest(counts, trials, found, since)
+            # What has just been given back is counted as waiting a moment later: it has to be so twice.
+            if rests and not unrest:
+                return {name: _queued(own) for name, own in found.items()}
+            rests = not unrest
+        assert time.monotonic() - began < _PATIENCE, f"the queues do not come to rest: {unrest}"
         time.sleep(0.5)
 
 
-def _queued(jobs: dict[str, tuple[bool, bool, str]]) -> _Queued:
-    held = {job for job, (holds, _, _) in jobs.items() if holds}
-    return _Queued(held, {job: stopped for job, (*_, stopped) in jobs.items() if stopped})
+def _found(api: Api, spaces: set[str]) -> dict[str, dict[str, _Job]]:
+    found: dict[str, dict[str, _Job]] = {name: {} for name in spaces}
+    for obj in api.call("GET", f"{_GROUP}/workloads")["items"]:
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        states = {item["type"]: item["status"] for item in conditions}
+        stopped = "".join(item["lastTransitionTime"] for item in conditions if item["type"] == "Evicted")
+        owner = next(iter(obj["metadata"].get("ownerReferences") or []), None)
+        if owner is not None and obj["metadata"]["namespace"] in spaces:
+            held = states.get("QuotaReserved") == "True"
+            # One that has lost its quota keeps the condition that it was evicted until it has it again.
+            leaves = held and states.get("Evicted") == "True"
+            job = _Job(obj["spec"].get("queueName", ""), held, leaves, stopped)
+            found[obj["metadata"]["namespace"]][owner["name"]] = job
+    return found
+
+
+def _counts(metrics: str) -> _Counts:
+    """What Kueue says of itself. Source: Kueue 0.15, ``pkg/metrics/metrics.go``."""
+    held: dict[str, int] = {}
+    active: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    attempts = 0
+    for name, labels, value in _METRIC.findall(metrics):
+        told, number = dict(_LABEL.findall(labels)), int(float(value))
+        if name == "admission_attempts_total":
+            attempts += number
+        elif name == "reserving_active_workloads":
+            held[told["cluster_queue"]] = number
+        else:
+            waiting[told["cluster_queue"]] = waiting.get(told["cluster_queue"], 0) + number
+            active[told["cluster_queue"]] = (
+                number if told["status"] == "active" else active.get(told["cluster_queue"], 0)
+            )
+    return _Counts(held, active, waiting, attempts)
+
+
+def _unrest(counts: _Counts, trials: list[QueueTrial], found: dict[str, dict[str, _Job]], since: int) -> str:
+    """What Kueue does not know yet of the jobs, or would try with them; "" where it would do nothing more.
+
+    The first of a ClusterQueue with StrictFIFO that has to wait is tried again and again: a few times are enough.
+    """
+    tries = ""
+    for item in trials:
+        behind = {obj["metadata"]["name"]: obj["spec"]["clusterQueue"] for obj in item.local_queues}
+        for obj in item.cluster_queues:
+            name = obj["metadata"]["name"]
+            own = [job.held for job in found[item.namespace].values() if behind.get(job.queue) == name]
+            jobs, known = (sum(own), len(own) - sum(own)), (counts.held.get(name, 0), counts.waiting.get(name, 0))
+            if jobs != known:
+                return f"of {name}, {jobs} jobs have quota and wait, and Kueue says {known}"
+            if counts.active.get(name):
+                tries = f"Kueue tries jobs of {name}"
+                if obj["spec"]["queueingStrategy"] != "StrictFIFO":
+                    return tries
+    return tries if counts.attempts < since + _TRIES else ""
+
+
+def _queued(jobs: dict[str, _Job]) -> _Queued:
+    held = {name for name, job in jobs.items() if job.held}
+    return _Queued(held, {name: job.stopped for name, job in jobs.items() if job.stopped})

@@ -317,6 +317,43 @@ def test_what_a_snapshot_cannot_know_is_unknown() -> None:
     assert "may not be read (clusterqueues)" in found["one"].reason
 
 
+def test_jobs_of_another_kind_may_come_first() -> None:
+    """Each kind has a controller of its own, which need not wait for those before it in the documents."""
+    have = snapshot(world(queue("team", 1)))
+    last = job("last", "team", 1)
+    last["kind"], last["spec"] = "JobSet", {"replicatedJobs": [{"name": "main", "template": {"spec": last["spec"]}}]}
+    found = judged(have, *(job(f"job-{number}", "team", 1) for number in range(40)), last)
+    assert 0.5 < found["last"].likelihood < 1
+    assert found["job-39"].likelihood == 1
+
+
+def test_shared_fairly_only_what_rests_on_the_order_is_unknown() -> None:
+    one, local = queue("team", 2, cohortName="lab")
+    fair = {**one, "status": {"fairSharing": {"weightedShare": 0}}}
+    have = snapshot(world((fair, local), queue("other", 2, cohortName="lab")))
+    assert verdict(have, job("one", "team", 2), job("two", "other", 2)) == ("fits", True)
+    assert verdict(have, job("large", "team", 5)) == ("never", True)
+    found = judged(have, job("one", "team", 3), job("two", "other", 3))
+    assert {answer.verdict for answer in found.values()} == {"unknown"}
+    assert "fair sharing" in found["one"].reason
+    taken = snapshot(
+        world((fair, local), queue("other", 2, cohortName="lab")), workload("old", "other", 3, since="2025")
+    )
+    found = judged(taken, job("one", "team", 1), job("two", "other", 2), job("three", "team", 1))
+    assert (found["two"].verdict, found["two"].certain) == ("fits-when-empty", True)
+    assert found["one"].verdict == "unknown"
+
+
+def test_nothing_is_certain_next_to_a_job_of_which_nobody_knows_what_it_takes() -> None:
+    have = snapshot(world(queue("team", 4)))
+    part = job("part", "team", 3)
+    part["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    found = judged(have, part, job("one", "team", 3))
+    assert found["part"].verdict == "unknown"
+    assert not found["one"].certain
+    assert verdict(have, job("one", "team", 3)) == ("fits", True)
+
+
 def configured(have: Snapshot, text: Object) -> Snapshot:
     """With Kueue's Configuration."""
     value = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **text}

@@ -34,10 +34,11 @@ class QueueOutcomes(NamedTuple):
     sure: dict[int, bool]
 
 
-def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool) -> QueueOutcomes:
+def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool, ordered: bool = True) -> QueueOutcomes:
     """What becomes of jobs that come into the queues of one root, in the order in which they are created.
 
     :param fresh: those that wait already are tried again, too: quota has been given back.
+    :param ordered: Kueue takes them by priority and time. Where it does not, nothing but who is ``sure`` holds.
     """
     waiting = sorted(world.waiting, key=lambda job: job.created)
     parked, again = ([], waiting) if fresh else (waiting, [])
@@ -52,7 +53,7 @@ def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool) -> 
         # Whatever comes first, all of them are admitted with the same flavors, or none is.
         arrivals = [Arrival(0, job) for job in movers]
         return QueueOutcomes([_run(world, arrivals, 0, parked)], True, sure)
-    if len(new) + len(again) <= _FEW and len(ranks) == len(waiting) + len(known):
+    if ordered and len(new) + len(again) <= _FEW and len(ranks) == len(waiting) + len(known):
         every = [_run(world, [*first, *arrivals], patience, parked) for arrivals, patience in _every(again, new)]
         if len({run.end for run in every}) == 1:
             return QueueOutcomes(every[:1], True, sure)
@@ -103,6 +104,8 @@ def _drawn(
 ) -> QueueRun:
     most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
     arrivals = [*first, *(Arrival(0, job) for job in again)]
+    if number % 4 in (1, 2):
+        coming = _by_controllers(coming, draws)
     batch, room = 1, 1 + draws.below(most)
     for place, job in enumerate(coming):
         arrivals.append(Arrival(batch, replace(job, created=f"{UNBORN}{int(place / rate + phase):06d}")))
@@ -115,6 +118,19 @@ def _drawn(
     run = QueueRun(world, tie, patience=_PATIENCE[draws.below(len(_PATIENCE))], pace=(1, _LONG)[number % 4 != 3])
     run.go(arrivals, parked)
     return run
+
+
+def _by_controllers(coming: Sequence[QueuedJob], draws: Draws) -> Sequence[QueuedJob]:
+    """The order in which Kueue makes Workloads when many jobs come: one after another of each kind, side by side.
+
+    Source: Kueue's ``pkg/controller/jobframework/reconciler.go``; each kind has a controller with a queue of its own.
+    """
+    kinds = sorted({job.kind for job in coming})
+    if len(kinds) < 2:
+        return coming
+    pace = {kind: draws.share() for kind in kinds}
+    ranks = {kind: count(1) for kind in kinds}
+    return sorted(coming, key=lambda job: next(ranks[job.kind]) * pace[job.kind])
 
 
 def _is_plain(world: QueueWorld, sure: dict[int, bool], movers: Sequence[QueuedJob]) -> bool:

@@ -1,6 +1,7 @@
 """Whether Kueue admits the jobs that name one of its queues, before the scheduler sees a pod of them.
 
-What a snapshot does not have stays unknown: what admission checks decide, topology-aware scheduling, fair sharing.
+What a snapshot does not have stays unknown: what admission checks decide, topology-aware scheduling. Under fair sharing
+those are told whose answer does not rest on the order in which Kueue takes the jobs.
 """
 
 from __future__ import annotations
@@ -147,9 +148,15 @@ class _Builder:
             job = standings[number].job
             if job is not None:
                 coming.setdefault(self._world.roots[job.queue], []).append(job)
-        found = {
-            root: outcomes(self._world.part(root), jobs, fresh=root in self._freed) for root, jobs in coming.items()
-        }
+        loose = self._loose(standings.values())
+        found = {}
+        for root, jobs in coming.items():
+            doubt = self._order_doubt(root)
+            own = outcomes(self._world.part(root), jobs, fresh=root in self._freed, ordered=not doubt)
+            found[root] = own._replace(is_all=False, sure={}) if root in loose else own
+            for job in jobs if doubt else ():
+                if job.number not in own.sure and not standings[job.number].refusal:
+                    standings[job.number] = Standing(standings[job.number].spot, doubt=doubt)
         holding = {job.number: self._workloads[job.number] for job in self._world.holding}
         unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
         return QueueStage(standings, found, self._world, self._workloads, self._flavors, self._configuration, unready)
@@ -264,9 +271,7 @@ class _Builder:
 
     def _doubt(self, obj: Object, queue: Object) -> str:
         """What decides that is not in a snapshot, or not understood."""
-        flavors = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
-        topologies = [name for name in flavors if self._flavors.get(name, {}).get("topology")]
-        if topologies or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
+        if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
         transformed = self._configuration.transforms(self._asked(self._world.roots[queue["name"]]))
         if transformed:
@@ -274,17 +279,35 @@ class _Builder:
         annotations = obj["metadata"].get("annotations") or {}
         if "kueue.x-k8s.io/job-min-parallelism" in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"
-        root = self._world.roots[queue["name"]]
-        same = [item for item in self._lists["clusterqueues"] if self._world.roots[item["name"]] == root]
-        if any(item.get("fairSharing") for item in same) and cohort_of(queue):
-            return (
-                f"Kueue shares quota fairly in cohort {cohort_of(queue)}, which is not worked out here (fair sharing)"
-            )
-        if any(item.get("admissionScope") for item in same):
-            return "Kueue orders the queue by what was used before, which is not part of a snapshot (admissionScope)"
         several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
         if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
             return "flavorFungibility.preference is understood differently by different versions of Kueue"
+        return ""
+
+    def _loose(self, standings: Iterable[Standing]) -> set[str]:
+        """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
+        roots = self._world.roots
+        found = {roots[item.spot.cluster_queue] for item in standings if item.doubt and item.spot.cluster_queue}
+        return found | {
+            roots[job.queue]
+            for job in self._world.waiting
+            if any("minCount" in part for part in self._workloads[job.number]["podSets"])
+            or self._topologies(self._queues[job.queue])
+        }
+
+    def _topologies(self, queue: Object) -> list[str]:
+        """The flavors of a ClusterQueue in which Kueue places pods by a topology."""
+        names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
+        return [name for name in names if self._flavors.get(name, {}).get("topology")]
+
+    def _order_doubt(self, root: str) -> str:
+        """Why it cannot be told in which order Kueue takes the jobs of a root, and who is preempted; "" if it can."""
+        own = [item for item in self._lists["clusterqueues"] if self._world.roots[item["name"]] == root]
+        shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
+        if shared:
+            return f"Kueue shares quota fairly in cohort {shared[0]}, which is not worked out here (fair sharing)"
+        if any(item.get("admissionScope") for item in own):
+            return "Kueue orders the queue by what was used before, which is not part of a snapshot (admissionScope)"
         return ""
 
     def _asked(self, root: str) -> set[str]:
