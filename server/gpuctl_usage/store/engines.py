@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -294,5 +295,7 @@ def _config() -> Config:
     return config
 
 
+@cache
 def _scripts() -> ScriptDirectory:
+    """This version's migrations, read once."""
     return ScriptDirectory.from_config(_config())
