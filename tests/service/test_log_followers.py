@@ -328,7 +328,7 @@ def test_a_pod_that_another_takes_the_place_of(served: Served, place: Place) -> 
 def test_a_client_that_is_there_no_more(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """One that does not answer when it is asked whether it is there is let go, and its place is another's."""
     place.apply(inference())
-    limits = {"follower_ping": "1", "followers": "1"}
+    limits = {"follower_ping": "4", "followers": "1"}
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}, **limits) as own:  # type: ignore[arg-type]
         running(own, place, "serve")
         where = urlsplit(own.url)
