@@ -59,6 +59,10 @@ def unchanged(connection: Connection) -> Iterator[None]:
             raise ChangedMeanwhile("changed meanwhile")
 
 
-def _state(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """By which a change is noticed; None of a file that is there no more."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
     return found.st_ino, found.st_size, found.st_mtime_ns
