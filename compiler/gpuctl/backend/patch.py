@@ -280,7 +280,7 @@ def _main(context: Context, model: Job, container: Object) -> Iterator[PodProble
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
             yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
-    gpus = {gpu.resource for gpu in context.settings.gpus.values()}
+    gpus = context.settings.gpu_resources
     for kind in ("limits", "requests"):
         for resource in container.get("resources", {}).get(kind, {}):
             if resource in gpus or resource in SHARES:

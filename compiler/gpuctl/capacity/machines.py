@@ -20,7 +20,7 @@ def machines(
     :param labels: what documents put on nodes, by name; nodes that the cluster does not have count nothing.
     :param left: nodes that documents take out of their pool.
     """
-    resources = {gpu.resource for gpu in settings.gpus.values()}
+    resources = settings.gpu_resources
     pools: dict[str, dict[str, list[int]]] = {}
     for node in snapshot.nodes:
         own = dict(node.get("labels") or {})

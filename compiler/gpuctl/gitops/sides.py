@@ -175,7 +175,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         gpus = resources.gpu * share if share is not None and share < 1 else None
     default = settings.platform.quota.defaultRequest
     counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
-    cards = {gpu.resource for gpu in settings.gpus.values()}
+    cards = settings.gpu_resources
     return JobDemand(
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,

@@ -151,6 +151,11 @@ class Settings:
         return table
 
     @cached_property
+    def gpu_resources(self) -> frozenset[str]:
+        """The extended resources that are GPUs, such as ``nvidia.com/gpu``."""
+        return frozenset(gpu.resource for gpu in self.gpus.values())
+
+    @cached_property
     def default_vendor(self) -> str:
         """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
         return next(iter(self._vendors), "nvidia")

@@ -109,8 +109,7 @@ class Labels(NamedTuple):
 
 def labels(settings: Settings, keys: Records) -> Labels:
     """What a platform calls things."""
-    resources = frozenset(gpu.resource for gpu in settings.gpus.values())
-    return Labels(keys, settings.label("gpu-type"), settings.label("priority"), resources)
+    return Labels(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
 
 
 def identity_of(obj: Object, keys: Records) -> Identity | None:

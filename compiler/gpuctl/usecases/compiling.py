@@ -153,7 +153,7 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
         no_probe=planning.no_probe,
         queue=planning.queue,
         create_namespace=planning.create_namespace,
-        gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
+        gpu_resources=settings.gpu_resources,
         settings=settings,
         unread=tuple(dict.fromkeys(item.span.file for item in compilation.unread if item.span is not None)),
     )

@@ -112,8 +112,7 @@ def rerun_jobs(
 
     with session.within(run.timeout):
         plan = _together(map(again, names))
-    gpus = frozenset(gpu.resource for gpu in settings.gpus.values())
-    checks = CheckOptions(keys, gpus, queue=run.queue, sees=sees)
+    checks = CheckOptions(keys, settings.gpu_resources, queue=run.queue, sees=sees)
     return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), checks=checks)
 
 

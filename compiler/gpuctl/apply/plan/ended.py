@@ -103,8 +103,9 @@ def _told(
     _, namespace, name = key_of(item.object)
     since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
-    resources = {gpu.resource for gpu in settings.gpus.values()}
-    gpus = sum(amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in resources)
+    gpus = sum(
+        amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in settings.gpu_resources
+    )
     return Ended(
         item.document.kind, namespace, name, manner, reason, since, age(since or None, taken), len(pods), int(gpus)
     )

@@ -124,8 +124,8 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
 def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
     if resource == PODS:
         return "delete other pods there, or add nodes"
-    gpus = {gpu.resource for gpu in case.evidence.settings.gpus.values()}
-    if 0 < most < need and resource in gpus and case.evidence.job.identity.kind == "training":
+    is_gpu = resource in case.evidence.settings.gpu_resources
+    if 0 < most < need and is_gpu and case.evidence.job.identity.kind == "training":
         return _over_nodes(case, need, most)
     if change is not None:
         uncordon = "uncordon node "
