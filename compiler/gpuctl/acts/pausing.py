@@ -22,8 +22,6 @@ from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
 
 _ADMITTED = "is resumed; it starts when Kueue admits it"
-REFUSED = "its pods are refused for now"
-"""What is said of a resumed job that a quota keeps from starting."""
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
@@ -49,12 +47,13 @@ def pause(session: Session, workload: Object, keys: Records) -> Paused:
     return _change(session, workload, lambda live: _pause(session, live, keys))
 
 
-def resume(session: Session, workload: Object, keys: Records) -> Paused:
+def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> Paused:
     """Let a job make its pods again, as many as before.
 
+    :param waits: what they are going to wait for, which is told of it unless a quota refuses them.
     :raises NotPausable: it has ended, is ending, or waits for Kueue.
     """
-    return _change(session, workload, lambda live: _resume(session, live, keys))
+    return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 
 
 def awake(live: Object, keys: Records) -> Object | None:
@@ -128,7 +127,7 @@ def _ends(pods: int) -> str:
     return f"is paused; {what}, which frees the GPUs and removes the logs"
 
 
-def _resume(session: Session, live: Object, keys: Records) -> Paused:
+def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused:
     key, spec = key_of(live), live.get("spec") or {}
     remembered = annotations_of(live).get(keys.paused)
     queued = _workload_of(session, live)
@@ -147,7 +146,7 @@ def _resume(session: Session, live: Object, keys: Records) -> Paused:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
         # Before: afterwards its own pods are what fills the quota.
-        said = _refusal(session, live) or "it starts from its beginning, or its last checkpoint"
+        said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
         return Paused(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
@@ -159,6 +158,8 @@ def _resume(session: Session, live: Object, keys: Records) -> Paused:
     count = _remembered(live, keys)
     said = _refusal(session, live)
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
+    if waits and not said:
+        return Paused(key, "resumed", True, f"is resumed; {waits}")
     return Paused(
         key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
     )
@@ -166,14 +167,14 @@ def _resume(session: Session, live: Object, keys: Records) -> Paused:
 
 def _refusal(session: Session, live: Object) -> str:
     """Whether a quota, which gave the room to others meanwhile, refuses a pod of the job now; "" when none does."""
-    awake = {**live, "spec": {**live["spec"], "suspend": False}}
-    step = Step("create", key_of(live), desired=awake)
-    for template, pods in pod_templates(awake):
+    going_on = {**live, "spec": {**live["spec"], "suspend": False}}
+    step = Step("create", key_of(live), desired=going_on)
+    for template, pods in pod_templates(going_on):
         try:
             session.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
-                return f"but {REFUSED}: {error.message}"
+                return f"but its pods are refused for now: {error.message}"
     return ""
 
 

@@ -15,7 +15,7 @@ from gpuctl.reading.job_rows import Job
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.run.checkpointing import CheckpointManner
-    from gpuctl.backend.api_resources import Key, Object
+    from gpuctl.backend.api_resources import Object
     from gpuctl.kube.scope import Scope
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
@@ -40,15 +40,18 @@ def pause_jobs(
     :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
     """
 
-    def act(session: Session, workload: Object, keys: Records) -> Paused:
+    keys = records(settings)
+    jobs = _meant(scope, names, keys)
+
+    def pause(workload: Object) -> Paused:
         if manner is None:
-            return pausing.pause(session, workload, keys)
+            return pausing.pause(scope.session, workload, keys)
         from gpuctl.apply.run.saving_first import saved_first
 
-        with saved_first(session, workload, keys, manner):
-            return pausing.pause(session, workload, keys)
+        with saved_first(scope.session, workload, keys, manner):
+            return pausing.pause(scope.session, workload, keys)
 
-    return _each(act, scope, names, records(settings))
+    return (PausedJob(job, pause(workload_of(job))) for job in jobs)
 
 
 def resume_jobs(
@@ -67,13 +70,11 @@ def resume_jobs(
     """
     keys = records(settings)
     jobs = _meant(scope, names, keys)
-    waiting = _waiting(_expected(scope.session, jobs, settings, conversation, sees))
-    for found in _acted(pausing.resume, scope.session, jobs, keys):
-        said = waiting.get(found.result.key)
-        if said is None or not found.result.changed or pausing.REFUSED in found.result.message:
-            yield found
-        else:
-            yield found._replace(result=found.result._replace(message=f"is resumed; {said}"))
+    expected = _expected(scope.session, jobs, settings, conversation, sees)
+    waiting = {step.key: step.waiting for step in expected.steps}
+    for job in jobs:
+        live = workload_of(job)
+        yield PausedJob(job, pausing.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
 
 
 def _expected(
@@ -93,7 +94,7 @@ def _expected(
         if desired is not None:
             title = f"{job.identity.kind}/{job.identity.name}"
             plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title))
-    foresee(session, plan, CheckOptions(keys, frozenset(gpu.resource for gpu in settings.gpus.values()), sees=sees))
+    foresee(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
     for note in plan.notes:
         conversation.say(f"note: {note}")
     if plan.questions and not conversation.confirm(plan):
@@ -101,23 +102,6 @@ def _expected(
     return plan
 
 
-def _waiting(plan: Plan) -> dict[Key, str]:
-    return {step.key: step.waiting for step in plan.steps if step.waits}
-
-
-def _each(
-    act: Callable[[Session, Object, Records], Paused], scope: Scope, names: Sequence[str], keys: Records
-) -> Iterator[PausedJob]:
-    return _acted(act, scope.session, _meant(scope, names, keys), keys)
-
-
 def _meant(scope: Scope, names: Sequence[str], keys: Records) -> list[Job]:
     jobs = [find_job(scope, name, keys)[0] for name in names]
     return list({job.identity: job for job in jobs}.values())
-
-
-def _acted(
-    act: Callable[[Session, Object, Records], Paused], session: Session, jobs: Sequence[Job], keys: Records
-) -> Iterator[PausedJob]:
-    for job in jobs:
-        yield PausedJob(job, act(session, workload_of(job), keys))
