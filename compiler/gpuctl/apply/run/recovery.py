@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.creation import created
@@ -23,9 +23,6 @@ from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0
@@ -185,11 +182,11 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
 
 
 def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
-    mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
-    main = [entry for entry in mine if entry.companion_of is None]
     from concurrent import futures
 
-    tasks: list[Future[Recovered]] = []
+    mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
+    main = [entry for entry in mine if entry.companion_of is None]
+    tasks: list[futures.Future[Recovered]] = []
     work.all_submitted.clear()
     try:
         for entry in main:

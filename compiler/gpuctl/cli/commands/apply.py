@@ -14,7 +14,7 @@ from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
 )
-from gpuctl.cli.options.planning_options import planning_options
+from gpuctl.cli.options.planning_options import dry_run_option, planning_options
 
 
 @click.command(
@@ -26,13 +26,9 @@ from gpuctl.cli.options.planning_options import planning_options
 @compile_options
 @cache_option
 @cluster_options
-@click.option(
-    "--dry-run",
-    type=click.Choice(["client", "server"]),
-    is_flag=False,
-    flag_value="server",
-    help="Print the plan and change nothing: checked by the API server (`server`, also without a value), or compared"
-    " here alone.",
+@dry_run_option(
+    "Print the plan and change nothing: checked by the API server (`server`, also without a value), or compared here"
+    " alone."
 )
 @secrets_option
 @planning_options

@@ -14,7 +14,7 @@ from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
 )
-from gpuctl.cli.options.planning_options import checking_options
+from gpuctl.cli.options.planning_options import checking_options, dry_run_option
 
 
 @click.command(
@@ -26,13 +26,7 @@ from gpuctl.cli.options.planning_options import checking_options
 @compile_options
 @cache_option
 @cluster_options
-@click.option(
-    "--dry-run",
-    type=click.Choice(["client", "server"]),
-    is_flag=False,
-    flag_value="server",
-    help="Print the plan and change nothing; `server` is also meant without a value.",
-)
+@dry_run_option("Print the plan and change nothing; `server` is also meant without a value.")
 @checking_options
 @click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
 @secrets_option

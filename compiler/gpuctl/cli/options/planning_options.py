@@ -18,6 +18,12 @@ queue_option = click.option(
 )
 
 
+def dry_run_option(help: str) -> Callable[[Function], Function]:
+    """``--dry-run [client|server]``; without a value the API server checks."""
+    kinds = click.Choice(["client", "server"])
+    return click.option("--dry-run", type=kinds, is_flag=False, flag_value="server", help=help)
+
+
 def checking_options(function: Function) -> Function:
     """Options of everything that checks a plan."""
     for decorate in (
