@@ -12,7 +12,7 @@ from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import fit
 from gpuctl.kube.configuration import open_session
-from support.cluster_tools import GPU, Object, Place
+from support.cluster_tools import GPU, Object, Place, nodes_in_no_pool
 
 _numbers = itertools.count(1)
 RANK = "quota-race-urgent"
@@ -31,13 +31,11 @@ def job(name: str, namespace: str, gpus: int, node: str, **spec: str) -> Object:
 
 
 @pytest.fixture
-def nodes(plane: ControlPlane, api: Api) -> Iterator[list[str]]:
-    """Two nodes in no pool, where other tests' pods would go, too, if they stayed."""
+def nodes(plane: ControlPlane) -> Iterator[list[str]]:
+    """Two nodes in no pool."""
     names = [f"quota-race-{next(_numbers)}" for _ in range(2)]
-    plane.add_nodes({name: {"gpus": 8, "cpu": "64", "memory": "256Gi"} for name in names})
-    yield names
-    for name in names:
-        api.call("DELETE", f"/api/v1/nodes/{name}")
+    with nodes_in_no_pool(plane, names, cpu="64", memory="256Gi"):
+        yield names
 
 
 def test_what_an_evicted_pod_gives_back(

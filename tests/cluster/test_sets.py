@@ -16,7 +16,7 @@ from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.records import PART_OF
-from support.cluster_tools import Document, Place, image, inference, notebook, training
+from support.cluster_tools import Document, Place, image, inference, nodes_in_no_pool, notebook, training
 
 MACHINE = os.uname().nodename
 SCALED = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
@@ -619,13 +619,11 @@ def node_labels(api: Api, name: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def nodes(plane: ControlPlane, place: Place, api: Api) -> Iterator[list[str]]:
+def nodes(plane: ControlPlane, place: Place) -> Iterator[list[str]]:
     """Three nodes in no pool."""
     names = [f"{place.namespace}-{number}" for number in range(3)]
-    plane.add_nodes({name: {"gpus": 8} for name in names})
-    yield names
-    for name in names:
-        api.call("DELETE", f"/api/v1/nodes/{name}")
+    with nodes_in_no_pool(plane, names):
+        yield names
 
 
 def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: list[str], api: Api) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -357,6 +358,17 @@ def add_drill_nodes(plane: ControlPlane) -> None:
     """The nodes of :data:`POOL`: room for everything that runs in a place."""
     node = {"labels": {f"{DOMAIN}/pool": POOL}, "gpus": 64, "cpu": "512", "memory": "4Ti"}
     plane.add_nodes({f"{POOL}-{number}": node for number in range(4)})
+
+
+@contextmanager
+def nodes_in_no_pool(plane: ControlPlane, names: Sequence[str], **room: Any) -> Iterator[None]:
+    """Nodes of a test, which are gone afterwards: pods of other tests would go there, too."""
+    plane.add_nodes({name: {"gpus": 8, **room} for name in names})
+    try:
+        yield
+    finally:
+        for name in names:
+            plane.requests.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
