@@ -13,9 +13,8 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.capacity.every_choice import _afterwards
 from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.placement import Placements, _departures, initial, settle
+from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
@@ -232,8 +231,10 @@ def test_what_one_job_frees_another_may_take() -> None:
 def test_a_later_job_depends_on_the_choice_for_the_first() -> None:
     jobs = [job("first", pods=2, gpus=1, priority="high", amounts={"cpu": "2"}), job("second", gpus=8)]
     found = fit(cluster([node("a"), node("b")]), jobs)
-    # The scheduler takes the node with less on it first, so that both are begun.
-    assert [(item.verdict, item.certain) for item in found] == [("fits", True), ("fits-when-empty", False)]
+    # The scheduler takes the node with less on it first, so that both are begun, unless the second comes in between.
+    assert (found[0].verdict, found[0].certain) == ("fits", True)
+    assert not found[1].certain
+    assert 0.5 <= found[1].likelihood < 1
     assert fit(cluster([node(name) for name in "abc"]), jobs)[1].verdict == "fits"
 
 
@@ -406,7 +407,7 @@ def test_jobs_of_one_call_share_a_quota() -> None:
     key = f"requests.{GPU}"
     quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "q"}, "spec": {"hard": {key: "5"}}}
     found = fit(cluster([node("a")], quotas=[quota]), [job("one", gpus=3), job("two", gpus=3)])
-    assert [item.verdict for item in found] == ["fits", "fits-when-empty"]
+    assert sorted(item.verdict for item in found) == ["fits", "fits-when-empty"]
 
 
 def test_bound_volume_keeps_to_its_nodes() -> None:
@@ -533,15 +534,6 @@ def test_pod_security_is_the_namespace_s(labels: dict[str, str], said: str | Non
     assert (said or "") in found.reason
 
 
-def test_what_one_of_two_worlds_may_lead_to_leaves_the_next_job_open() -> None:
-    """All ends are known only when each world's are."""
-    state = initial([], False)
-    outcomes = [Placements([state], True, False), Placements([state], False, False)]
-    assert _afterwards(outcomes[:1]) == [state]
-    assert _afterwards([outcomes[0], outcomes[0]]) == [state, state]
-    assert _afterwards(outcomes) == []
-
-
 def many(number: int) -> list[Object]:
     """Jobs of a pod each; of some the memory is eight times that of others."""
     return [job(f"j{index}", gpus=0, amounts={"cpu": "1", "memory": f"{1 + index % 8}Gi"}) for index in range(number)]
@@ -565,7 +557,8 @@ def test_ports_are_scarce_though_nothing_else_is() -> None:
         item["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
     snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
     last = fit(snapshot, jobs)[-1]
-    assert (last.verdict, last.certain) == ("fits-when-empty", False)
+    assert not last.certain
+    assert 0.6 < last.likelihood < 0.9
 
 
 @pytest.mark.parametrize(("nodes", "looked_at"), [(4, 16), (5, 2)])
@@ -581,22 +574,6 @@ def test_who_keeps_others_off_leaves_with_that() -> None:
     snapshot = cluster([node("a"), node("b", gpus=0)], [running("x", "a", 8, 0, antiAffinity=[term])])
     found = answer(snapshot, job(gpus=8))
     assert (found.verdict, [victim.pod.name for victim in found.victims]) == ("preempts", ["x"])
-
-
-def test_states_that_cannot_decide_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many jobs the first few are followed in every state; what comes of the others is known without."""
-    followed = []
-
-    def counted(*arguments: Any, **options: Any) -> Placements:
-        followed.append(1)
-        return settle(*arguments, **options)
-
-    monkeypatch.setattr("gpuctl.capacity.every_choice.settle", counted)
-    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
-    fit(snapshot, many(20))
-    few = len(followed)
-    fit(snapshot, many(80))
-    assert 0 < len(followed) <= 2 * few
 
 
 def test_labels_of_namespaces_in_the_documents_count() -> None:

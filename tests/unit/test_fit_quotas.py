@@ -33,21 +33,17 @@ def roomy(*quotas: Object, pods: list[Object] | None = None) -> Snapshot:
     return cluster([node(name) for name in "abcdef"], pods or [], quotas=list(quotas))
 
 
-def test_of_two_jobs_the_first_created_most_likely_gets_the_quota() -> None:
-    found = answers(roomy(quota(gpus="5")), job("one", gpus=3), job("two", gpus=3))
-    one, two = found["one"], found["two"]
+@pytest.mark.parametrize("priority", ["low", "high"])
+def test_one_of_two_jobs_gets_the_quota(priority: str) -> None:
+    """A higher priority does not help."""
+    found = answers(roomy(quota(gpus="5")), job("one", gpus=3), job("two", gpus=3, priority=priority))
+    one, two = sorted(found.values(), key=lambda answer: answer.verdict)
     assert (one.verdict, two.verdict) == ("fits", "fits-when-empty")
     assert not one.certain
     assert not two.certain
-    assert 0.5 <= one.likelihood == two.likelihood < 1
+    assert 0.5 <= one.likelihood == two.likelihood < 0.75
     assert f"so in {round(one.likelihood * 64)} of 64 orders tried" in one.reason
     assert "quota q: requests.nvidia.com/gpu would be 6 of 5 (in use 0, needed 6)" in two.reason
-
-
-def test_a_higher_priority_does_not_help_with_a_quota() -> None:
-    found = answers(roomy(quota(gpus="5")), job("first", gpus=3), job("second", gpus=3, priority="high"))
-    assert (found["first"].verdict, found["second"].verdict) == ("fits", "fits-when-empty")
-    assert not any(item.certain for item in found.values())
 
 
 def test_what_any_order_admits_is_certain() -> None:
@@ -65,9 +61,8 @@ def test_what_takes_nothing_of_the_quota_is_certain() -> None:
 def test_jobs_share_a_quota_pod_by_pod() -> None:
     """None of both may be whole: their pods are created side by side."""
     found = answers(roomy(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
-    one, two = found["one"], found["two"]
-    assert (one.verdict, two.verdict, two.starts) == ("fits", "fits-when-empty", 1)
-    assert one.likelihood < two.likelihood
+    assert {item.verdict for item in found.values()} == {"fits-when-empty"}
+    assert {item.starts for item in found.values()} <= {2, 3}
 
 
 def test_who_gets_the_quota_gets_the_nodes() -> None:

@@ -11,27 +11,42 @@ from gpuctl.capacity.draws import Draws
 
 RUNS = 64
 """How many orders and choices are tried."""
-_WINDOWS = (0, 2, 6, 6)
-"""Within so many jobs' distance pods come in any order, run by run."""
 _SIDE_BY_SIDE = 16
-"""So many jobs ``apply`` creates at once: in the last of four runs these come in any order."""
+"""So many jobs ``apply`` creates at once: these come in any order."""
+_STEPS = (8, 24, 64)
+"""How long a controller takes to make an object, run by run: the time of so many jobs that are created."""
+_PACES = (None, 0.5, 2, 8)
+"""How long the scheduler takes for a pod, run by run, by the same measure; None: all are there before it begins."""
+_BETWEEN = frozenset(("Deployment", "StatefulSet", "JobSet"))
+"""Kinds whose controllers make another object before any pod: a ReplicaSet, a ControllerRevision, a Job."""
 
 
-def comes_late(run: int) -> bool:
-    """Whether pods come so slowly in a run that each is taken as it comes, before more important ones that follow."""
-    return run % len(_WINDOWS) == len(_WINDOWS) - 1
+def pace(run: int) -> float | None:
+    """How long the scheduler takes for a pod in one run, in the time that ``apply`` takes for one job; None: for ever,
+    so that all of them are in its queue, and sorted by priority."""
+    return _PACES[run % len(_PACES)]
 
 
-def delays(demand: Demand, run: int) -> list[float]:
-    """By how many jobs' distance each pod of a job is late in one run, group by group.
+def made_at(demand: Demand, run: int) -> list[float]:
+    """When each pod of a job is made in one run, group by group, in the time that ``apply`` takes for one job.
 
     Nothing for a job of which nobody knows whether its pods come to the scheduler, in every other run or so.
+    Source: ``pkg/controller/controller_utils.go``, SlowStartInitialBatchSize: controllers make one pod, then two at
+    once, then four.
     """
-    window = _WINDOWS[run % len(_WINDOWS)]
-    if not (window or demand.doubts):
-        return [0.0] * demand.pods
     draws = Draws(f"{run} {demand.kind} {demand.namespace} {demand.name}")
     if demand.doubts and draws.below(2):
         return []
-    start = draws.share() * _SIDE_BY_SIDE if comes_late(run) else 0.0
-    return [start + draws.share() * window if window else 0.0 for _ in range(demand.pods)]
+    step = _STEPS[run % len(_STEPS)]
+    begin = demand.created + draws.share() * _SIDE_BY_SIDE
+    if demand.kind in _BETWEEN:
+        begin += step * (0.5 + draws.share())
+    result: list[float] = []
+    for _, count in demand.groups:
+        when, size, left = begin, 1, count
+        while left:
+            when += step * (0.5 + draws.share())
+            result += [when] * min(size, left)
+            left -= min(size, left)
+            size *= 2
+    return result

@@ -1,16 +1,15 @@
 """What becomes of the jobs of one component whatever the scheduler chooses: followed choice by choice, or proven.
 
-Jobs of one priority come in any order, and their pods between each other's: where that decides nothing is told here.
+Jobs come in any order, and their pods between each other's, also before those of more important ones: where that
+decides nothing is told here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import groupby
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import LIMIT, Placements, State, initial, settle
+from gpuctl.capacity.placement import Placements, State, initial, settle
 from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.proofs import Proofs
 from gpuctl.capacity.quota_admission import Admission
@@ -34,41 +33,12 @@ _COME_AGAIN = "who is evicted may come again, and evict others in turn"
 def judge(scene: Scene) -> list[Fit | None]:
     """The answers that hold for every choice, in the order of the jobs; None for a job of which there is none."""
     proofs = Proofs(scene)
-    result: list[Fit | None] = []
-    worlds = [initial(scene.cluster.seats, scene.cluster.names_hosts)]
-    nominated = list(scene.cluster.nominated)
+    rivals = [admission for admission in scene.admissions if admission.pods]
     follows = proofs.size <= _FOLLOWED or len(scene.demands) <= FEW
-    pending: list[int] = []
-    for priority, same in groupby(range(len(scene.demands)), lambda index: scene.demands[index].priority):
-        positions = list(same)
-        for index, pod in [item for item in nominated if item[1].priority >= priority]:
-            nominated.remove((index, pod))
-            worlds = [state.put(index, pod) for state in worlds]
-        rivals = [position for position in positions if scene.admissions[position].pods]
-        follows = follows and all(scene.admissions[position].settled for position in positions)
-        follows = follows and (len(rivals) < 2 or all(proofs.fits(position) for position in rivals))
-        for position in positions:
-            demand, admission = scene.demands[position], scene.admissions[position]
-            if not follows:
-                result.append(_proven(scene, proofs, position))
-                continue
-            found, worlds, evicts = _follow(scene, demand, admission, worlds, final=position == len(scene.demands) - 1)
-            # Who is evicted may come again, and then take room before those that are less important.
-            follows = bool(worlds) and not any(
-                pod in scene.cluster.returning for state in worlds for pod in state.evicted
-            )
-            if evicts and (pending or _is_contested(scene.cluster, demand, worlds)):
-                # Room that is made for this job may be taken by pods that wait, and were first.
-                found, follows = None, False
-                for earlier in pending:
-                    before = result[earlier]
-                    if before is not None:
-                        open_now = before.verdict == "fits-when-empty"
-                        result[earlier] = None if open_now else replace(before, certain=False)
-            if found is None or found.starts < admission.pods:
-                pending.append(position)
-            result.append(found)
-    return result
+    # Of several the scheduler takes the most important first only when all of them are there.
+    if follows and len(rivals) < 2 and all(admission.settled for admission in scene.admissions):
+        return [_followed(scene, *job) for job in zip(scene.demands, scene.admissions, strict=True)]
+    return [_proven(scene, proofs, position) for position in range(len(scene.demands))]
 
 
 def _proven(scene: Scene, proofs: Proofs, position: int) -> Fit | None:
@@ -95,7 +65,7 @@ def plain_verdict(demand: Demand) -> tuple[Verdict, str] | None:
     return None if demand.pods else ("fits", "it runs no pods now")
 
 
-def _is_contested(cluster: Cluster, demand: Demand, worlds: Sequence[State]) -> bool:
+def _is_contested(cluster: Cluster, demand: Demand, outcome: Placements) -> bool:
     """Whether a pod that waits may have the room that a job makes for itself.
 
     The room is kept from those that are not more important. Source: ``framework/runtime/framework.go``,
@@ -103,51 +73,36 @@ def _is_contested(cluster: Cluster, demand: Demand, worlds: Sequence[State]) -> 
     """
     rivals = [rival for rival in cluster.waiting if rival.pod.priority > demand.priority]
     own = [group.incoming.pod for group, _ in demand.groups]
+    if rivals and not outcome.exhaustive:
+        return True
     for rival in rivals:
-        for state in worlds:
+        for state in outcome.states:
             seats = [seat.without(own) for seat in state.seats]
             counted = census(rival, seats)
             if any(obstacle(rival, seat, counted) is None for seat in seats):
                 return True
-    return bool(rivals) and not worlds
+    return False
 
 
-def _follow(
-    scene: Scene, demand: Demand, admission: Admission, worlds: Sequence[State], *, final: bool
-) -> tuple[Fit | None, list[State], bool]:
-    """The answer, the states that the next job may find (none: too many), and whether anybody is evicted."""
-    cluster = scene.cluster
+def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
+    """The answer for a job that no other one of these meets."""
+    cluster, start = scene.cluster, scene.start(demand.priority)
     groups = [(shown(group, cluster.shown), number) for group, number in admission.groups]
-    outcomes = [settle(state, groups, cluster.budgets, final=final) for state in worlds]
-    ends = [end for outcome in outcomes for end in outcome.states]
-    found = scene.balance(demand, list(worlds[0].seats))
-    judged = _answer(scene, demand, admission, worlds, outcomes, found)
-    after = _afterwards(outcomes)
-    if demand.doubts and after:
-        # Whether its pods take their room is not known either.
-        after = [*worlds, *after]
-    return judged, after, any(end.evicted for end in ends)
-
-
-def _answer(
-    scene: Scene,
-    demand: Demand,
-    admission: Admission,
-    worlds: Sequence[State],
-    outcomes: Sequence[Placements],
-    found: Balance,
-) -> Fit | None:
-    ends = [end for outcome in outcomes for end in outcome.states]
+    outcome = settle(start, groups, cluster.budgets, final=True)
+    if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
+        return None
+    found = scene.balance(demand, list(start.seats))
     plain = plain_verdict(demand)
+    ends = outcome.states
     starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(outcomes) and not leaves and not _goes_on(scene, ends)
-    victims = [] if demand.doubts else victims_of(worlds, ends[0])
+    certain = _is_certain(outcome) and not leaves and not _goes_on(scene, ends)
+    victims = [] if demand.doubts else victims_of(start, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
     answers = {answer_of(sum(end.placed.values()), end.evicted, demand) for end in ends}
-    if len(answers) > 1 or not all(outcome.exhaustive or outcome.confluent for outcome in outcomes):
+    if len(answers) > 1 or not (outcome.exhaustive or outcome.confluent):
         return None
     verdict = answers.pop()
     reason = "it waits for pods that are terminating" if verdict == "fits-when-empty" else ""
@@ -159,9 +114,7 @@ def _answer(
         return None
     if victims:
         reason = with_victims(reason, verdict, starts, demand.pods, "" if certain else _others(scene, ends))
-    change = None
-    if verdict != "fits" and len(worlds) == 1:
-        change = change_of(scene, demand, admission, list(worlds[0].seats), found)
+    change = None if verdict == "fits" else change_of(scene, demand, admission, list(start.seats), found)
     return Fit(demand, verdict, reason, starts, victims, certain, found, change)
 
 
@@ -185,11 +138,10 @@ def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
     return any(pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods)
 
 
-def _is_certain(outcomes: Sequence[Placements]) -> bool:
+def _is_certain(outcome: Placements) -> bool:
     """Whether as many pods start, by evicting the same others, whatever is chosen."""
-    ends = [end for outcome in outcomes for end in outcome.states]
-    alike = len({(frozenset(end.evicted), sum(end.placed.values())) for end in ends}) == 1
-    return alike and all(outcome.exhaustive for outcome in outcomes) and all(end.certain for end in ends)
+    alike = len({(frozenset(end.evicted), sum(end.placed.values())) for end in outcome.states}) == 1
+    return alike and outcome.exhaustive and all(end.certain for end in outcome.states)
 
 
 def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:
@@ -269,9 +221,9 @@ def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: 
     return "; ".join(parts)
 
 
-def victims_of(worlds: Sequence[State], end: State) -> list[Victim]:
+def victims_of(start: State, end: State) -> list[Victim]:
     """The pods that are evicted, with their nodes."""
-    places = {id(pod): seat.node.name for state in worlds for seat in state.seats for pod in seat.pods}
+    places = {id(pod): seat.node.name for seat in start.seats for pod in seat.pods}
     return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
 
 
@@ -283,11 +235,3 @@ def change_of(scene: Scene, demand: Demand, admission: Admission, seats: Sequenc
     every = [here.get(seat.node.name, seat) for seat in scene.around]
     state = initial(every, scene.cluster.names_hosts)
     return smallest_change(state, demand, found, admission.shortfalls, names_hosts=scene.cluster.names_hosts)
-
-
-def _afterwards(outcomes: Sequence[Placements]) -> list[State]:
-    """The states that the next job may find; none when not all are known."""
-    ends = [end for outcome in outcomes for end in outcome.states]
-    if all(outcome.exhaustive for outcome in outcomes) and len(ends) <= LIMIT:
-        return ends
-    return []

@@ -58,7 +58,7 @@ class Proofs:
         others = [
             number
             for number, priority in enumerate(self._priorities)
-            if number != position and (polite or priority >= self._priorities[position])
+            if number != position and (polite or not self.peaceful or priority >= self._priorities[position])
         ]
         higher = [number for number in others if self._priorities[number] > self._priorities[position]]
         if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):

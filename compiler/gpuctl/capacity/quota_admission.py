@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.arrivals import delays
+from gpuctl.capacity.arrivals import made_at
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.quota_sum import Shortfall, Usage, charged, room, unspecified
@@ -210,13 +210,13 @@ class _Space:
     def _in_order(self, run: int) -> list[tuple[float, int, int]]:
         """When each job and each of its pods is created, and of which group it is."""
         result = []
-        for rank, number in enumerate(number for number in self._claims if number in self._open):
+        for number in self._open:
             demand = self._claims[number].demand
-            late = delays(demand, run)
+            made = made_at(demand, run)
             groups = [group for group, (_, count) in enumerate(demand.groups) for _ in range(count)]
-            result += [(rank + delay, number, group) for delay, group in zip(late, groups, strict=False)]
-            if late:
-                result.append((rank + min(late), number, _ITSELF))
+            result += [(when, number, group) for when, group in zip(made, groups, strict=False)]
+            if made:
+                result.append((min(made), number, _ITSELF))
         return sorted(result)
 
 

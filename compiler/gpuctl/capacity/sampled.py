@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.arrivals import RUNS, comes_late, delays
+from gpuctl.capacity.arrivals import RUNS, made_at, pace
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import (
     FEW,
@@ -52,14 +54,16 @@ class Sample:
         self._seats = arena.seats
         arena.queue(scene.shown, scene.cluster.waiting)
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
-        self._found: dict[int, list[Seat]] = {}
+        self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))
         for number in range(RUNS):
-            run = Run(arena, draws, keeps=number == 0)
-            run.go(_order(scene, arena, number))
-            self._found = run.found or self._found
+            run = Run(arena, draws)
+            run.go(_arrivals(scene, arena, number))
             bound = Counter(entry.job for entry in run.bound)
             for position, demand in enumerate(scene.demands):
+                coming = arena.coming.get((position, 0))
+                if coming and bound[position] < demand.pods and position not in self._left:
+                    self._left[position] = run.left_for(coming[0])
                 evicted = tuple(run.evicted.get(position, ()))
                 answer = answer_of(bound[position], (pod for pod, _ in evicted), demand)
                 self._outcomes[position].append(
@@ -94,8 +98,9 @@ class Sample:
         if plain is not None:
             return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
         (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
-        seats = self._found.get(position)
-        found = scene.balance_before(demand) if seats is None or chosen == "fits" else scene.balance(demand, seats)
+        seats = self._left.get(position)
+        waits = chosen not in ("fits", "preempts")
+        found = scene.balance(demand, seats) if waits and seats is not None else scene.balance_before(demand)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
         shown = self._shown(position, (chosen, starts))
@@ -126,8 +131,9 @@ class Sample:
         )
         reason = "; ".join(part for part in (reason, tried) if part)
         change = None
-        if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
-            change = change_of(scene, demand, admission, seats, found)
+        if verdict not in ("fits", "unknown") and len(scene.demands) <= FEW:
+            free = seats if waits and seats is not None else list(scene.start(demand.priority).seats)
+            change = change_of(scene, demand, admission, free, found)
         return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
 
     def _shown(self, position: int, end: _End) -> _Outcome:
@@ -150,19 +156,35 @@ def _seed(scene: Scene) -> str:
     return repr((names, nodes))
 
 
-def _order(scene: Scene, arena: Arena, run: int) -> list[QueuedPod]:
-    """The queue: by priority, then by time; pods that wait were there before. Of pods alike, quotas take the first.
+def _arrivals(scene: Scene, arena: Arena, run: int) -> list[list[QueuedPod]]:
+    """The pods as the scheduler finds them in its queue. Those that wait were there before.
 
-    In some runs the scheduler is faster than whoever makes the pods: then they are in the order in which they come.
+    Of pods alike, quotas take the first.
     """
-    queue = [(-entry.shape.priority, -1.0, number, entry) for number, entry in enumerate(arena.waiting)]
+    coming: list[tuple[float, int, QueuedPod]] = []
     for job, demand in enumerate(scene.demands):
-        late = delays(demand, run)
+        made = made_at(demand, run)
         passed = scene.quotas.passed(scene.numbers[job], run)
         for group, ((_, count), most) in enumerate(zip(demand.groups, passed, strict=False)):
-            own, late = sorted(late[:count])[:most], late[count:]
-            for entry, delay in zip(arena.coming[job, group], own, strict=False):
-                rank = 0 if comes_late(run) else -entry.shape.priority
-                queue.append((rank, job + delay, len(queue), entry))
-    # What is equal otherwise stays in order, and entries are not compared.
-    return [entry for *_, entry in sorted(queue)]
+            own, made = sorted(made[:count])[:most], made[count:]
+            coming += ((when, job, entry) for when, entry in zip(own, arena.coming[job, group], strict=False))
+    coming.sort(key=lambda item: item[:2])
+    taken = pace(run)
+    if taken is None:
+        return [[*arena.waiting, *(entry for *_, entry in coming)]]
+    return [arena.waiting, *([entry] for entry in _in_turn([(when, entry) for when, _, entry in coming], taken))]
+
+
+def _in_turn(coming: Sequence[tuple[float, QueuedPod]], pace: float) -> Iterator[QueuedPod]:
+    """Pods, by when they come, as a scheduler takes them that needs so long for each: the most important there is."""
+    queue: list[tuple[int, int, QueuedPod]] = []
+    now, came = 0.0, 0
+    while queue or came < len(coming):
+        if not queue:
+            now = max(now, coming[came][0])
+        while came < len(coming) and coming[came][0] <= now:
+            entry = coming[came][1]
+            heappush(queue, (-entry.shape.priority, came, entry))
+            came += 1
+        yield heappop(queue)[-1]
+        now += pace

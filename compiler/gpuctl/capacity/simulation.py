@@ -27,12 +27,9 @@ _ROUNDS = 12
 class Run:
     """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes; of those
     of ``uncertain`` jobs others on the same node may be taken. Nodes are told by their places in the arena.
-
-    ``found`` are the nodes as the first pod of each job found them, with the pods that they are promised to, if it is
-    asked for.
     """
 
-    def __init__(self, arena: Arena, draws: Draws, *, keeps: bool = False) -> None:
+    def __init__(self, arena: Arena, draws: Draws) -> None:
         self._arena = arena
         self._draws = draws
         self._nodes = SimulatedNodes(arena)
@@ -40,7 +37,6 @@ class Run:
         self.bound: dict[QueuedPod, int] = {}
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
         self.uncertain: set[int | None] = set()
-        self.found: dict[int, list[Seat]] | None = {} if keeps else None
         self._nominated: dict[QueuedPod, int] = {}
         self._leaving: dict[int, list[PlacedPod]] = {}
         self._failed: dict[Shape, int] = {}
@@ -50,32 +46,54 @@ class Run:
         # Their controllers make them again at once, or after some time.
         self._returns_at_once = draws.below(2) == 0
 
-    def go(self, entries: Sequence[QueuedPod]) -> None:
-        """Try the pods in this order, and those that found no room again, until nothing comes of it."""
-        pending = list(entries)
-        for _ in range(_ROUNDS):
+    def go(self, arrivals: Sequence[Sequence[QueuedPod]]) -> None:
+        """Try pods as the scheduler finds them in its queue, together or one after another, and those that found no
+        room again, until nothing comes of it."""
+        pending = self._take([list(entries) for entries in arrivals])
+        for _ in range(_ROUNDS - 1):
             before = self._nodes.changes
-            left: list[QueuedPod] = []
-            queue = pending
+            pending = self._take([pending])
+            if not pending or before == self._nodes.changes:
+                return
+
+    def _take(self, arrivals: list[list[QueuedPod]]) -> list[QueuedPod]:
+        """Try pods, of those that are in the queue at once the most important first; those that have to wait."""
+        left: list[QueuedPod] = []
+        for number, entries in enumerate(arrivals, 1):
+            queue = sorted(entries, key=_rank)
             for position, entry in enumerate(queue, 1):
-                if self.found is not None and entry.job is not None and entry.job not in self.found:
-                    self.found[entry.job] = self._arena.in_order(self._nodes.seats_for(entry.shape))
                 if not self._try(entry):
                     left.append(entry)
                 if self._leaving and self._leaves_at and (self._leaves_at == 1 or self._draws.below(2)):
                     self._leave()
                     if self._returns_at_once:
-                        self._queue_again(queue, position)
-            self._leave()
-            pending = left
-            self._queue_again(pending, 0)
-            if not pending or before == self._nodes.changes:
-                return
+                        self._queue_again(queue, position, arrivals[number:])
+        self._leave()
+        left += self._again
+        self._again.clear()
+        return left
 
-    def _queue_again(self, queue: list[QueuedPod], first: int) -> None:
-        """Put evicted pods into the queue, behind those that are as important."""
+    def left_for(self, entry: QueuedPod) -> list[Seat]:
+        """The nodes as others leave them in the end to the job of a pod, in the order in which they were given."""
+        own = [
+            (place, other.pod)
+            for found in (self.bound, self._nominated)
+            for other, place in found.items()
+            if other.job == entry.job
+        ]
+        seats = self._nodes.seats_for(entry.shape)
+        for place, pod in own:
+            seats[place] = seats[place].without([pod])
+        return self._arena.in_order(seats)
+
+    def _queue_again(self, queue: list[QueuedPod], first: int, later: Sequence[list[QueuedPod]]) -> None:
+        """Put evicted pods into the queue, now or among those that are yet to come: somebody has to make them first."""
         for entry in self._again:
-            insort(queue, entry, first, key=lambda other: -other.shape.priority)
+            turn = self._draws.below(1 + len(later))
+            if turn:
+                later[turn - 1].append(entry)
+            else:
+                insort(queue, entry, first, key=_rank)
         self._again.clear()
 
     def _try(self, entry: QueuedPod) -> bool:
@@ -192,3 +210,8 @@ class Run:
             liked = neighbours_normalised(self._nodes.counted(shape)[1], nodes)
             parts.append([WEIGHTS["InterPodAffinity"] * score for score in liked])
         return [sum(scores) for scores in zip(*parts, strict=True)]
+
+
+def _rank(entry: QueuedPod) -> int:
+    """Source: ``queuesort/priority_sort.go``, Less."""
+    return -entry.shape.priority

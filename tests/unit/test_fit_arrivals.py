@@ -1,0 +1,78 @@
+"""When the pods of jobs that are applied together are made, and what becomes of the jobs for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from gpuctl.capacity.arrivals import RUNS, made_at, pace
+from gpuctl.capacity.fit import fit
+from support.fit_objects import CLASSES, cluster, job, node, running
+
+Object = dict[str, Any]
+
+
+def made(*jobs: Object) -> list[list[list[float]]]:
+    """When the pods of jobs are made, run by run."""
+    demands = [answer.demand for answer in fit(cluster([node("a")]), jobs)]
+    return [[made_at(demand, run) for demand in demands] for run in range(RUNS)]
+
+
+def deployment(name: str, pods: int) -> Object:
+    """A Deployment of pods like those of a job."""
+    template = job(name)["spec"]["template"]
+    spec = {"replicas": pods, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": spec,
+    }
+
+
+def test_controllers_make_one_pod_then_two_then_four() -> None:
+    for (times,) in made(job(pods=9)):
+        assert list(Counter(times).values()) == [1, 2, 4, 2]
+        assert times == sorted(times)
+
+
+def test_jobs_that_are_applied_together_come_in_any_order() -> None:
+    first = Counter(one[0] < two[0] for one, two in made(job("one"), job("two")))
+    assert min(first[True], first[False]) >= RUNS // 4
+
+
+def test_jobs_that_are_applied_much_later_come_later() -> None:
+    for times in made(*(job(f"j{number:03}") for number in range(200))):
+        assert times[0][0] < times[-1][0]
+
+
+def test_the_pods_of_a_deployment_wait_for_its_replicaset() -> None:
+    earlier = sum(plain[0] < service[0] for plain, service in made(job("one"), deployment("two", 1)))
+    assert earlier > RUNS * 2 // 3
+
+
+def test_the_scheduler_is_faster_or_slower_than_those_who_make_pods() -> None:
+    paces = {pace(run) for run in range(RUNS)}
+    assert None in paces
+    assert min(found for found in paces if found is not None) < 1
+
+
+def test_jobs_that_come_side_by_side_share_the_room_and_none_starts_whole() -> None:
+    answers = fit(cluster([node("a", 4)]), [job("one", pods=4), job("two", pods=4)])
+    assert [answer.verdict for answer in answers] == ["fits-when-empty"] * 2
+    assert all(0 < answer.starts < 4 and not answer.certain for answer in answers)
+
+
+def test_nothing_is_certain_that_depends_on_the_more_important_job_being_first() -> None:
+    """The less important one keeps the free node when it comes first: the other one then evicts who is least."""
+    nodes = [node("a", 4), node("b", 4)]
+    classes = [*CLASSES, {"name": "late", "value": 10, "preemptionPolicy": "Never"}]
+    for first in ("late", "low"):
+        answers = fit(
+            cluster(nodes, [running("old", "a", 4)], priority_classes=classes),
+            [job("one", gpus=4, priority=first), job("two", gpus=4, priority="high")],
+        )
+        assert [(answer.demand.name, answer.certain) for answer in answers] == [("two", False), ("one", False)]
+        assert all(0.5 <= answer.likelihood < 1 for answer in answers)
+    alone = fit(cluster(nodes, [running("old", "a", 4)]), [job("two", gpus=4, priority="high")])
+    assert alone[0].certain
