@@ -13,8 +13,6 @@ YIELDING = "yielding"
 """The kind of worlds whose jobs find room in shared pools by evicting some of what others run, and leaving the rest."""
 _EACH = ("separate", "apart")
 _FULL = ("preempting", "apart", YIELDING)
-SIDE_BY_SIDE = "side-by-side"
-"""The feature of worlds whose jobs' pods are made five jobs at a time, as controllers do."""
 
 
 def submission(seed: int, kind: str | None = None) -> World:
@@ -29,8 +27,6 @@ class _Maker:
         self.world = World(seed)
         self.kind = kind
         self.world.features.add(self.kind)
-        if seed // len(KINDS) % 2:
-            self.world.features.add(SIDE_BY_SIDE)
         self.seconds = iter(self.random.sample(range(80_000), 2000))
 
     def make(self) -> World:

@@ -15,7 +15,6 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
-from support.fit_submissions import SIDE_BY_SIDE
 from support.fit_worlds import shared_objects
 from support.hasty_scheduler import has_tried_all, hasten
 
@@ -146,11 +145,10 @@ class Trials:
             time.sleep(0.5)
 
     def _submit(self, item: World) -> None:
-        """The pods that a job controller would make; those that a quota refuses are left out."""
-        if SIDE_BY_SIDE not in item.features:
-            for job in item.jobs:
-                self._submit_job(item, job)
-            return
+        """The pods that a job controller would make; those that a quota refuses are left out.
+
+        Source: ``pkg/controller/job/config/v1alpha1/defaults.go``: five jobs at a time.
+        """
         with ThreadPoolExecutor(5) as pool:
             list(pool.map(lambda job: self._submit_job(item, job), item.jobs))
 

@@ -89,8 +89,10 @@ class Proofs:
 
     def _most(self, group: PodGroup, number: int) -> int:
         """How many pods of a group may be placed at most."""
+        if not self.peaceful:
+            return number
         rooms = self._rooms_of(group)
-        return min(number, rooms.total) if self.peaceful and rooms.known else number
+        return min(number, rooms.total) if rooms.known else number
 
     def lacks_room(self, position: int) -> bool:
         """Whether none of a job's pods has room, not even alone, and nobody makes any."""
