@@ -322,7 +322,6 @@ MUTATIONS: dict[str, Patch] = {
         demand, "_demand", lambda found, *_: found._replace(groups=[(group, 1) for group, _ in found.groups])
     ),
     "one after another": _alone,
-    "by priority": _changed(fit_module, "understand", lambda found, *_: (found[0], found[1][::-1])),
 }
 
 

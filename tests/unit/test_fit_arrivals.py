@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from gpuctl.capacity.arrivals import RUNS, made_at, pace
 from gpuctl.capacity.fit import fit
 from support.fit_objects import CLASSES, cluster, job, node, running
@@ -76,3 +78,16 @@ def test_nothing_is_certain_that_depends_on_the_more_important_job_being_first()
         assert all(0.5 <= answer.likelihood < 1 for answer in answers)
     alone = fit(cluster(nodes, [running("old", "a", 4)]), [job("two", gpus=4, priority="high")])
     assert alone[0].certain
+
+
+@pytest.mark.parametrize("names", [("one", "two"), ("two", "one")])
+def test_of_those_in_the_queue_the_most_important_is_taken_first(names: tuple[str, str]) -> None:
+    """Neither evicts anybody; in some orders both are there when the scheduler looks."""
+    classes = [*CLASSES, {"name": "late", "value": 10, "preemptionPolicy": "Never"}]
+    least, most = names
+    jobs = [job(least, gpus=4, priority="late"), job(most, gpus=4, priority="polite")]
+    answers = fit(
+        cluster([node("a", 4)], priority_classes=classes), sorted(jobs, key=lambda one: one["metadata"]["name"])
+    )
+    assert [(answer.demand.name, answer.verdict) for answer in answers] == [(most, "fits"), (least, "fits-when-empty")]
+    assert all(0.55 < answer.likelihood < 0.9 for answer in answers)
