@@ -54,6 +54,7 @@ from gpuctl_usage.store.packing import (
     unpack_ids,
     unpack_numbers,
     unpack_pairs,
+    unpack_runs,
     unpack_sums,
     unpack_triples,
 )
@@ -469,25 +470,27 @@ def test_workloads_stand_by_their_namespaces() -> None:
     assert list(namespaces) == [8, 8, 9, 9, 9]
     assert set(zip(workloads, said, namespaces, strict=True)) == triples
     assert [len(column) for column in unpack_triples(pack_triples([]))] == [0, 0, 0]
+    runs = [(namespace, list(theirs)) for namespace, theirs in unpack_runs(pack_triples(triples))]
+    assert runs == [(8, [4, 7]), (9, [3, 5, 2**31])]
+    assert list(unpack_runs(pack_triples([]))) == []
     # As they were packed before: by workload, of which the steps were kept.
     ordered = sorted(triples)
     steps = [ordered[0][0], *(late[0] - early[0] for early, late in itertools.pairwise(ordered))]
-    before = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
-    assert unpack_triples(zlib.compress(array("q", before).tobytes())) == tuple(
-        map(tuple, (workloads, said, namespaces))
-    )
+    columns = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
+    before = zlib.compress(array("q", columns).tobytes())
+    assert unpack_triples(before) == tuple(map(tuple, (workloads, said, namespaces)))
+    assert [(namespace, list(theirs)) for namespace, theirs in unpack_runs(before)] == runs
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**32 - 1])
 def test_two_ids_are_one_number(largest: int) -> None:
     packed = pack_triples([(largest, 1, 9), (4, 3, 8)])
-    assert set(unpack_pairs(packed, 1)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
-    assert set(unpack_pairs(packed, 2)) == {9 << PAIR_BITS | largest, 8 << PAIR_BITS | 4}
+    assert set(unpack_pairs(packed)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
     before = zlib.compress(array("q", [4, largest - 4, 3, 1, 8, 9]).tobytes())
-    assert set(unpack_pairs(before, 1)) == set(unpack_pairs(packed, 1))
-    assert list(unpack_pairs(b"", 1)) == []
+    assert set(unpack_pairs(before)) == set(unpack_pairs(packed))
+    assert list(unpack_pairs(b"")) == []
     with pytest.raises(NotPacked):
-        unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]), 1)
+        unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]))
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])
