@@ -37,6 +37,7 @@ from gpuctl_usage.facts import (
     WorkloadAllocation,
     WorkloadKey,
 )
+from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
@@ -58,7 +59,7 @@ from gpuctl_usage.store.packing import (
     unpack_sums,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import metadata, periods, sums
+from gpuctl_usage.store.tables import holdings, metadata, periods, sums
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
@@ -187,6 +188,15 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     database.seen(cluster, 50.0)
     database.seen(cluster, 40.0)
     assert database.last_seen(cluster) == 50.0
+
+
+def test_what_lasts_is_found_without_what_has_ended(in_file: Database) -> None:
+    """SQLite knows neither how many there are nor how few last: it goes by the index because it is told so."""
+    with in_file.reading() as connection:
+        lasting = select(holdings.c.gpus).where(holdings.c.cluster_id == 1, intervals.open_ones(connection, holdings))
+        text = lasting.compile(connection, compile_kwargs={"literal_binds": True})
+        plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+    assert plan == ["SEARCH holdings USING INDEX ix_holdings_cluster_id_ended (cluster_id=? AND ended=?)"]
 
 
 def test_an_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock: Clock) -> None:
