@@ -311,10 +311,13 @@ def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
     back = ("--wait", "--rollback", "--timeout", "6s", "--yes")
     told = place.gpuctl("apply", "-f", file, *BOTH, *back, code=1)
     for name in ("one", "two"):
-        assert f"deployment.apps/{name} in {place.namespace} was brought back as it was\n" in told.err
+        assert (
+            f"error: cluster prod: deployment.apps/{name} in {place.namespace} was brought back as it was\n" in told.err
+        )
         containers = place.get("Deployment", name)["spec"]["template"]["spec"]["containers"]
         assert containers[0]["image"] == good[0]["environment"]["image"]
-    assert "cluster staging: not run, nothing was changed there" in told.err
+    assert told.err.splitlines()[-2] == "cluster prod: failed: 2 rolled back, 2 unchanged"
+    assert told.err.splitlines()[-1] == "cluster staging: not run, nothing was changed there"
     assert place.plan(*good, flags=("--cluster", "prod")).actions["Deployment/two"] == "unchanged"
 
 
