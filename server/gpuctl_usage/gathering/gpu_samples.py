@@ -124,10 +124,10 @@ class GpuSamples:
 
     def _is_more(self, start: float, end: float) -> bool:
         """Whether the second of DCGM's is there with labels with which the first has measured nothing."""
-        length, least = f"[{round((end - start) * 1000)}ms]", _MOST_PERCENT / _FIRST.percent
+        length, most = f"[{round((end - start) * 1000)}ms]", _MOST_PERCENT / _FIRST.percent
         query = (
             f"count(last_over_time({_SECOND.utilization}{length}) "
-            f"unless min_over_time({_FIRST.utilization}{length}) <= {least})"
+            f"unless min_over_time({_FIRST.utilization}{length}) >= 0 <= {most})"
         )
         return bool(self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE)))
 
