@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath
@@ -108,6 +107,8 @@ def _integer(text: str) -> int:
 
 def as_list(text: str) -> str:
     """A command line as the YAML list that was meant: ``python train.py`` -> ``["python", "train.py"]``."""
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError:
