@@ -46,11 +46,18 @@ def test_what_readers_use_needs_no_model(module: str) -> None:
     assert loaded_by(f"import {module}").isdisjoint(DEAR)
 
 
-@pytest.mark.parametrize("family", ["job", "node"])
-def test_what_lists_needs_nothing_of_what_changes_or_explains(family: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [("job_queries", "job_answers"), ("node_queries", "node_answers"), ("pool_queries", "node_answers")],
+)
+def test_what_lists_needs_nothing_of_what_changes_explains_or_compiles(asked: str, answered: str) -> None:
     """Of a small cluster a list costs what it takes to start."""
-    found = modules_of(f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers")
+    code = f"import gpuctl.cli.main, gpuctl.usecases.{asked}, gpuctl.answers.{answered}\n"
+    found = modules_of(
+        f"{code}from gpuctl.cli.options.planning_options import platform_settings\nplatform_settings(None)"
+    )
     unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
+    unwanted |= {"gpuctl.backend.context", "gpuctl.frontend.diagnostics", "gpuctl.frontend.source"}
     assert unwanted.isdisjoint(found)
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
-from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.frontend.platform_file import find_platform
+from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.incremental.entry import Entry, entry_of, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
 from gpuctl.incremental.keeping import read_entry, write_entry
