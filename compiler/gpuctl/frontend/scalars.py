@@ -39,6 +39,8 @@ def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
         return BOOLEANS.get(text, MISFIT)
     if len(text) > _LONGEST_NUMBER:
         return MISFIT
+    if text.isascii() and text.isdecimal():
+        return int(text)
     if re.match(_INTEGER, text):
         return _integer(text)
     if scalar is Scalar.NUMBER and re.match(_FLOAT, text) and math.isfinite(float(text)):
