@@ -38,7 +38,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
         return result
     if not result.ok:
         raise InvalidDocuments(result.diagnostics, result.sources)
-    if documents.cluster is None:
+    if documents.cluster is None and not documents.are_here:
         _see_that_none_is_placed(result)
     return result
 
