@@ -111,7 +111,8 @@ def platform_source(settings: Settings) -> Source:
     """A platform that was read before, as a document: what is compiled has this one, and no other."""
     import json
 
-    from gpuctl.frontend.source import PLATFORM_FILE, Source
+    from gpuctl.frontend.platform_file import PLATFORM_FILE
+    from gpuctl.frontend.source import Source
 
     model = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
