@@ -269,6 +269,23 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
     assert (found["unknown"].labels, found["unknown"].annotations) == ({}, {})
 
 
+def test_workloads_of_a_day_of_which_little_is_known(database: Database, cluster: int) -> None:
+    """That collecting began in the evening does not move the day."""
+    evening, later = 20 * 3600.0, 22 * 3600.0
+    database.put_holdings(
+        cluster,
+        [
+            holding("1", start=evening, started=evening, end=later, labels={"team": "before"}, ending=Ending.CHANGED),
+            holding("1", start=later, started=evening, end=later + 60, labels={"team": "b"}, ending=Ending.FINISHED),
+        ],
+        24 * 3600.0,
+    )
+    day = replace(hour(bert=Sums(alloc_gpu_s=1, running_gpu_s=1)), seconds=4 * 3600.0)
+    database.put_rolled_up(cluster, day, False, Span.DAY)
+    [row] = rows(database, cluster, Level.WORKLOAD, span=Span.DAY)
+    assert (row.labels, row.status) == ({"team": "b"}, WorkloadStatus.FINISHED)
+
+
 def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
     held = (WorkloadAllocation(BERT, 8.0, 85.333), WorkloadAllocation(BERT._replace(name="b", uid="x"), 0.25, None))
     database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 8.25, held))

@@ -20,7 +20,7 @@ from gpuctl.capacity.every_choice import (
 from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
-from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 _End = tuple[Verdict | None, int]
 """How a run ends for a job: what is said of it, and how many of its pods start."""
@@ -119,6 +119,7 @@ class Sample:
             others = "" if same else others_instead([pod for pod, _ in outcome.victims] for outcome in alike)
             reason = with_victims(reason, verdict, starts, demand.pods, others)
         share = number / len(outcomes)
+        waiting = sum(outcome.verdict not in STARTS for outcome in outcomes) / len(outcomes)
         tried = (
             f"so in {number} of {len(outcomes)} orders tried"
             if number < len(outcomes)
@@ -128,7 +129,7 @@ class Sample:
         change = None
         if verdict not in ("fits", "unknown") and seats is not None and len(scene.demands) <= FEW:
             change = change_of(scene, demand, admission, seats, found)
-        return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
+        return Fit(demand, verdict, reason, starts, victims, False, found, change, share, waiting=waiting)
 
     def _shown(self, position: int, end: _End) -> _Outcome:
         """What is told of a job that ends so: the typical run if it does there, else what most of such have."""
