@@ -1029,11 +1029,13 @@ type PlanVictim struct {
 	Owner *string `json:"owner"`
 }
 
-// PlanWait: What a job's pods would wait for.
+// PlanWait: What a job's pods would wait for, or may wait for.
 type PlanWait struct {
-	// `quota` or `room`.
+	// `quota`, `queue` or `room`.
 	Cause   string `json:"cause"`
 	Message string `json:"message"`
+	// In which share of the orders of arrival and the scheduler's choices that were tried.
+	Likelihood float64 `json:"likelihood"`
 }
 
 // PodStage: A stage that a pod has reached, and the seconds since the one before.

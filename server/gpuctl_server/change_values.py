@@ -118,11 +118,15 @@ class PlanVictim(BaseModel):
 
 
 class PlanWait(BaseModel):
-    """What a job's pods would wait for."""
+    """What a job's pods would wait for, or may wait for."""
 
-    cause: str = Field(description="`quota` or `room`.", examples=["quota"])
+    cause: str = Field(description="`quota`, `queue` or `room`.", examples=["quota"])
     message: str = Field(
         examples=["quota gpu-quota in team-a: asks 8 nvidia.com/gpu, 3 free; held by training/sft (5)"]
+    )
+    likelihood: float = Field(
+        description="In which share of the orders of arrival and the scheduler's choices that were tried.",
+        examples=[1.0],
     )
 
 

@@ -28,7 +28,7 @@ from gpuctl.reading.pool_rows import PoolState
 from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.reading.why.answer import Answer
 from gpuctl.release import __version__
-from gpuctl.usecases import job_queries, node_queries, quota_queries
+from gpuctl.usecases import job_queries, node_queries, pool_queries, quota_queries
 from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
@@ -283,7 +283,7 @@ def _list_pools(asked: Asked, names: list[str]) -> list[PoolState]:
     demand(asked.caller, Wish("get", "pools"))
     takes = pool_filter(asked.caller, "get", "pools")
     with asked.service.looking(None) as everything:
-        pools = [pool for pool in node_queries.list_pools(everything) if takes(pool.name)]
+        pools = [pool for pool in pool_queries.list_pools(everything) if takes(pool.name)]
     check_names("pool", names, [pool.name for pool in pools])
     return [
         replace(

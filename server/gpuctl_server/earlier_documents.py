@@ -70,7 +70,7 @@ def earlier_document(
         namespace=history.namespace,
         planning=planning,
         sources=[target.source],
-        cluster=target.cluster,
+        are_here=True,
     )
     return replace(submission, wanted=as_rollback(submission.wanted, target))
 

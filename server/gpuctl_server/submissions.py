@@ -177,13 +177,13 @@ def compile_documents(
     planning: PlanOptions | None = None,
     sources: Sequence[Source] = (),
     strict: bool = False,
-    cluster: str | None = None,
+    are_here: bool = False,
 ) -> Submission:
     """Compile documents as whoever sends them means them. Nothing is asked of the cluster.
 
     :param sources: texts with names of their own, beside ``text``; ``strict`` makes errors of their warnings.
     :param namespace: of jobs that name none; default: the sender's.
-    :param cluster: the one that they are for, whatever this one is called.
+    :param are_here: they were applied to this cluster before: their placement is not asked.
     :raises InvalidDocuments: there are errors in them.
     :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     :raises Problem: 400, 403.
@@ -191,9 +191,14 @@ def compile_documents(
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
     _see_that_few(len(given))
     namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
-    cluster = cluster or cluster_for(service, given)
+    cluster = None if are_here else cluster_for(service, given)
     options = DocumentOptions(
-        given, platform=service.platform_source, namespace=namespace, strict=strict, cluster=cluster
+        given,
+        platform=service.platform_source,
+        namespace=namespace,
+        strict=strict,
+        cluster=cluster,
+        are_here=are_here,
     )
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     refuse_elsewhere(wanted.compilation, cluster)

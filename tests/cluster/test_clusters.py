@@ -17,7 +17,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, cut_after, cut_before, from_the_first, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.usecases.change_options import InvalidOptions
-from support.cluster_tools import MERGE_PATCH, Place, image, inference, merged, training
+from support.cluster_tools import MERGE_PATCH, Place, image, inference, merged, outcome, training
 from support.command import Start, on_a_terminal
 from support.repositories import Repository
 from support.repositories import gpuctl as gpuctl_in
@@ -298,6 +298,27 @@ def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
     ]
     assert "cluster prod: not run, nothing was changed there" in told.err
     assert not place.exists("Job", "a")
+
+
+def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
+    """Whatever their placements name: what has been here belongs here. The clusters behind it are not begun."""
+    place = pair.here
+    good = [placed(inference("one"), "prod"), placed(inference("two"), "staging", "prod")]
+    place.gpuctl("apply", "-f", place.file(*good), *BOTH)
+    place.running("one", "two")
+    bad = {"environment": image("nope"), "job": outcome("image-not-found")}
+    file = place.file(*(merged(document, bad) for document in good))
+    back = ("--wait", "--rollback", "--timeout", "6s", "--yes")
+    told = place.gpuctl("apply", "-f", file, *BOTH, *back, code=1)
+    for name in ("one", "two"):
+        assert (
+            f"error: cluster prod: deployment.apps/{name} in {place.namespace} was brought back as it was\n" in told.err
+        )
+        containers = place.get("Deployment", name)["spec"]["template"]["spec"]["containers"]
+        assert containers[0]["image"] == good[0]["environment"]["image"]
+    assert told.err.splitlines()[-2] == "cluster prod: failed: 2 rolled back, 2 unchanged"
+    assert told.err.splitlines()[-1] == "cluster staging: not run, nothing was changed there"
+    assert place.plan(*good, flags=("--cluster", "prod")).actions["Deployment/two"] == "unchanged"
 
 
 def test_one_question_for_all_clusters(pair: Pair) -> None:

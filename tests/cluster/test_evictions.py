@@ -121,7 +121,7 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     waits = place.plan(contested.job("later", "low", 8))
     assert (step_of(waits)["verdict"], step_of(waits)["victims"]) == ("fits-when-empty", [])
     lacks = f"8 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
-    assert step_of(waits)["waits"] == [{"cause": "room", "message": lacks}]
+    assert step_of(waits)["waits"] == [{"cause": "room", "message": lacks, "likelihood": 1.0}]
     assert (
         f"(will wait: {lacks})" in place.gpuctl("diff", "-f", place.file(contested.job("later", "low", 8)), code=1).out
     )
@@ -136,6 +136,22 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     assert (replaced["action"], replaced["verdict"], replaced["waits"]) == ("replace", "fits", [])
     never = place.plan(contested.job("huge", "low", 16))
     assert step_of(never)["verdict"] == "never"
+
+
+def test_who_waits_of_several_is_told_of_each(place: Place, contested: Pool) -> None:
+    """Three equal jobs for two nodes: one of them waits, and nobody knows for certain which."""
+    jobs = [contested.job(name, "low", 8) for name in ("a", "b", "c")]
+    steps = [step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"]
+    shares = {step["name"]: wait["likelihood"] for step in steps for wait in step["waits"]}
+    assert "c" in shares
+    assert len(shares) > 1
+    assert sum(shares.values()) == pytest.approx(1)
+    shown = place.gpuctl("diff", "-f", place.file(*jobs), code=1).out
+    for name, share in shares.items():
+        (line,) = [line for line in shown.splitlines() if line.startswith(f"create    job.batch/{name} ")]
+        assert "may wait: " in line
+        assert f"so in {share:.0%} of the orders tried" in line
+        assert "will wait" not in line
 
 
 def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, proxy: Proxy) -> None:

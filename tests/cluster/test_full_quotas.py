@@ -85,9 +85,17 @@ def test_a_training_that_runs_again(place: Place) -> None:
 
 def test_of_several_that_come_together_those_wait_that_have_no_room(place: Place) -> None:
     place.limit(gpu="3")
-    found = waits(place, *[gpus(f"next-{number}", 2) for number in (1, 2)], gpus("small", 1))
+    jobs = [*[gpus(f"next-{number}", 2) for number in (1, 2)], gpus("small", 1)]
+    steps = {step["name"]: step["waits"] for step in place.plan(*jobs, flags=QUEUE).value["steps"]}
+    (wait,) = steps["next-2"]
+    assert wait["cause"] == "quota"
     asks = f"quota few in {place.namespace}: asks 2 {GPU}, 1 free; held by training/next-1 (2)"
-    assert found == {"next-2": [asks]}
+    assert wait["message"] == f"{asks}; so in {wait['likelihood']:.0%} of the orders tried"
+    # They are created together, and the quota goes to whoever asks first.
+    (perhaps,) = steps["next-1"]
+    assert perhaps["message"].startswith("others may come first; so in ")
+    assert 0 < perhaps["likelihood"] < 0.5 < wait["likelihood"] < 1
+    assert steps["small"] == []
 
 
 def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) -> None:

@@ -398,7 +398,7 @@ def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place
     quota_file.write_text(json.dumps(quota))
     try:
         told = place.anywhere("diff", "-f", file, "-f", str(quota_file), "-n", typo, code=1)
-        assert f"create    namespace/{typo}  (a quota document names it)" in told.out
+        assert f"create    namespace/{typo}  (named by a document of kind quota)" in told.out
         asked = place.anywhere("diff", "-f", file, "-n", typo, "--create-namespace", code=1)
         assert f"create    namespace/{typo}\n" in asked.out
         place.anywhere("apply", "-f", file, "-n", typo, "--create-namespace")

@@ -139,7 +139,7 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
     outcome = repository.apply("-o", "json")
     assert [step["result"] for step in outcome.value["steps"]] == ["done"] * len(outcome.value["steps"])
     (made,) = [step for step in outcome.value["steps"] if step["kind"] == "Namespace"]
-    assert (made["action"], made["reason"]) == ("create", "a training document names it")
+    assert (made["action"], made["reason"]) == ("create", "named by a document of kind training")
     assert repository.recorded() == ("Job.batch", "")
     assert place.exists("Job", "a")
     place.namespace = before

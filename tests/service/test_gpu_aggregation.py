@@ -729,7 +729,7 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["cluster hour time True", 1, "", "", 1])}, 400, "cursor: it"),
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 2**70, "", "", 1])}, 400, "cursor: it"),
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 1, "\ud800", "", 1])}, 400, "cursor: it"),
-        ("snapshots", {"interval": "5"}, 400, "interval is invalid"),
+        ("snapshots", {"interval": "5"}, 400, "interval: `5` is no length such as 5m, 1h or 1d"),
     ],
 )  # fmt: skip
 def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpuctl.language.fields import Block
+from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
 
@@ -41,11 +46,18 @@ def test_what_readers_use_needs_no_model(module: str) -> None:
     assert loaded_by(f"import {module}").isdisjoint(DEAR)
 
 
-@pytest.mark.parametrize("family", ["job", "node"])
-def test_what_lists_needs_nothing_of_what_changes_or_explains(family: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [("job_queries", "job_answers"), ("node_queries", "node_answers"), ("pool_queries", "node_answers")],
+)
+def test_what_lists_needs_nothing_of_what_changes_explains_or_compiles(asked: str, answered: str) -> None:
     """Of a small cluster a list costs what it takes to start."""
-    found = modules_of(f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers")
+    code = f"import gpuctl.cli.main, gpuctl.usecases.{asked}, gpuctl.answers.{answered}\n"
+    found = modules_of(
+        f"{code}from gpuctl.cli.options.planning_options import platform_settings\nplatform_settings(None)"
+    )
     unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
+    unwanted |= {"gpuctl.backend.context", "gpuctl.frontend.diagnostics", "gpuctl.frontend.source"}
     assert unwanted.isdisjoint(found)
 
 
@@ -163,6 +175,40 @@ def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeyp
     assert loaded_by(code).isdisjoint(DEAR)
     if name.startswith("build"):
         assert loaded_by(code.replace("'job.yaml']", "'job.yaml', '--check']")).isdisjoint(DEAR)
+
+
+def test_a_compile_of_one_document_imports_nothing_for_many_or_for_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "kind: training\nversion: v0.1\njob: {name: a, namespace: b}\n"
+        "environment: {image: i, command: [x]}\nresources: {gpu: 1}\n"
+    )
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', '--no-cache', 'job.yaml']\n"
+        "from gpuctl.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
+    )
+    found = modules_of(code)
+    assert {"gpuctl.language.training", "gpuctl.backend.emitter"} <= found
+    assert {"difflib", "shlex", "unicodedata"}.isdisjoint(found)
+    assert {"gpuctl.incremental.parts", "gpuctl.incremental.known_documents"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_signature_of_no_factory_has_to_be_parsed(kind: str) -> None:
+    """Pydantic asks for it, and that of what is written in C is text."""
+    asked: list[type[Block]] = [model_of(kind)]
+    for model in asked:
+        for name, field in model.model_fields.items():
+            assert field.default_factory not in (list, dict, set), f"{model.__name__}.{name}"
+            asked += [part for part in _blocks(field.annotation) if part not in asked]
+    assert len(asked) > 1
+
+
+def _blocks(annotation: Any) -> Iterator[type[Block]]:
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _blocks(part)
 
 
 def test_a_compile_looks_for_no_plugins_of_pydantic(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from gpuctl.reading.gpu_time import ledger_line
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.scopes import Paging
@@ -22,7 +23,7 @@ from gpuctl_usage.rolling.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.store.usage_queries import RowOrder
-from gpuctl_usage.sums import Level
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS
 
 BEGIN = 1_762_300_800
@@ -270,3 +271,16 @@ def test_a_workload_counts_once_for_a_value_that_it_had_among_others(tmp_path: P
     }
     found.close()
     assert counts == {"app": [2, 1], "team": [2]}
+
+
+def test_what_was_held_for_a_moment(tmp_path: Path) -> None:
+    """A third of a GPU for half a second: its quotients are those of what was held, whoever makes them."""
+    moment = 1 / 6
+    sums = Sums(alloc_gpu_s=moment, cap_gpu_s=HOUR, free_gpu_s=HOUR - moment, obs_gpu_s=moment, util_gpu_s=95 * moment)
+    found = open_database(str(tmp_path / "usage.db"))
+    found.put_rolled_up(found.cluster("uid", "lab"), RolledUp(BEGIN, HOUR, {Group(Level.CLUSTER): sums}, "d"), False)
+    [row] = ledger(found, ALL, Level.CLUSTER)
+    found.close()
+    told = ledger_line(row).use
+    assert (told.coverage, round(told.mean_use or 0, 2)) == (1, 95)
+    assert (row["coverage"], row["avg_utilization"], row["closes"]) == (1, 95, True)

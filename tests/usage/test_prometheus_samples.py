@@ -17,11 +17,12 @@ from support.prometheus_server import running_prometheus
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
 HOUR = 3600
-UTIL, ACTIVE, USED, FREE = (
+UTIL, ACTIVE, USED, FREE, TOTAL = (
     "DCGM_FI_DEV_GPU_UTIL",
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
     "DCGM_FI_DEV_FB_USED",
     "DCGM_FI_DEV_FB_FREE",
+    "DCGM_FI_DEV_FB_TOTAL",
 )
 Line = tuple[str, dict[str, Any], float, float]
 OWN = {"pod": "dcgm-exporter-x", "namespace": "monitoring"}
@@ -144,6 +145,44 @@ def test_the_first_adapter_that_has_measured_a_gpu(address: str) -> None:
     assert (other.node, other.namespace, set(other.utilization)) == ("n2", "b", {70})
     assert (other.memory_used or [0])[0] == pytest.approx(100_000 * 10**6 / 2**30)
     assert (other.memory_total or [0])[0] == pytest.approx(192_000 * 10**6 / 2**30)
+
+
+def both_kinds() -> list[Line]:
+    """An hour of two exporters that are set up differently: one tells the activity of GPUs and the size of their memory,
+    the other their utilisation and what is left. A third has both, and never knows the activity."""
+    found: list[Line] = []
+    for minute in range(1, 61):
+        when = minute * 60.0
+        one, other, third = (exported(name) for name in ("one", "other", "third"))
+        found += [
+            dcgm(ACTIVE, 0.25, when, 0, "n1", **one),
+            dcgm(USED, 1024 * 30, when, 0, "n1", **one),
+            dcgm(TOTAL, 1024 * 80, when, 0, "n1", **one),
+            dcgm(UTIL, 40, when, 0, "n2", **other),
+            dcgm(USED, 1024 * 10, when, 0, "n2", **other),
+            dcgm(FREE, 1024 * 30, when, 0, "n2", **other),
+            dcgm(ACTIVE, 2.0**63, when, 0, "n3", **third),
+            dcgm(UTIL, 60, when, 0, "n3", **third),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("without", ["", "n2", "n3"])
+def test_exporters_that_tell_different_things(without: str, tmp_path: Path) -> None:
+    """Each GPU has what was measured of it, whatever is measured of others."""
+    there = [line for line in both_kinds() if line[1]["Hostname"] != without]
+    places = {"one": Place("n1", "a", "one"), "other": Place("n2", "a", "other"), "third": Place("n3", "a", "third")}
+    with running_prometheus(tmp_path, history=history(there)) as url:
+        found = GpuSamples(Prometheus(url)).series(BEGIN, BEGIN + HOUR, {"n1", "n2", "n3"}, set(places.values()))
+    expected = {"one": (25, 30, 80), "other": (40, 10, 40), "third": (60, None, None)}
+    assert len(found) == (2 if without else 3)
+    for series in found:
+        use, used, total = expected[series.pod]
+        assert series.node == places[series.pod].node != without
+        assert list(series.utilization) == [use] * 60
+        for memory, value in ((series.memory_used, used), (series.memory_total, total)):
+            assert memory is not None
+            assert all(map(math.isnan, memory)) if value is None else list(memory) == [value] * 60
 
 
 def test_in_pieces_it_is_the_same(address: str) -> None:

@@ -37,6 +37,7 @@ from gpuctl_usage.facts import (
     WorkloadAllocation,
     WorkloadKey,
 )
+from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
@@ -54,10 +55,11 @@ from gpuctl_usage.store.packing import (
     unpack_ids,
     unpack_numbers,
     unpack_pairs,
+    unpack_runs,
     unpack_sums,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import metadata, periods, sums
+from gpuctl_usage.store.tables import holdings, metadata, periods, sums
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
@@ -188,6 +190,15 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     assert database.last_seen(cluster) == 50.0
 
 
+def test_what_lasts_is_found_without_what_has_ended(in_file: Database) -> None:
+    """SQLite knows neither how many there are nor how few last: it goes by the index because it is told so."""
+    with in_file.reading() as connection:
+        lasting = select(holdings.c.gpus).where(holdings.c.cluster_id == 1, intervals.open_ones(connection, holdings))
+        text = lasting.compile(connection, compile_kwargs={"literal_binds": True})
+        plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+    assert plan == ["SEARCH holdings USING INDEX ix_holdings_cluster_id_ended (cluster_id=? AND ended=?)"]
+
+
 def test_an_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock: Clock) -> None:
     first = hour(a=Sums(alloc_gpu_s=1.25, util_min=0.0, util_max=99.999), b=Sums(alloc_gpu_s=2))
     assert database.put_rolled_up(cluster, first, provisional=True)
@@ -256,6 +267,23 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
     }
     assert (found["runs"].labels, found["runs"].annotations) == ({"team": "after"}, {"cc": "1"})
     assert (found["unknown"].labels, found["unknown"].annotations) == ({}, {})
+
+
+def test_workloads_of_a_day_of_which_little_is_known(database: Database, cluster: int) -> None:
+    """That collecting began in the evening does not move the day."""
+    evening, later = 20 * 3600.0, 22 * 3600.0
+    database.put_holdings(
+        cluster,
+        [
+            holding("1", start=evening, started=evening, end=later, labels={"team": "before"}, ending=Ending.CHANGED),
+            holding("1", start=later, started=evening, end=later + 60, labels={"team": "b"}, ending=Ending.FINISHED),
+        ],
+        24 * 3600.0,
+    )
+    day = replace(hour(bert=Sums(alloc_gpu_s=1, running_gpu_s=1)), seconds=4 * 3600.0)
+    database.put_rolled_up(cluster, day, False, Span.DAY)
+    [row] = rows(database, cluster, Level.WORKLOAD, span=Span.DAY)
+    assert (row.labels, row.status) == ({"team": "b"}, WorkloadStatus.FINISHED)
 
 
 def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
@@ -469,25 +497,27 @@ def test_workloads_stand_by_their_namespaces() -> None:
     assert list(namespaces) == [8, 8, 9, 9, 9]
     assert set(zip(workloads, said, namespaces, strict=True)) == triples
     assert [len(column) for column in unpack_triples(pack_triples([]))] == [0, 0, 0]
+    runs = [(namespace, list(theirs)) for namespace, theirs in unpack_runs(pack_triples(triples))]
+    assert runs == [(8, [4, 7]), (9, [3, 5, 2**31])]
+    assert list(unpack_runs(pack_triples([]))) == []
     # As they were packed before: by workload, of which the steps were kept.
     ordered = sorted(triples)
     steps = [ordered[0][0], *(late[0] - early[0] for early, late in itertools.pairwise(ordered))]
-    before = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
-    assert unpack_triples(zlib.compress(array("q", before).tobytes())) == tuple(
-        map(tuple, (workloads, said, namespaces))
-    )
+    columns = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
+    before = zlib.compress(array("q", columns).tobytes())
+    assert unpack_triples(before) == tuple(map(tuple, (workloads, said, namespaces)))
+    assert [(namespace, list(theirs)) for namespace, theirs in unpack_runs(before)] == runs
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**32 - 1])
 def test_two_ids_are_one_number(largest: int) -> None:
     packed = pack_triples([(largest, 1, 9), (4, 3, 8)])
-    assert set(unpack_pairs(packed, 1)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
-    assert set(unpack_pairs(packed, 2)) == {9 << PAIR_BITS | largest, 8 << PAIR_BITS | 4}
+    assert set(unpack_pairs(packed)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
     before = zlib.compress(array("q", [4, largest - 4, 3, 1, 8, 9]).tobytes())
-    assert set(unpack_pairs(before, 1)) == set(unpack_pairs(packed, 1))
-    assert list(unpack_pairs(b"", 1)) == []
+    assert set(unpack_pairs(before)) == set(unpack_pairs(packed))
+    assert list(unpack_pairs(b"")) == []
     with pytest.raises(NotPacked):
-        unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]), 1)
+        unpack_pairs(pack_triples([(2**PAIR_BITS, 1, 9)]))
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])

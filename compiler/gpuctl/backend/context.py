@@ -15,7 +15,6 @@ Object = dict[str, Any]
 
 GitOps = Literal["argocd", "flux"]
 JobNames = Literal["hashed", "plain"]
-MANAGER = "gpuctl"
 
 
 class OutputOptions(NamedTuple):

@@ -27,6 +27,7 @@ _WORDS |= {"null", "nil", "none", "nan", "inf", "infinity"}
 # Characters that are invisible, or that some reader takes for a line break or refuses.
 _HIDDEN = "\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff"
 _ESCAPED = f"[{_HIDDEN}]"
+_QUOTED = json.JSONEncoder(ensure_ascii=False).encode
 _NOT_LITERAL = rf"\A[ \t\n]|[ \t]\n|[ \t]\Z|\n\t|[\x00-\x08\x0b-\x1f{_HIDDEN}]"
 _LONGEST_SIMPLE_KEY = 120
 _CACHE: dict[str, str] = {}
@@ -92,7 +93,7 @@ def _mapping(out: list[str], obj: Mapping[str, Any], pad: str, lead: str) -> Non
 
 def _sequence(out: list[str], items: Iterable[Any], pad: str, lead: str) -> None:
     deeper = pad + "  "
-    first = lead + "- "
+    first, others = lead + "- ", pad + "- "
     for item in items:
         kind = type(item)
         if kind is str:
@@ -103,7 +104,7 @@ def _sequence(out: list[str], items: Iterable[Any], pad: str, lead: str) -> None
             _sequence(out, item, deeper, first)
         else:
             out.append(f"{first}{_scalar(item, deeper)}\n")
-        first = pad + "- "
+        first = others
 
 
 def _scalar(value: Any, pad: str) -> str:
@@ -170,7 +171,10 @@ def _remember(text: str, rendered: str) -> str:
 
 def _inline(text: str) -> str:
     """A string on one line: plain where that is safe, else double-quoted."""
-    if (_PLAIN.match(text) or re.match(_UNIT, text)) and text.lstrip("-").lower() not in _WORDS:
+    is_plain = _PLAIN.match(text) or (text[:1].isdecimal() and re.match(_UNIT, text))
+    if is_plain and text.lstrip("-").lower() not in _WORDS:
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = _QUOTED(text)
+    if quoted.isascii() and "\x7f" not in quoted:
+        return quoted
     return re.sub(_ESCAPED, lambda match: f"\\u{ord(match[0]):04x}", quoted)

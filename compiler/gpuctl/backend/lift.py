@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpuctl.backend.context import MANAGER, Context, Object
+from gpuctl.backend.context import Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
-from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.training import lower_as

@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuctl.backend.context import MANAGER, Context, Object
-
 if TYPE_CHECKING:
+    from gpuctl.backend.context import Context, Object
     from gpuctl.frontend.document import Document
     from gpuctl.language.kinds import Job
     from gpuctl.language.quota import Quota
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "gpuctl"
+"""The value of that label on what gpuctl makes."""
 OWNERS = ("team", "creator", "project")
 """Labels of the user's own whose value says whose a job is: the first that it has."""
 CHECKPOINT = "checkpoint"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import managed_labels, metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
+    from gpuctl.backend.context import Context, Object
     from gpuctl.language.pool import Pool
 
 DATA_KEY = "pool.yaml"

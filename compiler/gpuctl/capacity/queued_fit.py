@@ -17,7 +17,7 @@ from gpuctl.capacity.queue_words import rooms, waits
 from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
-from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""
@@ -164,7 +164,7 @@ def _after_pods(stage: QueueStage, case: _Case, answers: Sequence[Fit]) -> list[
     have no room is not known."""
     runs = {number: _run_of(standing, stage, case) for number, standing in stage.standings.items()}
     admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
-    stuck = {number for number in admitted if answers[number].verdict not in ("fits", "preempts")} | stage.unready
+    stuck = {number for number in admitted if answers[number].verdict not in STARTS} | stage.unready
     result = list(answers)
     for number in admitted:
         before = len(stuck - {number})
@@ -184,6 +184,7 @@ def _merged(
     weights = _weights(number, [case for case, _ in answers], stage)
     for weight, (_, answer) in zip(weights, answers, strict=True):
         shares[answer.verdict] = shares.get(answer.verdict, 0) + weight * answer.likelihood
+    waiting = sum(weight * answer.waits for weight, (_, answer) in zip(weights, answers, strict=True))
     chosen = max(shares, key=lambda verdict: shares[verdict])
     alike = [answer for _, answer in answers if answer.verdict == chosen]
     found = replace(alike[0], demand=demand)
@@ -194,7 +195,7 @@ def _merged(
     percent = round(100 * likelihood)
     if len(answers) > 1 and percent < 100:
         found = replace(found, reason=f"{found.reason}; so in {percent} % of the orders tried")
-    return replace(found, certain=certain, likelihood=likelihood)
+    return replace(found, certain=certain, likelihood=likelihood, waiting=None if certain else min(1.0, waiting))
 
 
 def _weights(number: int, cases: Sequence[_Case], stage: QueueStage) -> list[float]:

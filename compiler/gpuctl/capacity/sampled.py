@@ -22,7 +22,7 @@ from gpuctl.capacity.every_choice import (
 from gpuctl.capacity.scene import Scene
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.simulation import Run
-from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 _End = tuple[Verdict | None, int]
 """How a run ends for a job: what is said of it, and how many of its pods start."""
@@ -99,7 +99,7 @@ class Sample:
             return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
         (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
         seats = self._left.get(position)
-        waits = chosen not in ("fits", "preempts")
+        waits = chosen not in STARTS
         found = scene.balance(demand, seats) if waits and seats is not None else scene.balance_before(demand)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
@@ -124,6 +124,7 @@ class Sample:
             others = "" if same else others_instead([pod for pod, _ in outcome.victims] for outcome in alike)
             reason = with_victims(reason, verdict, starts, demand.pods, others)
         share = number / len(outcomes)
+        waiting = sum(outcome.verdict not in STARTS for outcome in outcomes) / len(outcomes)
         tried = (
             f"so in {number} of {len(outcomes)} orders tried"
             if number < len(outcomes)
@@ -134,7 +135,7 @@ class Sample:
         if verdict not in ("fits", "unknown") and len(scene.demands) <= FEW:
             free = seats if waits and seats is not None else list(scene.start(demand.priority).seats)
             change = change_of(scene, demand, admission, free, found)
-        return Fit(demand, verdict, reason, starts, victims, False, found, change, share)
+        return Fit(demand, verdict, reason, starts, victims, False, found, change, share, waiting=waiting)
 
     def _shown(self, position: int, end: _End) -> _Outcome:
         """What is told of a job that ends so: the typical run if it does there, else what most of such have."""

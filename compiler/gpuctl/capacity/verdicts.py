@@ -12,6 +12,8 @@ from gpuctl.capacity.seats import PlacedPod, Units
 from gpuctl.capacity.shortage import Balance
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
+STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
+"""All pods of a job start now."""
 VERDICTS: tuple[Verdict, ...] = ("fits", "preempts", "fits-when-empty", "never", "unknown")
 
 _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-storage": ("ephemeralStorageBytes", 1)}
@@ -53,7 +55,8 @@ class Fit:
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
     ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods come; without it,
-    ``likelihood`` is the share of the orders and choices tried that give the verdict. ``opening`` is when it will fit,
+    ``likelihood`` is the share of the orders and choices tried that give the verdict, and ``waiting`` that of those in
+    which it waits, whatever the verdict (None: as the verdict says). ``opening`` is when it will fit,
     where that is known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota now; None: it is in
     no queue, or that is not known.
     """
@@ -69,6 +72,14 @@ class Fit:
     likelihood: float = 1.0
     opening: Opening | None = None
     admitted: bool | None = None
+    waiting: float | None = None
+
+    @property
+    def waits(self) -> float:
+        """In which share of the orders and choices tried some of its pods do not start now; 1: in all, for certain."""
+        if self.waiting is not None:
+            return self.waiting
+        return float(self.verdict not in STARTS)
 
     @property
     def held(self) -> Units:

@@ -26,7 +26,7 @@ def stated_clusters() -> tuple[str, ...]:
 def platform_files() -> list[str]:
     """The platform's files: that of ``--platform``, else those at or above the files that the command names, or the
     current directory."""
-    from gpuctl.frontend.source import find_platform
+    from gpuctl.frontend.platform_file import find_platform
 
     given = click.get_current_context().params
     if given.get("platform"):
@@ -58,7 +58,7 @@ def recover_command(name: str | None = None) -> str:
     """
     import shlex
 
-    from gpuctl.frontend.source import find_platform
+    from gpuctl.frontend.platform_file import find_platform
 
     given = click.get_current_context().params
     current = click.get_current_context().find_root().meta.get(_CURRENT)

@@ -6,10 +6,8 @@ is left alone is as good as deleted for a build or a prune, so a near miss of ou
 
 from __future__ import annotations
 
-import difflib
 import posixpath
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from gpuctl.frontend.tree import YamlNode
@@ -53,24 +51,37 @@ def owner_of(root: YamlNode, file: str) -> Owner:
 
 def near_kind(text: str) -> str | None:
     """The kind that a misspelt one most likely is: other case, plural, letters that only look alike, a typing error."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = _folded(text)
     word = "".join(letter for letter in plain if not letter.isspace() and letter not in "-_")
     for name in _NAMES:
         if word in (name, f"{name}s", f"{name}es") or _looks_like(word, name):
             return name
-    close = difflib.get_close_matches(word, _NAMES, n=1, cutoff=_NEAR)
-    return close[0] if close else None
+    return _nearest(word, _NAMES)
 
 
 def misspelt_kind(root: YamlNode) -> YamlNode | None:
     """The key that was to be ``kind``, in a document without one."""
     key: YamlNode
     for key, value in root.value:
-        word = unicodedata.normalize("NFKC", key.value).casefold().strip()
-        is_near = word == "kind" or _looks_like(word, "kind") or difflib.get_close_matches(word, ["kind"], cutoff=_NEAR)
+        word = _folded(key.value).strip()
+        is_near = word == "kind" or _looks_like(word, "kind") or _nearest(word, ("kind",)) is not None
         if is_near and any(near_kind(text) for text in _texts(value)):
             return key
     return None
+
+
+def _folded(text: str) -> str:
+    """A text without case, and without the forms that one letter has in Unicode."""
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _nearest(word: str, names: Sequence[str]) -> str | None:
+    import difflib
+
+    close = difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)
+    return close[0] if close else None
 
 
 def _looks_like(word: str, name: str) -> bool:

@@ -15,8 +15,9 @@ from gpuctl.frontend.document_checks import check, check_faulty
 from gpuctl.frontend.foreign import Owner, owner_of
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.platform_checks import check_platform
+from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.reader import read
-from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.frontend.tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings

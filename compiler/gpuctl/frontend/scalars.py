@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath
@@ -40,6 +39,8 @@ def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
         return BOOLEANS.get(text, MISFIT)
     if len(text) > _LONGEST_NUMBER:
         return MISFIT
+    if text.isascii() and text.isdecimal():
+        return int(text)
     if re.match(_INTEGER, text):
         return _integer(text)
     if scalar is Scalar.NUMBER and re.match(_FLOAT, text) and math.isfinite(float(text)):
@@ -108,6 +109,8 @@ def _integer(text: str) -> int:
 
 def as_list(text: str) -> str:
     """A command line as the YAML list that was meant: ``python train.py`` -> ``["python", "train.py"]``."""
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError:

@@ -17,10 +17,9 @@ from gpuctl.language.wording import shorten, visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["PLATFORM_FILE", "STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "find_platform", "lines_of"]
+__all__ = ["STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "lines_of"]
 
 STDIN = "<stdin>"
-PLATFORM_FILE = "platform.yaml"
 _LONGEST_NAME = 200
 
 
@@ -281,16 +280,3 @@ def _similar_file(name: str) -> str | None:
     stems = {Path(entry).stem: entry for entry in present}
     close = difflib.get_close_matches(path.stem, stems, n=1)
     return shown_path(f"did you mean `{path.parent / stems[close[0]]}`?") if close else None
-
-
-def find_platform(start: str) -> str | None:
-    """``platform.yaml`` in a directory or above it, no higher than the git root."""
-    folder = os.path.realpath(start)
-    while True:
-        candidate = os.path.join(folder, PLATFORM_FILE)
-        if os.path.isfile(candidate):
-            return candidate
-        parent = os.path.dirname(folder)
-        if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
-            return None
-        folder = parent

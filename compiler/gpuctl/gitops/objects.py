@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from gpuctl.backend.context import MANAGER, Object
+from gpuctl.backend.context import Object
 from gpuctl.backend.generations import CHANGEABLE, bare_name
-from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
 

@@ -14,7 +14,8 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import Loaded
 from gpuctl.incremental.manifests import Emitted
-from gpuctl.incremental.parts import Maker, NoPart, Part, Unit, retold
+from gpuctl.incremental.parts import Maker, NoPart, Part, retold
+from gpuctl.incremental.units import Unit
 from gpuctl.language.fields import Block
 from gpuctl.language.kinds import model_of
 

@@ -19,11 +19,11 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import check
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import is_platform
-from gpuctl.frontend.reader import compose, read, split
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.reader import compose, read
 from gpuctl.frontend.tree import Chunk, RawDocument, ReadError
 from gpuctl.incremental.entry import identity, packed, unpacked
 from gpuctl.incremental.manifests import Form, text_of
+from gpuctl.incremental.units import Unit
 from gpuctl.language.fields import Block
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings
@@ -35,13 +35,6 @@ _OF_JOB = ("name", "namespace")
 
 class NoPart(Exception):
     """A stretch has a mistake, so the compile is to be done as a whole."""
-
-
-class Unit(NamedTuple):
-    """A stretch of a source: one YAML document of several, or the whole of it."""
-
-    chunk: Chunk
-    whole: bool
 
 
 class PartRow(NamedTuple):
@@ -83,14 +76,6 @@ class Part(NamedTuple):
     read: list[Any]
     checked: list[Any]
     pieces: list[Piece]
-
-
-def units(sources: Iterable[Source]) -> Iterator[Unit]:
-    """The sources, cut where they are read piece by piece."""
-    for source in sources:
-        chunks = list(split(source))
-        for chunk in chunks:
-            yield Unit(chunk, len(chunks) == 1)
 
 
 def written(part: Part, index: Mapping[tuple[Any, ...], int]) -> list[Any]:

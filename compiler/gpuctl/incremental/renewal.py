@@ -14,7 +14,8 @@ from typing import Any
 
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.incremental.entry import Entry, packed
-from gpuctl.incremental.parts import Part, Unit, written
+from gpuctl.incremental.parts import Part, written
+from gpuctl.incremental.units import Unit
 
 
 def part_key(how: bytes, unit: Unit) -> str:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
-from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.frontend.platform_file import find_platform
+from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.incremental.entry import Entry, entry_of, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
 from gpuctl.incremental.keeping import read_entry, write_entry
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.tree import Chunk
-    from gpuctl.incremental.parts import Part, Unit
+    from gpuctl.incremental.parts import Part
     from gpuctl.incremental.store import Store
+    from gpuctl.incremental.units import Unit
 
 Outcome = TypeVar("Outcome")
+Leave = Callable[[], Entry | None]
+"""Makes what the next run can use, if it can use anything; not called where nothing is kept."""
 FEWEST = 16
 """Units below which parts are not worth while: all of them are compiled faster than the rest is put together."""
 
@@ -104,12 +108,13 @@ def compiled_for_cluster(
         found = collect(inputs, None)
         wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, "json", cluster)
 
-        def make(entry: Entry | None) -> tuple[Compilation, Entry | None]:
-            outcome, left = _made(wish, entry)
+        def make(entry: Entry | None) -> tuple[Compilation, Leave]:
+            outcome, leave = _made(wish, entry)
             if outcome.whole is not None:
-                return outcome.whole, left
+                return outcome.whole, leave
+            left = leave()
             result = _objects(wish, left) if left is not None else None
-            return (result, left) if result is not None else (_compiled_anew(wish), None)
+            return (result, lambda: left) if result is not None else (_compiled_anew(wish), lambda: None)
 
         called = [[os.fspath(item) for item in inputs]]
         return _remembered(wish, called, store, lambda entry: _objects(wish, entry), make)
@@ -120,7 +125,7 @@ def _remembered(
     called: list[Any],
     store: Store | None,
     recall: Callable[[Entry], Outcome | None],
-    make: Callable[[Entry | None], tuple[Outcome, Entry | None]],
+    make: Callable[[Entry | None], tuple[Outcome, Leave]],
 ) -> Outcome:
     """What an earlier run left if nothing has changed, else what is made now, which is left for the next one.
 
@@ -135,7 +140,8 @@ def _remembered(
         known = recall(entry)
         if known is not None:
             return known
-    outcome, left = make(entry)
+    outcome, leave = make(entry)
+    left = leave()
     if left is not None:
         left.head["inputs"] = digest
         write_entry(store, name, left)
@@ -204,13 +210,15 @@ def _objects(wish: _Wish, entry: Entry) -> Compilation | None:
     return recalled_objects(entry, _sources(wish), settings)
 
 
-def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
+def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Leave]:
     """What is compiled now, and what the next run can use of it."""
-    from gpuctl.incremental.parts import NoPart, units
+    from gpuctl.incremental.units import units
 
     found = list(units(wish.found.sources))
     # Which documents belong on a cluster is known when all are read: they are not compiled in parts then.
     if len(found) >= FEWEST and wish.cluster is None:
+        from gpuctl.incremental.parts import NoPart
+
         try:
             return _in_parts(wish, found, entry)
         except NoPart:
@@ -218,14 +226,14 @@ def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
     return _as_a_whole(wish)
 
 
-def _as_a_whole(wish: _Wish) -> tuple[Manifests, Entry | None]:
+def _as_a_whole(wish: _Wish) -> tuple[Manifests, Leave]:
     result = _compiled_anew(wish)
     emitted = [
         Emitted(item.object, item.document, item.shared, text_of(item.object, wish.form)) for item in result.lowered
     ]
     outcome = _outcome(result, emitted)
     outcome.whole = result
-    return outcome, _left(wish, result, emitted, [], "")
+    return outcome, lambda: _left(wish, result, emitted, [], "")
 
 
 def _compiled_anew(wish: _Wish) -> Compilation:
@@ -241,7 +249,7 @@ def _compiled_anew(wish: _Wish) -> Compilation:
     )
 
 
-def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, Entry | None]:
+def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, Leave]:
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.frontend.diagnostics import Severity, count
     from gpuctl.frontend.load import open_sources
@@ -265,10 +273,10 @@ def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[
         same = entry.head["frame"] == around and _are_as_read(wish, loaded.sources)
         anew = renewed(entry, found, keys, parts) if same else None
         if anew is not None:
-            return recalled(anew, _sources(wish), lambda: loaded.settings), anew
+            return recalled(anew, _sources(wish), lambda: loaded.settings), lambda: anew
         parts.update(_kept(entry, set(keys)))
     whole = joined(loaded, maker, found, [parts[key] for key in keys], strict=wish.strict)
-    return _outcome(whole.compilation, whole.emitted), _left(
+    return _outcome(whole.compilation, whole.emitted), lambda: _left(
         wish, whole.compilation, whole.emitted, list(zip(keys, whole.parts, strict=True)), around
     )
 

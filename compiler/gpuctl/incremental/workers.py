@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from gpuctl.incremental.parts import Maker, NoPart, Part, PartRow, Piece, Unit
+from gpuctl.incremental.parts import Maker, NoPart, Part, PartRow, Piece
+from gpuctl.incremental.units import Unit
 
 WORKERS = "GPUCTL_WORKERS"
 """The variable that says how many processes a compile may use; 1 is none beside this one."""

@@ -1,14 +1,12 @@
 """The ``job.checkpoint:`` block: how a running job saves its progress before gpuctl ends it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from gpuctl.language.durations import LONGEST_CHECKPOINT, parse_duration
-from gpuctl.language.fields import Block, PositiveDuration, Text
+from gpuctl.language.fields import Block, PositiveDuration, Text, empty_list
 from gpuctl.language.problems import problem
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
@@ -22,7 +20,7 @@ class Checkpoint(Block):
     """How a running job saves its progress."""
 
     command: list[Text] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Program and arguments, run in the container of every running pod of the job; it has saved when it "
         "ends with exit code 0. No shell is involved unless the command names one.",
         examples=[["python", "save.py"]],
@@ -41,7 +39,7 @@ class Checkpoint(Block):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Checkpoint:
+    def _one_way(self) -> "Checkpoint":
         if self.command and self.signal is not None:
             raise problem("GPU213", "the checkpoint has both a command and a signal", "keep one", ("signal",))
         if not self.command and self.signal is None:

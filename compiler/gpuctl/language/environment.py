@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.fields import AbsolutePath, Block, DataKey, EnvName, Image, ObjectName, Text
+from gpuctl.language.fields import AbsolutePath, Block, DataKey, EnvName, Image, ObjectName, Text, empty_list
 from gpuctl.language.problems import problem
 
 
@@ -51,19 +51,19 @@ class Environment(Block):
         examples=["registry-login"],
     )
     command: list[Text] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="The program and its arguments, one list item each; replaces the image's entrypoint. Taken "
         "exactly as "
         "written: `2e-5` arrives as `2e-5`.",
         examples=[["torchrun", "train.py"]],
     )
     args: list[Text] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Arguments after the command, or after the image's entrypoint.",
         examples=[["--lr", "2e-5"]],
     )
     env: list[EnvVar] | dict[EnvName, Text] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Environment variables: a list of `{name, value}` or `{name, secret, key}`, or a mapping `NAME: "
         "value`.",
         examples=[[{"name": "NCCL_DEBUG", "value": "INFO"}]],

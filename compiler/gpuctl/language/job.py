@@ -7,7 +7,7 @@ from pydantic import Field
 from gpuctl.language.belonging import Placement
 from gpuctl.language.checkpoint import Checkpoint
 from gpuctl.language.environment import Environment
-from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, LabelKey, LabelValue, Text
+from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, LabelKey, LabelValue, Text, empty_dict
 from gpuctl.language.resources import Resources
 from gpuctl.language.storage import Storage
 
@@ -43,12 +43,12 @@ class JobBlock(Block):
         None, description="Free text about the job; kept as an annotation.", examples=["Nightly fine-tuning"]
     )
     labels: Annotated[dict[LabelKey, LabelValue], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="Labels added to the workload and its pods. The platform's own keys are refused.",
         examples=[{"team": "nlp"}],
     )
     annotations: Annotated[dict[LabelKey, Text], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="Annotations added to the workload and its pods. The platform's own keys are refused.",
         examples=[{"example.com/owner": "zhang@example.com"}],
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import string
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,7 +36,7 @@ _GIVEN = (
     rf"(?i)((?:{_WORD})[\w-]{{0,40}}(?:=|[ \t]{{1,8}}|[\"'][ \t]{{0,8}}[,:][ \t]{{0,8}}[\"']?)[\"']?)"
     r"(?![$/<-]|\.\.\.)([^\s\"',\]\[}&;]+)"
 )
-_NAME_CHARACTERS = string.ascii_letters + string.digits + "_.-"
+_NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _SUSPECT = (
     r"(?i)token(?!i[sz])|passw|passphrase|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key"
     r"|signature|(?:\A|[-_.])key\Z|[a-z]Key\Z"

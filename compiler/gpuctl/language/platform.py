@@ -25,6 +25,8 @@ from gpuctl.language.fields import (
     RequiredLabelValue,
     ServerUrl,
     Uid,
+    empty_dict,
+    empty_list,
 )
 from gpuctl.language.job import Version
 from gpuctl.language.names import DEFAULT_DOMAIN
@@ -75,7 +77,7 @@ class GpuBlock(Block):
     """GPUs of the platform."""
 
     vendors: Annotated[dict[DnsLabel, Vendor], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="Vendors beside, or instead of, the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
         "mthreads, "
         "iluvatar and metax. The first one named is the default of `gpu-vendor`.",
@@ -84,7 +86,7 @@ class GpuBlock(Block):
     types: Annotated[
         dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], Invented()]], Invented()
     ] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="GPU types -> node labels, for clusters that have feature discovery's labels and not ours.",
         examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
     )
@@ -103,7 +105,7 @@ class TrainingBlock(Block):
         examples=["jobset"],
     )
     queue: Annotated[dict[DnsLabel, RequiredLabelValue], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="Pool -> Kueue LocalQueue; adds the label `kueue.x-k8s.io/queue-name` to the pool's trainings.",
         examples=[{"training-pool": "research"}],
     )
@@ -114,7 +116,7 @@ class ExternalPool(Block):
 
     name: DnsLabel = Field(description="Name of the pool.", examples=["training-pool"])
     gpu_types: list[RequiredLabelValue] = Field(
-        default_factory=list, alias="gpu-types", description="GPU types of its nodes.", examples=[["A100-80G"]]
+        default_factory=empty_list, alias="gpu-types", description="GPU types of its nodes.", examples=[["A100-80G"]]
     )
     podPatch: Free | None = Field(  # noqa: N815
         None,
@@ -171,7 +173,7 @@ class ImageSettings(Block):
     """Settings of images."""
 
     registries: list[NonEmpty] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Registries, directories of them, or repositories that images may come from, those of a podPatch "
         "included; empty allows all.",
         examples=[["registry.example.com/"]],
@@ -257,7 +259,7 @@ class UsagePrices(Block):
 
     currency: NonEmpty | None = Field(None, description="What prices are in, as people write it.", examples=["CNY"])
     models: Annotated[dict[RequiredLabelValue, Number], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="GPU type -> price of one GPU for one hour. What a type without a price costs is unknown, not 0.",
         examples=[{"A100-80G": 12.5}],
     )
@@ -274,7 +276,7 @@ class UsageIdle(Block):
         "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
     )
     exceptions: list[LabelKey] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         alias="except",
         description="Jobs that have one of these labels are left alone. Whoever may write a job can give it one.",
         examples=[["example.com/keep-gpus"]],
@@ -331,14 +333,14 @@ class Platform(Block):
         default_factory=KubernetesBlock.model_construct, description="The cluster that output is for."
     )
     clusters: Annotated[dict[DnsLabel, NamedCluster], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="The clusters by name, for `--cluster NAME`: commands refuse to work on another one.",
         examples=[{"prod": {"server": "https://api.prod.example.com:6443", "context": "prod"}}],
     )
     gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
     training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="How trainings are run.")
     pools: list[ExternalPool] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Pools that are declared elsewhere.",
         examples=[[{"name": "training-pool", "gpu-types": ["A100-80G"]}]],
     )
@@ -349,7 +351,9 @@ class Platform(Block):
         None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]
     )
     prices: Annotated[dict[DnsLabel, Number], Invented()] = Field(
-        default_factory=dict, description="Pool -> price of one GPU for one hour.", examples=[{"training-pool": 12.5}]
+        default_factory=empty_dict,
+        description="Pool -> price of one GPU for one hour.",
+        examples=[{"training-pool": 12.5}],
     )
     usage: PlatformUsage = Field(
         default_factory=PlatformUsage.model_construct, description="How the use of GPUs is told."

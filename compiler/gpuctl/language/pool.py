@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.belonging import Placement
-from gpuctl.language.fields import Block, Count, DnsLabel, Invented, LabelValue, ObjectName, PositiveCount, Text
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    DnsLabel,
+    Invented,
+    LabelValue,
+    ObjectName,
+    PositiveCount,
+    Text,
+    empty_dict,
+)
 from gpuctl.language.job import Version
 from gpuctl.language.problems import problem
 
@@ -53,7 +63,7 @@ class Pool(Block):
     pool: NamedBlock | None = Field(None, description="Name and description.")
     metadata: NamedBlock | None = Field(None, description="The same as `pool:`.")
     nodes: Annotated[dict[ObjectName, PoolNode], Invented()] = Field(
-        default_factory=dict,
+        default_factory=empty_dict,
         description="The pool's nodes, by the name that `kubectl get nodes` shows.",
         examples=[{"node-1": {"gpu-type": "A100-80G", "gpu-count": 8}}],
     )

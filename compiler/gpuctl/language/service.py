@@ -13,6 +13,7 @@ from gpuctl.language.fields import (
     PositiveCount,
     PositiveDuration,
     UrlPath,
+    empty_list,
 )
 from gpuctl.language.problems import problem
 
@@ -50,7 +51,7 @@ class ServiceBlock(Block):
     )
     protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["TCP"])
     ports: list[ExtraPort] = Field(
-        default_factory=list, description="Further ports.", examples=[[{"name": "metrics", "port": 9090}]]
+        default_factory=empty_list, description="Further ports.", examples=[[{"name": "metrics", "port": 9090}]]
     )
     type: ServiceType | None = Field(
         None,

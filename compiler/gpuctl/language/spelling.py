@@ -6,12 +6,11 @@ alias. Keys that users invent (labels, env names, nodes, users) are never folded
 
 from __future__ import annotations
 
-import difflib
-import string
 from collections.abc import Iterable
 from functools import lru_cache
 
-_FOLDING = str.maketrans(string.ascii_uppercase, string.ascii_lowercase, "-_")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_FOLDING = str.maketrans(_LETTERS.upper(), _LETTERS, "-_")
 
 
 @lru_cache(maxsize=4096)
@@ -26,6 +25,8 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     The comparison is on folded text, so ``gpuTyp`` finds ``gpu-type``. The first of equally near candidates wins,
     which keeps messages deterministic.
     """
+    import difflib
+
     by_fold: dict[str, str] = {}
     for candidate in candidates:
         by_fold.setdefault(fold(candidate), candidate)

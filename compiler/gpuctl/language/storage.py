@@ -12,6 +12,7 @@ from gpuctl.language.fields import (
     ObjectName,
     RelativePath,
     Server,
+    empty_list,
     normal_path,
 )
 from gpuctl.language.problems import problem
@@ -98,7 +99,7 @@ class Storage(Block):
     """What is mounted into the container."""
 
     workdirs: list[Workdir] = Field(
-        default_factory=list,
+        default_factory=empty_list,
         description="Directories and files to mount.",
         examples=[[{"path": "/data/models"}]],
     )

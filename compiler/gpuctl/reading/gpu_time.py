@@ -41,7 +41,7 @@ class GpuTime(NamedTuple):
     @property
     def coverage(self) -> float | None:
         """The part, 0 to 1, of what was held of which it is known what it did."""
-        return (self.busy + self.idle) / self.held if self.held > 0 else None
+        return 1 - self.unobserved / self.held if self.held > 0 else None
 
     def share_of(self, capacity: float | None) -> float | None:
         """How many percent of a capacity were held."""

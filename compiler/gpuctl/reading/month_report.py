@@ -11,7 +11,7 @@ from gpuctl.reading.usage_shapes import GroupUse
 
 HOUR = 3600
 _LOST = 1e-6
-"""What rounding to thousandths of a GPU-second may lose of a sum, as a part of it; and a second at least."""
+"""What rounding to millionths of a GPU-second may lose of a sum, as a part of it; and a second at least."""
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,8 @@ def _former_request(session: Session, request: Request, plan: Plan, changed: Seq
     strategy = {True: "rolling", False: "replace", None: None}[request.rolling]
     options = PlanOptions(strategy=strategy, adopt=request.adopt, no_probe=request.no_probe, queue=request.queue)  # type: ignore[arg-type]
     home = mains[0]["metadata"]["namespace"]
-    compilation = compile_for(session, DocumentOptions(sources, platform_source(request.settings), home))
+    given = DocumentOptions(sources, platform_source(request.settings), home, are_here=True)
+    compilation = compile_for(session, given)
     instead = {
         key_of(step.live): step.restorable
         for step in changed

@@ -38,7 +38,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
         return result
     if not result.ok:
         raise InvalidDocuments(result.diagnostics, result.sources)
-    if documents.cluster is None:
+    if documents.cluster is None and not documents.are_here:
         _see_that_none_is_placed(result)
     return result
 
@@ -111,7 +111,8 @@ def platform_source(settings: Settings) -> Source:
     """A platform that was read before, as a document: what is compiled has this one, and no other."""
     import json
 
-    from gpuctl.frontend.source import PLATFORM_FILE, Source
+    from gpuctl.frontend.platform_file import PLATFORM_FILE
+    from gpuctl.frontend.source import Source
 
     model = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))

@@ -11,6 +11,7 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
+from gpuctl.capacity.verdicts import STARTS
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
@@ -18,7 +19,6 @@ from gpuctl.language.job import Workload
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Sources, a platform and a namespace -> what they compile to; None where they are not valid."""
-_STARTS = frozenset({"fits", "preempts"})
 _LACKING = frozenset({"never", "fits-when-empty"})
 
 
@@ -92,7 +92,7 @@ class _Trial:
             (item.demand.namespace, item.demand.name): item.verdict
             for item in fit(self._snapshot, [*self._others, *objects])
         }
-        worse = (name for name, was in self._before.items() if was in _STARTS and verdicts.get(name) not in _STARTS)
+        worse = (name for name, was in self._before.items() if was in STARTS and verdicts.get(name) not in STARTS)
         return verdicts.get(self.name) == "fits" and not any(worse)
 
     def _compiled(self, changed: Object) -> list[Object] | None:

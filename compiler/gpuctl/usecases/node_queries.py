@@ -1,4 +1,4 @@
-"""What is asked about nodes, their labels and GPUs, and pools."""
+"""What is asked about nodes, their labels and GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gpuctl.usecases.looking import Reader, check_names
 
 if TYPE_CHECKING:
     from gpuctl.reading.label_rows import GpuType, Label
-    from gpuctl.reading.pool_rows import PoolState
 
 
 @dataclass(frozen=True)
@@ -170,27 +169,3 @@ def gpu_types_of(nodes: Iterable[NodeState], names: Sequence[str], gpus: Gpus) -
     wanted = [name.casefold() for name in names]
     check_names("GPU type", wanted, [item.name.casefold() for item in types])
     return [item for item in types if not wanted or item.name.casefold() in wanted]
-
-
-def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
-    """The pools by name, ``default`` last, or those of the names.
-
-    :raises NotThere: there is none of a name.
-    """
-    from gpuctl.reading.pool_rows import PoolState, read_pools
-
-    if reader.service is not None:
-        return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
-    found = inventory.take(reader.scope, reader.keys, definitions=True)
-    pools = read_pools(found, reader.settings, reader.keys)
-    check_names("pool", names, [pool.name for pool in pools])
-    return [pool for pool in pools if not names or pool.name in names]
-
-
-def describe_pool(reader: Reader, name: str) -> PoolState:
-    """One pool.
-
-    :raises NotThere: there is none of the name.
-    """
-    (pool,) = list_pools(reader, [name])
-    return pool

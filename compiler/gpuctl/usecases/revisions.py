@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
+from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.reader import read
-from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
+from gpuctl.frontend.source import SUFFIXES, Source, decode
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.wording import visible

@@ -49,13 +49,6 @@ class RollbackTarget(NamedTuple):
         return Source(name, emit_object(self.past.document))
 
     @property
-    def cluster(self) -> str | None:
-        """One that the document says it belongs on: it has been applied here before, whatever this one is called."""
-        placed = self.past.document.get("placement") or {}
-        names = placed.get("clusters") if isinstance(placed, dict) else None
-        return str(names[0]) if isinstance(names, list) and names else None
-
-    @property
     def question(self) -> str:
         """What is to be confirmed."""
         past, history = self.past, self.history
@@ -138,7 +131,7 @@ def rollback_request(
     """
     from gpuctl.usecases.change_options import DocumentOptions
 
-    documents = DocumentOptions([target.source], platform, target.history.namespace, cluster=target.cluster)
+    documents = DocumentOptions([target.source], platform, target.history.namespace, are_here=True)
     return as_rollback(request_for(session, documents, planning, conversation), target)
 
 

@@ -1123,11 +1123,13 @@ class PlanVictim(Answer):
 
 
 class PlanWait(Answer):
-    """What a job's pods would wait for."""
+    """What a job's pods would wait for, or may wait for."""
 
     cause: str
-    """`quota` or `room`."""
+    """`quota`, `queue` or `room`."""
     message: str
+    likelihood: float
+    """In which share of the orders of arrival and the scheduler's choices that were tried."""
 
 
 class PodStage(Answer):

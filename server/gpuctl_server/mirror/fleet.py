@@ -11,7 +11,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
-from gpuctl.usecases.node_queries import list_pools
+from gpuctl.usecases.pool_queries import list_pools
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 

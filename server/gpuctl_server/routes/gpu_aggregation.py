@@ -5,6 +5,7 @@ Answers are ``{"code", "message", "data"}``, errors ``{"code", "message", "error
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 DAY = 24 * 3600
 _SECONDS = {"m": 60, "h": 3600, "d": DAY}
+_INTERVAL = r"^([1-9]\d{0,5}[mhd])?$"
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": UsageProblem, "description": text} for status, text in PROBLEMS.items()
 }
@@ -343,7 +345,7 @@ def snapshots(
         str,
         Query(
             max_length=8,
-            pattern=r"^([1-9]\d{0,5}[mhd])?$",
+            json_schema_extra={"pattern": _INTERVAL},
             description="One snapshot of so long at most, the first: minutes, hours or days. Default: every one.",
             examples=["1h"],
         ),
@@ -355,6 +357,9 @@ def snapshots(
     from gpuctl_usage.answers.snapshot_answers import snapshot_list
 
     demand_workloads(caller)
+    # The pattern alone would be the message.
+    if not re.fullmatch(_INTERVAL, interval, re.ASCII):
+        raise Problem(400, f"interval: `{interval}` is no length such as 5m, 1h or 1d", error="InvalidRequest")
     end = seconds_of("end_time", end_time, time.time())
     start = seconds_of("start_time", start_time, end - DAY)
     hours = hours_between(cluster, start, end, paging_of(page, page_size))

@@ -32,7 +32,7 @@ def ledger(
     order: RowOrder = RowOrder.TIME,
     ascending: bool = True,
 ) -> Answer:
-    """GPU-seconds, a row for each step and group; they are not rounded but to thousandths.
+    """GPU-seconds, a row for each step and group; they are not rounded but to millionths.
 
     :param key: of a label or annotation.
     :param value: of this one alone: a namespace, a value of the label, a workload's uid, a node, a model.
@@ -84,4 +84,4 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
 
 def _amount(seconds: float) -> float:
     # What additions lose is no part of an amount; and -0.0 is none.
-    return round(seconds, 3) + 0.0
+    return round(seconds, 6) + 0.0

@@ -10,6 +10,7 @@ from typing import Any
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a cell begins with that a spreadsheet computes, also behind a break."""
+_NUMBERS = frozenset({int, float})
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
@@ -23,7 +24,9 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], end: str = "
     text = io.StringIO()
     writer = csv.writer(text, lineterminator=end)
     writer.writerow(names)
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    every = ((row.get(name) for name in names) for row in rows)
+    # Most are numbers, which are as they are.
+    writer.writerows([value if type(value) in _NUMBERS else _cell(value) for value in values] for values in every)
     return text.getvalue()
 
 

@@ -98,7 +98,7 @@ def idle_workloads(
     """
     with database.reading() as connection:
         found = cluster_named(connection, cluster)
-        held = intervals.read_holdings(connection, found.id, intervals.open_ones(holdings))
+        held = intervals.read_holdings(connection, found.id, intervals.open_ones(connection, holdings))
         seen = [item for item in held if namespaces is None or item.namespace in namespaces]
         candidates = _held_now(seen)
         ids = group_ids(connection, found.id, map(workload_group, candidates))

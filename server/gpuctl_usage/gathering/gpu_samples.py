@@ -59,6 +59,8 @@ ADAPTERS = (
     ),
 )
 """The first one that has measured a GPU counts. The last one is for exporters of one's own."""
+_FIRST, _SECOND = ADAPTERS[:2]
+"""Those of DCGM, which has the same labels for both."""
 
 _NODES = ("Hostname", "hostname", "node", "kubernetes_node", "instance")
 _GPUS = ("gpu", "gpu_id", "GPU_I_ID")
@@ -101,17 +103,16 @@ class GpuSamples:
         counts = self._counts(start, end)
         taken: set[_Device] = set()
         found: list[GpuSeries] = []
-        most = 0.0
         for adapter in ADAPTERS:
-            count = counts.get(adapter.utilization, 0.0)
+            if not counts.get(adapter.utilization):
+                continue
             # Both of DCGM's are there most often: where the first has measured all, the second is not asked for.
-            if count == 0 or (adapter.used == ADAPTERS[0].used and count <= most):
+            if adapter is _SECOND and taken and not self._is_more(start, end):
                 continue
             made = _Series(adapter, nodes, holders, frozenset(taken))
             self._fill(made, start, end)
             found += made.all()
             taken |= made.devices
-            most = max(most, count)
         return found
 
     def _counts(self, start: float, end: float) -> Mapping[str, float]:
@@ -121,16 +122,24 @@ class GpuSamples:
         found = self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE))
         return {series.labels.get("__name__", ""): series.samples[-1].value for series in found if series.samples}
 
+    def _is_more(self, start: float, end: float) -> bool:
+        """Whether the second of DCGM's is there with labels with which the first has measured nothing."""
+        length, most = f"[{round((end - start) * 1000)}ms]", _MOST_PERCENT / _FIRST.percent
+        query = (
+            f"count(last_over_time({_SECOND.utilization}{length}) "
+            f"unless min_over_time({_FIRST.utilization}{length}) >= 0 <= {most})"
+        )
+        return bool(self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE)))
+
     def _fill(self, made: _Series, start: float, end: float) -> None:
         adapter = made.adapter
         for first, last in self._pieces(start, end):
             made.add(self._stored(adapter.utilization, first, last))
             made.add_memory("used", self._stored(adapter.used, first, last))
-            total = self._stored(adapter.total, first, last)
-            if not total and adapter.free:
+            made.add_memory("total", self._stored(adapter.total, first, last))
+            # The exporter of one node may tell the size, and that of another what is left.
+            if adapter.free and made.lacks_total():
                 made.add_memory("free", self._stored(adapter.free, first, last))
-            else:
-                made.add_memory("total", total)
             made.join()
 
     def _pieces(self, start: float, end: float) -> Iterator[tuple[float, float]]:
@@ -194,7 +203,6 @@ class _Series:
             name = self._name(item.labels)
             if name is None or name.device in self._taken:
                 continue
-            self.devices.add(name.device)
             if not name.place.pod:
                 continue
             times, values = array("d"), array("d")
@@ -204,7 +212,9 @@ class _Series:
                 if 0 <= percent <= _MOST_PERCENT:
                     times.append(at)
                     values.append(min(percent, 100.0))
+            # What has only said that it knows nothing has not measured it: another exporter's metric may have.
             if times:
+                self.devices.add(name.device)
                 self._new.append((name, times, values))
 
     def add_memory(self, part: str, measured: list[Measured]) -> None:
@@ -219,12 +229,16 @@ class _Series:
                     (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
                 )
 
+    def lacks_total(self) -> bool:
+        """Whether it is known of a GPU of the piece how much memory is used, and not how much it has."""
+        return not self._memory["used"].keys() <= self._memory["total"].keys()
+
     def join(self) -> None:
         """Put utilisation and memory together that were measured at one time, and let the piece go."""
         for name, times, values in self._new:
             device = name.device
             used, total, free = (self._memory[part].get(device, {}) for part in ("used", "total", "free"))
-            if free:
+            if not total:
                 total = {at: used[at] + left for at, left in free.items() if at in used}
             known = self._found.get(name)
             if known is None:

@@ -31,9 +31,8 @@ def _read(
     given = given_table(connection, "wanted", {"number": BigInteger})
     statement = (
         select(key, periods.c.start, periods.c.span, periods.c.seconds, sums.c.cap_gpu_s)
-        .select_from(periods.outerjoin(sums, of_whole))
+        .select_from(given.join(periods, key == given.c.number).outerjoin(sums, of_whole))
         .where(periods.c.cluster_id == cluster, periods.c.span.in_([span.value for span in spans]))
-        .where(key.in_(select(given.c.number)))
     )
     rows = connection.execute(statement, {"wanted": packed_rows((number,) for number in wanted)}).all()
     return {

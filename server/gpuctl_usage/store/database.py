@@ -172,17 +172,17 @@ class Database:
     def open_holdings(self, cluster: int) -> list[Holding]:
         """Those that last, as far as is known."""
         with self.reading() as connection:
-            return intervals.read_holdings(connection, cluster, intervals.open_ones(holdings))
+            return intervals.read_holdings(connection, cluster, intervals.open_ones(connection, holdings))
 
     def open_capacities(self, cluster: int) -> list[Capacity]:
         """Those that last, as far as is known."""
         with self.reading() as connection:
-            return intervals.read_capacities(connection, cluster, intervals.open_ones(capacities))
+            return intervals.read_capacities(connection, cluster, intervals.open_ones(connection, capacities))
 
     def open_quotas(self, cluster: int) -> list[GpuQuota]:
         """Those that are in force, as far as is known."""
         with self.reading() as connection:
-            return intervals.read_quotas(connection, cluster, intervals.open_ones(quotas))
+            return intervals.read_quotas(connection, cluster, intervals.open_ones(connection, quotas))
 
     def holdings(self, cluster: int, start: float, end: float) -> list[Holding]:
         """Those that have a moment in common with [start, end), whole."""

@@ -117,7 +117,10 @@ def put_period(
         number = known.id
         connection.execute(update(periods).where(periods.c.id == number).values(**values))
         connection.execute(delete(sums).where(sums.c.period_id == number))
-    standing = _standing(connection, cluster, rolled.start, rolled.start + rolled.seconds)
+    # The seconds of a day of which less is known are not its first ones.
+    standing = _standing(
+        connection, cluster, rolled.start, rolled.start + (rolled.seconds if span is Span.HOUR else span.seconds)
+    )
     rows = [
         _row(number, ids[group], group, item, standing)
         for group, item in rolled.sums.items()

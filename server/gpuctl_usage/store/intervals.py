@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
 
 from gpuctl_usage.facts import Capacity, Ending, GpuQuota, Holding, NodeState
 from gpuctl_usage.store.numbering import (
@@ -93,9 +93,11 @@ def _model(name: str) -> Group:
     return Group(Level.MODEL, value=name)
 
 
-def open_ones(table: Table) -> ColumnElement[bool]:
+def open_ones(connection: Connection, table: Table) -> ColumnElement[bool]:
     """The intervals that last."""
-    return table.c.ended.is_(None)
+    lasting: ColumnElement[bool] = table.c.ended.is_(None)
+    # SQLite, which does not know that they are few, would go through all that there ever were.
+    return func.unlikely(lasting) if connection.dialect.name == "sqlite" else lasting
 
 
 def overlapping(table: Table, start: float, end: float) -> ColumnElement[bool]:

@@ -6,6 +6,7 @@ import json
 import sys
 import zlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
@@ -288,14 +289,26 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
     return firsts, seconds, thirds
 
 
-def unpack_pairs(packed: bytes, column: int) -> Iterable[int]:
-    """Of packed triples the first id and that of another column, 1 or 2, as one number: the first one in the low bits,
-    the other one above :data:`PAIR_BITS`. Numbers are compared and counted faster than pairs.
+def unpack_runs(packed: bytes) -> Iterator[tuple[int, Sequence[int]]]:
+    """Of packed triples each third id, and the first ones that it has.
 
     :raises NotPacked: these were none.
     """
-    columns = unpack_triples(packed)
-    firsts, others = columns[0], columns[column]
+    firsts, _, thirds = unpack_triples(packed)
+    begin = 0
+    while begin < len(thirds):
+        end = bisect_right(thirds, thirds[begin], begin)
+        yield thirds[begin], firsts[begin:end]
+        begin = end
+
+
+def unpack_pairs(packed: bytes) -> Iterable[int]:
+    """Of packed triples the first and the second id as one number: the first one in the low bits, the other one above
+    :data:`PAIR_BITS`. Numbers are compared and counted faster than pairs.
+
+    :raises NotPacked: these were none.
+    """
+    firsts, others, _ = unpack_triples(packed)
     if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
         if any(first >> PAIR_BITS for first in firsts):
             raise NotPacked(f"ids of more than {PAIR_BITS} bits")

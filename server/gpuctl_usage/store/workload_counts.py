@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, select
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.given_tables import given_table, packed_rows
 from gpuctl_usage.store.numbering import described_by
-from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs
+from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs, unpack_runs
 from gpuctl_usage.store.tables import periods
 from gpuctl_usage.store.usage_queries import Question
 from gpuctl_usage.sums import Level
@@ -30,19 +30,15 @@ def workload_counts(
     :param steps: of each step the numbers of its hours and days.
     :param values: the numbers of the groups that it is about, by their values.
     """
-    column = 2 if question.level is Level.NAMESPACE else 1
-    # Of each what it held, once, however many days that was.
-    held = {
-        step: set[int]().union(*(unpack_pairs(packed, column) for packed in of_step))
-        for step, of_step in _packed(connection, steps).items()
-    }
+    packed = _packed(connection, steps)
     if question.level is Level.NAMESPACE:
         # A workload is of one namespace.
-        return {step: _by_number(pairs) for step, pairs in held.items()}
-    pairs = set[int]().union(*held.values())
-    value_of = _value_of(connection, question, _by_number(pairs), values)
-    several = [workload for workload, count in Counter(map(and_, pairs, repeat(_FIRST))).items() if count > 1]
-    return {step: _by_value(pairs, value_of, frozenset(several)) for step, pairs in held.items()}
+        return {step: _by_namespace(of_step) for step, of_step in packed.items()}
+    # Of each what it held, once, however many days that was.
+    held = {step: set[int]().union(*map(unpack_pairs, of_step)) for step, of_step in packed.items()}
+    as_what = {step: Counter(map(rshift, pairs, repeat(PAIR_BITS))) for step, pairs in held.items()}
+    value_of = _value_of(connection, question, set[int]().union(*as_what.values()), values)
+    return {step: _by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
 
 
 def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Collection[bytes]]:
@@ -56,17 +52,25 @@ def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[
     return {step: list(of_step) for step, of_step in found.items()}
 
 
-def _by_number(pairs: Iterable[int]) -> Counter[int]:
-    return Counter(map(rshift, pairs, repeat(PAIR_BITS)))
+def _by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
+    held: dict[int, list[Sequence[int]]] = defaultdict(list)
+    for packed in of_step:
+        for namespace, workloads in unpack_runs(packed):
+            held[namespace].append(workloads)
+    return {namespace: len(set().union(*workloads)) for namespace, workloads in held.items()}
 
 
-def _by_value(pairs: set[int], value_of: Mapping[int, int | None], several: Collection[int]) -> Mapping[int, int]:
-    """:param several: the workloads that had more than one set of labels."""
-    # Under two of them a workload may have had the same value.
-    again = {pair for pair in pairs if pair & _FIRST in several} if several else set[int]()
-    counts = Counter(value for value, _ in {(value_of[pair >> PAIR_BITS], pair & _FIRST) for pair in again})
-    for number, count in _by_number(pairs - again if again else pairs).items():
+def _by_value(pairs: Collection[int], as_what: Mapping[int, int], value_of: Mapping[int, int | None]) -> dict[int, int]:
+    """:param as_what: how many workloads had labels, by the numbers of these."""
+    counts: Counter[int | None] = Counter()
+    for number, count in as_what.items():
         counts[value_of[number]] += count
+    if len(set(map(and_, pairs, repeat(_FIRST)))) < len(pairs):
+        # Some had several sets of labels: under two of them a workload may have had the same value, and counts once.
+        several = {workload for workload, sets in Counter(map(and_, pairs, repeat(_FIRST))).items() if sets > 1}
+        theirs = Counter((value_of[pair >> PAIR_BITS], pair & _FIRST) for pair in pairs if pair & _FIRST in several)
+        for (value, _), sets in theirs.items():
+            counts[value] -= sets - 1
     return {value: count for value, count in counts.items() if value is not None}
 
 

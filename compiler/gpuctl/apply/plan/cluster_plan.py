@@ -26,5 +26,5 @@ class ClusterPlan:
     def obstacles(self) -> list[str]:
         """What forbids that anything is changed, here or elsewhere."""
         if self.error is not None:
-            return [self.error.message]
+            return self.error.message.splitlines()
         return self.plan.obstacles if self.plan is not None else []

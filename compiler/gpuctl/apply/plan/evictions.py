@@ -19,6 +19,7 @@ from gpuctl.capacity.queued_fit import assumed
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.told_times import told_opening
+from gpuctl.capacity.verdicts import STARTS
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
 )
+_RARE = 0.005
 _SENT = ("post", "put", "apply", "labels")
 
 
@@ -147,9 +149,13 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
-    if answer.verdict == "fits-when-empty":
+    if answer.verdict == "fits-when-empty" or (answer.verdict in STARTS and answer.waits >= _RARE):
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
+        elif answer.waits < 1:
+            # Its namespace's quota was told in the order of the plan: others may ask for it first.
+            tried = _tried(answer)
+            step.waits = [Wait(cause, f"{text}; {tried}", answer.waits) for cause, text, _ in step.waits]
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
@@ -160,11 +166,20 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
 
 
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
-    """What its pods wait for: quota of their queue, else room."""
+    """What its pods wait for, or may wait for: quota of their queue, else room."""
+    if answer.verdict in STARTS:
+        return Wait("room", f"others may come first; {_tried(answer)}", answer.waits)
     if answer.admitted is False:
-        return Wait("queue", answer.reason.removeprefix("waits in "))
+        return Wait("queue", answer.reason.removeprefix("waits in "), answer.waits)
+    lacking = _lacking(step, answer, options)
     held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
-    return Wait("room", "; ".join(filter(None, (_lacking(step, answer, options), held, _when(answer, options)))))
+    # The reason of the answer says it already.
+    tried = _tried(answer) if answer.waits < 1 and lacking != answer.reason else ""
+    return Wait("room", "; ".join(filter(None, (lacking, held, tried, _when(answer, options)))), answer.waits)
+
+
+def _tried(answer: Fit) -> str:
+    return f"so in {answer.waits:.0%} of the orders tried"
 
 
 def _when(answer: Fit, options: CheckOptions) -> str:

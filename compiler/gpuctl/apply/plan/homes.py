@@ -25,7 +25,7 @@ def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowere
         return []
     for item in lowered:
         for name in _named(item) & absent.keys():
-            absent.pop(name).reason = f"a {item.document.kind} document names it"
+            absent.pop(name).reason = f"named by a document of kind {item.document.kind}"
     return [_refusal(session, name) for name in sorted(absent)]
 
 

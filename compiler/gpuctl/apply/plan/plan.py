@@ -49,10 +49,17 @@ class EvictedJob(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """What the pods of a workload wait for once it is there: ``cause`` is ``quota``, ``queue`` or ``room``."""
+    """What the pods of a workload wait for once it is there: ``cause`` is ``quota``, ``queue`` or ``room``.
+
+    ``likelihood`` is the share of the scheduler's choices and of the orders of arrival tried in which they do.
+    """
 
     cause: str
     message: str
+    likelihood: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{'will' if self.likelihood == 1 else 'may'} wait: {self.message}"
 
 
 @dataclass
@@ -126,7 +133,7 @@ class Step:
     @property
     def waiting(self) -> str:
         """What its pods would wait for, in a few words; "" when for nothing."""
-        return f"will wait: {'; '.join(item.message for item in self.waits)}" if self.waits else ""
+        return "; ".join(map(str, self.waits))
 
     @property
     def is_remembered(self) -> bool:

@@ -28,8 +28,7 @@ from gpuctl.apply.run.past_documents import (
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.repository import Commit
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
-from gpuctl.backend.context import MANAGER
-from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 

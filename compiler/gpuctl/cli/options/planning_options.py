@@ -60,7 +60,7 @@ def platform_settings(platform: str | None) -> Settings:
     """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
     import sys
 
-    from gpuctl.frontend.source import find_platform
+    from gpuctl.frontend.platform_file import find_platform
     from gpuctl.language.settings import Settings
 
     if platform is None and find_platform(".") is None:

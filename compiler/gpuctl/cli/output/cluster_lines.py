@@ -85,10 +85,18 @@ def _show_one(item: ClusterPlan) -> None:
     show_result(item.plan, as_json=False, cluster=item.name)
 
 
+def _is_carried_out(item: ClusterPlan) -> bool:
+    """Whether everything was done that was planned, and what came of it does not run."""
+    from gpuctl.apply.run.wait_running import NotRunning
+
+    return isinstance(item.error, NotRunning) and not item.error.plan.unfinished
+
+
 def _outcome(item: ClusterPlan) -> str:
     if item.state == "not-run":
         return "not run, nothing was changed there"
-    done = printer.summary_line(item.plan, done=True) if item.plan is not None and item.error is None else ""
+    is_told = item.error is None or _is_carried_out(item)
+    done = printer.summary_line(item.plan, done=True) if item.plan is not None and is_told else ""
     if item.state == "done":
         return done
     if item.state == "interrupted":
@@ -96,5 +104,5 @@ def _outcome(item: ClusterPlan) -> str:
         return f"interrupted: {done}" + (
             f"; `{recover_command(item.name)}` finishes what was begun" if unfinished else ""
         )
-    advice = f"; `{recover_command(item.name)}` shows what was begun" if item.error is not None else ""
+    advice = "" if is_told else f"; `{recover_command(item.name)}` shows what was begun"
     return f"failed{f': {done}' if done else ''}{advice}"

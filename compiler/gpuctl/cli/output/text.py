@@ -125,6 +125,8 @@ def _excerpt(line: str, span: Span) -> tuple[tuple[str, str], str]:
 
 def _width(text: str) -> int:
     """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
     import unicodedata
 
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
     from gpuctl.answers.node_answers import pool_answer
-    from gpuctl.usecases.node_queries import describe_pool
+    from gpuctl.usecases.pool_queries import describe_pool
 
     return show_named(name, "json" if as_json else output, where, describe_pool, pool_answer, _show)
 

@@ -42,7 +42,7 @@ def command(
     from gpuctl.answers.node_answers import pool_list
     from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
     from gpuctl.cli.output.amounts import count
-    from gpuctl.usecases.node_queries import list_pools
+    from gpuctl.usecases.pool_queries import list_pools
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:

@@ -1,0 +1,20 @@
+"""Where the platform's file is looked for."""
+
+from __future__ import annotations
+
+import os
+
+PLATFORM_FILE = "platform.yaml"
+
+
+def find_platform(start: str) -> str | None:
+    """``platform.yaml`` in a directory or above it, no higher than the git root."""
+    folder = os.path.realpath(start)
+    while True:
+        candidate = os.path.join(folder, PLATFORM_FILE)
+        if os.path.isfile(candidate):
+            return candidate
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
