@@ -32,6 +32,7 @@ def contested(plane: ControlPlane, jobset: None) -> Pool:
     pool = Pool(f"contested-{next(_numbers)}")
     node = {"labels": {"runwhere.ai/pool": pool.name}, "gpus": 8, "cpu": "64", "memory": "256Gi"}
     plane.add_nodes({f"{pool.name}-{number}": node for number in range(2)})
+    plane.wait_for_nodes()
     return pool
 
 
