@@ -21,6 +21,7 @@ from pathlib import Path
 import cluster
 import documents
 import fleet
+import following
 import gpuctl
 import room
 import service
@@ -254,6 +255,7 @@ def main() -> int:
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)
+            following.measure(directory, binaries, report)
             submission.measure(directory, binaries, report)
             service.measure(directory, binaries, report)
     return 1 if FAILED else 0
