@@ -274,13 +274,14 @@ def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
 
 
 def test_most_is_known(trials: list[Trial]) -> None:
-    """What is not is from where a driver's volume is reached, or which of several claims gets a volume."""
+    """What is not is from where a driver's volume is reached, or which of several claims gets a volume; and who of those
+    that contend for one comes first is no certainty."""
     answers = [answer for trial in trials for answer in trial.answers().values()]
     verdicts = Counter(answer.verdict for answer in answers)
     assert verdicts["unknown"] * 4 <= len(answers), verdicts
     assert min(verdicts["fits"], verdicts["never"]) * 5 >= len(answers), verdicts
     certain = sum(answer.certain for answer in answers if answer.verdict != "unknown")
-    assert certain * 10 >= 8 * (len(answers) - verdicts["unknown"]), (certain, verdicts)
+    assert certain * 10 >= 6 * (len(answers) - verdicts["unknown"]), (certain, verdicts)
 
 
 def _without_sharing(patch: pytest.MonkeyPatch) -> None:
