@@ -21,6 +21,8 @@ _SHORT = b"\x04"
 _AS_THEY_ARE = {"i": b"\x05", "q": b"\x06"}
 """What begins ids that are no steps: with which type of array. No compressed text begins so."""
 _CODES = {first: code for code, first in _AS_THEY_ARE.items()}
+_DAYS_KEPT = 400
+"""A year of days: some 20 KiB each where a thousand workloads hold GPUs."""
 ROUNDED = ("util_min", "util_max", "memory_max")
 """Of sums: kept as hundredths, to which answers are rounded; least and most of several are the same either way."""
 AS_THEY_ARE = tuple(field.name for field in fields(Sums) if field.name not in (*ROUNDED, "histogram"))
@@ -289,17 +291,20 @@ def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequenc
     return firsts, seconds, thirds
 
 
-def unpack_runs(packed: bytes) -> Iterator[tuple[int, Sequence[int]]]:
-    """Of packed triples each third id, and the first ones that it has.
+@lru_cache(maxsize=_DAYS_KEPT)
+def unpack_runs(packed: bytes) -> tuple[tuple[int, Sequence[int]], ...]:
+    """Of packed triples each third id, and the first ones that it has. Nobody changes these: they are kept for whoever
+    asks next, as a page that is open asks for the same days again and again.
 
     :raises NotPacked: these were none.
     """
     firsts, _, thirds = unpack_triples(packed)
-    begin = 0
+    found, begin = [], 0
     while begin < len(thirds):
         end = bisect_right(thirds, thirds[begin], begin)
-        yield thirds[begin], firsts[begin:end]
+        found.append((thirds[begin], firsts[begin:end]))
         begin = end
+    return tuple(found)
 
 
 def unpack_pairs(packed: bytes) -> Iterable[int]:
