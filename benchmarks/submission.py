@@ -77,7 +77,8 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         told = directory / "fit.json"
         began = time.perf_counter()
         with told.open("w") as answer:
-            process = subprocess.Popen([*command, "--kubeconfig", str(plane.kubeconfig())], stdout=answer)
+            command += ["--kubeconfig", str(plane.kubeconfig())]
+            process = subprocess.Popen(command, stdout=answer, stderr=subprocess.DEVNULL)
         # Of this child alone: others may have needed more.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
