@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -102,9 +101,14 @@ def fill(plane: ControlPlane, directory: Path, nodes: int = NODES) -> None:
     path.write_text("---\n".join(map(document, range(NAMESPACES))))
     Contest(plane).gpuctl("apply", "-f", str(path))
 
-    def running() -> bool:
-        listed = json.loads(plane.kubectl("get", "deployments", "-A", "-o", "json"))["items"]
-        ready = sum(int((item.get("status") or {}).get("readyReplicas") or 0) for item in listed)
-        return ready == NAMESPACES * REPLICAS
+    until_ready(plane, NAMESPACES * REPLICAS, timeout=900)
 
-    plane.wait_for(running, f"{NAMESPACES * REPLICAS} pods", timeout=900)
+
+def until_ready(plane: ControlPlane, pods: int, timeout: float) -> None:
+    """Wait until so many pods of Deployments are ready, in all namespaces."""
+
+    def ready() -> int:
+        listed = plane.get("deployments", "-A")["items"]
+        return sum(int((item.get("status") or {}).get("readyReplicas") or 0) for item in listed)
+
+    plane.wait_for(lambda: ready() == pods, f"{pods} pods", timeout=timeout)

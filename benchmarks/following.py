@@ -8,7 +8,6 @@ nodes and their kubelets are simulated.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -27,7 +26,7 @@ from cluster import Contest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane, find_binaries
-from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.database import open_database
 
 NODES, OF_A_NODE = 1000, 8
 TEAMS, WITH, WITHOUT = 100, 79, 21
@@ -103,7 +102,7 @@ def _measure(plane: ControlPlane, collector: Collector, directory: Path, report:
     plane.wait_for(lambda: collector.path.exists(), "the database")
     start = time.monotonic()
     Contest(plane).gpuctl("apply", "-f", str(path))
-    plane.wait_for(lambda: _ready(plane) == TEAMS * (WITH + WITHOUT), "all pods to run", timeout=1800)
+    fleet.until_ready(plane, TEAMS * (WITH + WITHOUT), timeout=1800)
     took = time.monotonic() - start
     late = _until_known(plane, collector)
     what = f"collector, {NODES:,} nodes, {NODES * OF_A_NODE:,} GPUs, {TEAMS * (WITH + WITHOUT):,} pods"
@@ -111,7 +110,7 @@ def _measure(plane: ControlPlane, collector: Collector, directory: Path, report:
     collector.kill()
     first, last = _gone(plane, 0), _gone(plane, 1)
     plane.kubectl("scale", "deployment/model", "-n", "team-2", f"--replicas={WITH + 2}")
-    plane.wait_for(lambda: len(_pods(plane, "team-2")) == WITH + 2, "two more pods")
+    plane.wait_for(lambda: len(_running(plane, "-n", "team-2")) == WITH + 2, "two more pods")
     collector.start()
     again = _until_known(plane, collector)
     wrong = _lost(plane, collector, first | last)
@@ -125,39 +124,30 @@ def _measure(plane: ControlPlane, collector: Collector, directory: Path, report:
     report(f"{what}: memory", f"{collector.mib:.0f} MiB", f"< {MOST_MIB} MiB", collector.mib < MOST_MIB)
 
 
-def _ready(plane: ControlPlane) -> int:
-    listed = json.loads(plane.kubectl("get", "deployments", "-A", "-o", "json"))["items"]
-    return sum(int((item.get("status") or {}).get("readyReplicas") or 0) for item in listed)
-
-
-def _pods(plane: ControlPlane, team: str) -> set[str]:
-    """The uids of a team's pods with GPUs that run."""
-    listed = json.loads(plane.kubectl("get", "pods", "-n", team, "-l", "app=model", "-o", "json"))["items"]
+def _running(plane: ControlPlane, *where: str) -> set[str]:
+    """The uids of the pods with GPUs that run: ``-A``, or ``-n`` and a namespace."""
+    listed = plane.get("pods", *where, "-l", "app=model")["items"]
     return {item["metadata"]["uid"] for item in listed if item["status"].get("phase") == "Running"}
 
 
 def _gone(plane: ControlPlane, team: int) -> set[str]:
     """A team's pods with GPUs, which are deleted and come again."""
-    before = _pods(plane, f"team-{team}")
-    plane.kubectl("delete", "pods", "-n", f"team-{team}", "-l", "app=model", "--wait=false")
-    plane.wait_for(
-        lambda: len(_pods(plane, f"team-{team}") - before) == WITH, "a team's pods to come again", timeout=600
-    )
+    where = ("-n", f"team-{team}")
+    before = _running(plane, *where)
+    plane.kubectl("delete", "pods", *where, "-l", "app=model", "--wait=false")
+    plane.wait_for(lambda: len(_running(plane, *where) - before) == WITH, "a team's pods to come again", timeout=600)
     return before
-
-
-def _open(database: Database) -> set[str]:
-    return {item.pod_uid for item in database.open_holdings(1)}
 
 
 def _until_known(plane: ControlPlane, collector: Collector) -> float:
     """Seconds until exactly those pods hold GPUs, by the database, that do."""
+    running = _running(plane, "-A")
     start = time.monotonic()
-    running = set().union(*(_pods(plane, f"team-{team}") for team in range(TEAMS)))
-    listed = time.monotonic() - start
     with closing(open_database(str(collector.path))) as database:
-        plane.wait_for(lambda: _open(database) == running, "the collector to know all", timeout=600)
-    return max(0.0, time.monotonic() - start - listed)
+        plane.wait_for(
+            lambda: {item.pod_uid for item in database.open_holdings(1)} == running, "the collector to know all", 600
+        )
+    return time.monotonic() - start
 
 
 def _lost(plane: ControlPlane, collector: Collector, gone: set[str]) -> int:
@@ -166,7 +156,7 @@ def _lost(plane: ControlPlane, collector: Collector, gone: set[str]) -> int:
         found: dict[str, list[Any]] = {}
         for item in database.holdings(1, 0, 2**40):
             found.setdefault(item.pod_uid, []).append(item)
-    wanted = set().union(*(_pods(plane, f"team-{team}") for team in range(TEAMS))) | gone
+    wanted = _running(plane, "-A") | gone
     wrong = {uid for uid in wanted if len(found.get(uid, ())) != 1 or (found[uid][0].end is None) == (uid in gone)}
     return len(wrong | (found.keys() - wanted))
 

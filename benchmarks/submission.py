@@ -19,6 +19,7 @@ from cluster import Contest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane
+from gpuctl.capacity.verdicts import STARTS
 
 NODES, GPUS, POOLS, JOBS = 1000, 8, 20, 100
 SECONDS, BYTES, WRONG = 10.0, 1 << 30, 0.03
@@ -73,11 +74,11 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         _fill(plane, directory, draw, nodes)
         path = directory / "submission.yaml"
         path.write_text("---\n".join(training(draw, number) for number in range(JOBS)))
-        command = [sys.executable, "-m", "gpuctl", "fit", "-f", str(path), "-o", "json"]
+        config = ["--kubeconfig", str(plane.kubeconfig())]
+        command = [sys.executable, "-m", "gpuctl", "fit", "-f", str(path), "-o", "json", *config]
         told = directory / "fit.json"
         began = time.perf_counter()
         with told.open("w") as answer:
-            command += ["--kubeconfig", str(plane.kubeconfig())]
             process = subprocess.Popen(command, stdout=answer, stderr=subprocess.DEVNULL)
         # Of this child alone: others may have needed more.
         _, status, used = os.wait4(process.pid, 0)
@@ -92,7 +93,7 @@ def measure(directory: Path, binaries: Path, report: Report, nodes: int = NODES)
         bound = _settled(plane)
         # No pod is left of a training that was evicted: it has failed.
         started = [bound.get(item["name"], False) for item in answers]
-        starts = [item["verdict"] in ("fits", "preempts") for item in answers]
+        starts = [item["verdict"] in STARTS for item in answers]
         wrong = [item for item, one, other in zip(answers, starts, started, strict=True) if one != other]
         certain = sum(item["certain"] for item in answers)
         misled = sum(item["certain"] for item in wrong)
