@@ -182,9 +182,10 @@ def _merged(
     shares: dict[Verdict, float] = {}
     answers = [(case, fits[number]) for case, fits in told]
     weights = _weights(number, [case for case, _ in answers], stage)
+    waiting = 0.0
     for weight, (_, answer) in zip(weights, answers, strict=True):
         shares[answer.verdict] = shares.get(answer.verdict, 0) + weight * answer.likelihood
-    waiting = sum(weight * answer.waits for weight, (_, answer) in zip(weights, answers, strict=True))
+        waiting += weight * answer.waits
     chosen = max(shares, key=lambda verdict: shares[verdict])
     alike = [answer for _, answer in answers if answer.verdict == chosen]
     found = replace(alike[0], demand=demand)

@@ -98,9 +98,8 @@ class Sample:
         if plain is not None:
             return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
         (chosen, number), *_ = Counter(outcome.verdict for outcome in outcomes).most_common(1)
-        seats = self._left.get(position)
-        waits = chosen not in STARTS
-        found = scene.balance(demand, seats) if waits and seats is not None else scene.balance_before(demand)
+        seats = None if chosen in STARTS else self._left.get(position)
+        found = scene.balance_before(demand) if seats is None else scene.balance(demand, seats)
         alike = [outcome for outcome in outcomes if outcome.verdict == chosen]
         starts = Counter(outcome.starts for outcome in alike).most_common(1)[0][0]
         shown = self._shown(position, (chosen, starts))
@@ -133,7 +132,7 @@ class Sample:
         reason = "; ".join(part for part in (reason, tried) if part)
         change = None
         if verdict not in ("fits", "unknown") and len(scene.demands) <= FEW:
-            free = seats if waits and seats is not None else list(scene.start(demand.priority).seats)
+            free = list(scene.start(demand.priority).seats) if seats is None else seats
             change = change_of(scene, demand, admission, free, found)
         return Fit(demand, verdict, reason, starts, victims, False, found, change, share, waiting=waiting)
 

@@ -56,9 +56,9 @@ class Fit:
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
     ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods come; without it,
     ``likelihood`` is the share of the orders and choices tried that give the verdict, and ``waiting`` that of those in
-    which it waits, whatever the verdict (None: as the verdict says). ``opening`` is when it will fit,
-    where that is known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota now; None: it is in
-    no queue, or that is not known.
+    which it waits, whatever the verdict (None: as the verdict says). ``opening`` is when it will fit, where that is
+    known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota now; None: it is in no queue, or
+    that is not known.
     """
 
     demand: Demand

@@ -27,9 +27,8 @@ class DocumentOptions:
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
     ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
     ``are_here``: they were applied to this very cluster before, and their ``placement`` is not asked, whatever the
-    cluster is called.
-    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads. ``store`` is where earlier runs
-    left what they compiled of files (None: everything is compiled anew).
+    cluster is called. ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads. ``store`` is
+    where earlier runs left what they compiled of files (None: everything is compiled anew).
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]

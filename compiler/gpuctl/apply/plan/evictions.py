@@ -32,6 +32,7 @@ _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
 )
 _RARE = 0.005
+"""What is told as 0% is not told."""
 _SENT = ("post", "put", "apply", "labels")
 
 
