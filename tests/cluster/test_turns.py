@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import signal
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on
+from fault_tools.zygote import Running, shared
+from gpuctl.apply.run import turns
 from support.cluster_tools import Document, Place, inference, training
 
 _numbers = itertools.count(1)
@@ -78,4 +83,29 @@ def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
 
 def test_what_has_room_is_created_at_once(place: Place, small: str) -> None:
     assert "compete" not in place.apply(*jobs(small)[-3:]).err
+    place.running("c-medium", "d-medium", "e-high")
+
+
+def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy, small: str) -> None:
+    started: Future[Running] = Future()
+    second = nth(2, matching("POST", "/jobs", writes=True))
+    proxy.reset(on(second, meanwhile(lambda: started.result(60).signal(signal.SIGINT))))
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    command = ["apply", "-f", place.file(*jobs(small)), "-n", place.namespace]
+    started.set_result(shared().start(command, env=config, cwd=place.directory))
+    result = started.result().wait()
+    assert result.code == 130, result
+    assert "interrupted: finishing what is under way" in result.stderr
+    created = {name.partition("/")[2] for name in place.names() if name.startswith(("Job/", "Deployment/"))}
+    assert created == {"e-high", "c-medium"}
+    place.apply(*jobs(small))
+    place.running("c-medium", "d-medium", "e-high")
+
+
+def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
+    place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "_PATIENCE", 0.2)
+    proxy.reset(on(lambda request: "watch" in request.query and "/pods" in request.path, hang))
+    place.apply(*jobs(small))
     place.running("c-medium", "d-medium", "e-high")

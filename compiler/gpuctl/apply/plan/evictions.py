@@ -89,9 +89,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     plan.turns = turns(steps, answers)
     number = sum(map(len, plan.turns))
     if number:
-        plan.notes.append(
-            f"{number} jobs compete for room: they are created one after another, the most important first"
-        )
+        plan.notes.append(f"{number} jobs compete for room: they are created in turn, the most important first")
 
 
 def _makes_pods(step: Step) -> bool:
