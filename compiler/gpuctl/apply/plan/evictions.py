@@ -159,7 +159,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
         elif answer.waits < 1:
-            # Its namespace's quota was told in the order of the plan: others may ask for it first.
+            # Its namespace's quota was told in the order of turns: others may ask for it first.
             tried = _tried(answer)
             step.waits = [Wait(cause, f"{text}; {tried}", answer.waits) for cause, text, _ in step.waits]
     elif _is_told(plan, step.title):
