@@ -734,6 +734,10 @@ type LedgerRow struct {
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
 	// Of a namespace: what its quotas let it hold; while there was none, what the cluster had.
 	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
+	// Of what was measured: parts of cards of which it is known what each pod's processes used.
+	ByProcessGPUSeconds float64 `json:"by_process_gpu_seconds"`
+	// What these used of their cards beyond what their pods held: no part of `busy`.
+	BeyondHeldGPUSeconds float64 `json:"beyond_held_gpu_seconds"`
 	// Percent, of what was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// How much of what was held was measured, 0 to 1.

@@ -28,6 +28,7 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rolling import LOG, hour_of
 from gpuctl_usage.leading import leading
 from gpuctl_usage.prometheus import PrometheusProblem
+from gpuctl_usage.rolling.shared_cards import told_apart
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
@@ -296,7 +297,9 @@ class Collector:
             return []
         places = {Place(item.node, item.namespace, item.pod) for item in held}
         try:
-            found = self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
+            begin, nodes = moment - SNAPSHOTS, {item.node for item in there}
+            found = self._site.samples.series(begin, moment, nodes, places)
+            found = told_apart(found, begin, moment, self._site.samples.shared)
         except PrometheusProblem as error:
             self._health.unanswered += 1
             LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})

@@ -133,6 +133,8 @@ def test_a_ledger_row(database: Database) -> None:
         "free_gpu_seconds": 8.0 * DAY - held,
         "unusable_gpu_seconds": 8.0 * 14 * HOUR,
         "allowed_gpu_seconds": None,
+        "by_process_gpu_seconds": 0.0,
+        "beyond_held_gpu_seconds": 0.0,
         "avg_utilization": None,
         "coverage": 0.0,
         "closes": True,

@@ -804,6 +804,10 @@ class LedgerRow(Answer):
     """Held by nobody, of nodes that take no pods."""
     allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
     """Of a namespace: what its quotas let it hold; while there was none, what the cluster had."""
+    by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")
+    """Of what was measured: parts of cards of which it is known what each pod's processes used."""
+    beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
+    """What these used of their cards beyond what their pods held: no part of `busy`."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent, of what was measured."""
     coverage: float | None

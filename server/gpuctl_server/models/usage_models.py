@@ -221,6 +221,13 @@ class LedgerRow(UsageValue):
         description="Of a namespace: what its quotas let it hold; while there was none, what the cluster had.",
         examples=[82944000.0],
     )
+    by_process_gpu_seconds: float = Field(
+        description="Of what was measured: parts of cards of which it is known what each pod's processes used.",
+        examples=[36000.0],
+    )
+    beyond_held_gpu_seconds: float = Field(
+        description="What these used of their cards beyond what their pods held: no part of `busy`.", examples=[1800.0]
+    )
     avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
     coverage: float | None = Field(description="How much of what was held was measured, 0 to 1.", examples=[0.9645])
     closes: bool = Field(description="Whether the parts add up; a ledger that does not is an error.", examples=[True])

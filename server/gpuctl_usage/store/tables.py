@@ -153,6 +153,8 @@ sums = Table(
     Column("unusable_gpu_s", Float, nullable=False),
     Column("obs_gpu_s", Float, nullable=False),
     Column("util_gpu_s", Float, nullable=False),
+    Column("by_process_gpu_s", Float, nullable=False, server_default="0"),
+    Column("beyond_gpu_s", Float, nullable=False, server_default="0"),
     # Hundredths, to which answers are rounded.
     Column("util_min", Integer),
     Column("util_max", Integer),
