@@ -87,9 +87,8 @@ class Collector:
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
-        known_until = site.database.last_seen(site.cluster)
-        self._intervals = OpenIntervals(weights, known_until)
-        self._open_quotas = OpenQuotas(weights, known_until)
+        self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
+        self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster))
         self._listed: set[str] = set()
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
@@ -217,6 +216,7 @@ class Collector:
     def _write(self) -> None:
         """Write down what is different, and until when all is known: after all that was heard until then."""
         known = self._events.known_until() if self._ready else None
+        quotas_known = self._events.quotas_known_until()
         while (heard := self._events.next(0)) is not None:
             self._hear(heard)
         changes = self._intervals.take()
@@ -234,13 +234,13 @@ class Collector:
         if known is None or not (changed or self._is_time("seen", _SEEN_AFTER)):
             return
         try:
-            self._put(known)
+            self._put(known, quotas_known)
         except DatabaseProblem as error:
             self._trouble(str(error))
         else:
             self._times["seen"] = time.monotonic()
 
-    def _put(self, known: float) -> None:
+    def _put(self, known: float, quotas_known: float | None) -> None:
         database, cluster = self._site.database, self._site.cluster
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
@@ -248,6 +248,8 @@ class Collector:
         if self._quotas:
             database.put_quotas(cluster, list(self._quotas.values()))
             self._quotas.clear()
+        if quotas_known is not None:
+            database.quotas_followed(cluster, quotas_known)
         if self._capacities:
             # Only with what is held of them all is known.
             database.put_capacities(

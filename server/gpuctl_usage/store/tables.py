@@ -38,6 +38,8 @@ clusters = Table(
     Column("uid", _TEXT, nullable=False, unique=True),
     Column("name", _TEXT, nullable=False),
     Column("last_seen", Float),
+    # Until when quotas were followed; null where they never were.
+    Column("quotas_seen", Float),
     # How often something has become known that hours of before are made of.
     Column("late_changes", Integer, nullable=False, server_default="0"),
 )
