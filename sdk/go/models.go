@@ -117,6 +117,9 @@ type ClusterHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -599,6 +602,9 @@ type LabelHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -708,8 +714,10 @@ type LedgerRow struct {
 	Time string `json:"time"`
 	// Where it ends; the first and the last are cut.
 	EndTime string `json:"end_time"`
-	Cluster string `json:"cluster"`
-	Level   string `json:"level"`
+	// How much of it is known: all is about that alone.
+	KnownSeconds float64 `json:"known_seconds"`
+	Cluster      string  `json:"cluster"`
+	Level        string  `json:"level"`
 	// Of a label; of a workload its namespace, kind and name.
 	Key string `json:"key"`
 	// Of the label; of a workload its uid; else a name.
@@ -817,6 +825,9 @@ type NamespaceHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -1318,6 +1329,9 @@ type WorkloadHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.

@@ -121,6 +121,7 @@ def test_a_ledger_row(database: Database) -> None:
     assert row == {
         "time": "2025-11-05T00:00:00Z",
         "end_time": "2025-11-06T00:00:00Z",
+        "known_seconds": 86400.0,
         "cluster": "lab",
         "level": "cluster",
         "key": "",

@@ -61,7 +61,8 @@ def ledger(
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
     account = balance.ledger(row.sums, level)
-    told = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
+    told: dict[str, Any] = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
+    told["known_seconds"] = row.seconds
     told |= {"key": row.group.key, "value": row.group.value}
     if level is Level.WORKLOAD:
         workload = workload_of(row.group)
