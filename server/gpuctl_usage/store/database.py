@@ -169,18 +169,15 @@ class Database:
 
     def last_seen(self, cluster: int) -> float | None:
         """The last time up to which what holds GPUs is known; None where nothing is."""
-        with self.reading() as connection:
-            found = connection.execute(
-                select(clusters.c.last_seen).where(clusters.c.id == cluster)
-            ).scalar_one_or_none()
-            return None if found is None else float(found)
+        return self._time(cluster, clusters.c.last_seen)
 
     def quotas_seen(self, cluster: int) -> float | None:
         """The last time up to which what quotas allow is known; None where that never was."""
+        return self._time(cluster, clusters.c.quotas_seen)
+
+    def _time(self, cluster: int, column: Column[Any]) -> float | None:
         with self.reading() as connection:
-            found = connection.execute(
-                select(clusters.c.quotas_seen).where(clusters.c.id == cluster)
-            ).scalar_one_or_none()
+            found = connection.execute(select(column).where(clusters.c.id == cluster)).scalar_one_or_none()
             return None if found is None else float(found)
 
     def open_holdings(self, cluster: int) -> list[Holding]:
