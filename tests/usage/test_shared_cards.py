@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, NodeState, SharedCards, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
@@ -15,7 +18,8 @@ from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.rolling.hour import roll_up
 from gpuctl_usage.rolling.quotients import avg_gpu_memory_used, avg_utilization
-from gpuctl_usage.rolling.shared_cards import told_apart
+from gpuctl_usage.rolling.shared_cards import nodes_that_share, told_apart
+from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, UTIL, Line, dcgm, exported, history
 from support.exporter_lines import USED as MEMORY
@@ -77,6 +81,29 @@ def test_copies_and_parts() -> None:
     assert percents(rolled(THREE, parts, COPIES)) == {"one": 60, "two": 20, "three": 0}
     whole = rolled(THREE, [series(name, 20) for name in ("one", "two", "three")], PER_PROCESS)
     assert percents(whole) == {"one": 80, "two": 80, "three": 80}
+
+
+def test_the_ledger_tells_of_it(tmp_path: Path) -> None:
+    """By whatever it is asked, of an hour and of a longer time, the parts add up."""
+    parts = [series("one", 60), series("two", 20), series("three", 0)]
+    database = open_database(str(tmp_path / "usage.db"))
+    cluster = database.cluster("uid", "lab")
+    database.put_rolled_up(cluster, rolled(THREE, parts), provisional=False)
+    for step in (Step.HOUR, Step.DAY):
+        asked = Hours("", BEGIN, BEGIN + HOUR, step=step)
+        for level, key in (
+            (Level.CLUSTER, ""),
+            (Level.NODE, ""),
+            (Level.NAMESPACE, ""),
+            (Level.WORKLOAD, ""),
+            (Level.LABEL, "team"),
+        ):
+            rows = ledger(database, asked, level, key)
+            assert isinstance(rows, list)
+            assert sum(row["by_process_gpu_seconds"] for row in rows) == pytest.approx(0.75 * HOUR)
+            assert sum(row["beyond_held_gpu_seconds"] for row in rows) == pytest.approx(0.35 * HOUR)
+            assert all(row["closes"] for row in rows)
+    database.close()
 
 
 def test_together_no_more_than_the_card() -> None:
@@ -141,6 +168,14 @@ def test_whoever_has_a_card_alone_is_told_of_the_same_way() -> None:
     pods = [pod("one", 1), pod("two", 1)]
     assert percents(rolled(pods, uses, PER_PROCESS)) == percents(rolled(pods, uses, COPIES))
     assert rolled(pods, uses, PER_PROCESS).sums[Group(Level.CLUSTER)].by_process_gpu_s == 0
+
+
+def test_pods_that_follow_each_other_share_nothing() -> None:
+    """A card that one job after the other has to itself is asked about no more than others."""
+    early, late = range(EVERY, HOUR // 2, EVERY), range(HOUR // 2, HOUR + 1, EVERY)
+    assert nodes_that_share([series("one", 60, times=early), series("two", 20, times=late)]) == set()
+    assert nodes_that_share([series("one", 60, times=early), series("two", 20)]) == {"n1"}
+    assert nodes_that_share([series("one", 60), series("", 60), series("two", 20, "1")]) == set()
 
 
 def lines() -> list[Line]:

@@ -122,6 +122,7 @@ def group_of(key: WorkloadKey) -> Group:
 def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
     """An hour with a cluster, a node, and the workloads that are named."""
     sums = {WHOLE: Sums(alloc_gpu_s=7200.5, cap_gpu_s=28800, obs_gpu_s=3600, util_gpu_s=1e5 / 3, buckets=12)}
+    sums[WHOLE].by_process_gpu_s, sums[WHOLE].beyond_gpu_s = 1.5, 1 / 3
     sums[Group(Level.NODE, value="n1")] = Sums(cap_gpu_s=28800, free_gpu_s=21599.5, histogram={0: 60})
     for name, value in more.items():
         sums[group_of(WorkloadKey("ml", "Job", name, f"uid-{name}"))] = value

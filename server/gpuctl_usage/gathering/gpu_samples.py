@@ -215,8 +215,8 @@ class _Series:
         self._homes = {(place.namespace, place.pod): place.node for place in holders}
         self._taken = taken
         self._new: list[tuple[_Name, array[float], array[float]]] = []
-        self._used: dict[_Name, dict[float, float]] = {}
-        self._memory: dict[str, dict[_Device, dict[float, float]]] = {"used": {}, "total": {}, "free": {}}
+        self._used: dict[_Device, dict[_Name, dict[float, float]]] = {}
+        self._memory: dict[str, dict[_Device, dict[float, float]]] = {"total": {}, "free": {}}
 
     def add(self, measured: list[Measured]) -> None:
         """The utilisation of a piece."""
@@ -245,21 +245,22 @@ class _Series:
             name = self._name(item.labels)
             if name is None or name.device not in wanted:
                 continue
-            values = {at: raw * factor for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK}
-            of_device = self._memory[part].setdefault(name.device, {})
             if part == "used":
-                self._used.setdefault(name, {}).update(values)
-                # Of several the one of the card is the largest: the others are as large, or parts of it.
-                values = {at: max(value, of_device.get(at, 0.0)) for at, value in values.items()}
-            of_device.update(values)
+                values = self._used.setdefault(name.device, {}).setdefault(name, {})
+            else:
+                values = self._memory[part].setdefault(name.device, {})
+            values.update(
+                (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
+            )
 
     def lacks_total(self) -> bool:
         """Whether it is known of a GPU of the piece how much memory is used, and not how much it has."""
-        return not self._memory["used"].keys() <= self._memory["total"].keys()
+        return not self._used.keys() <= self._memory["total"].keys()
 
     def join(self) -> None:
         """Put utilisation and memory together that were measured at one time, and let the piece go."""
         pods: dict[_Device, set[Place]] = {}
+        of_devices: dict[_Device, Mapping[float, float]] = {}
         for name, _, _ in self._new:
             if name.place.pod:
                 pods.setdefault(name.device, set()).add(name.place)
@@ -268,8 +269,11 @@ class _Series:
             # What is said of the card itself is of use where several pods are said to have it.
             if not name.place.pod and len(pods.get(device, ())) < 2:
                 continue
-            of_device, total, free = (self._memory[part].get(device, {}) for part in ("used", "total", "free"))
-            used = self._used.get(name, of_device)
+            if device not in of_devices:
+                of_devices[device] = _largest(list(self._used.get(device, {}).values()))
+            of_device = of_devices[device]
+            used = self._used.get(device, {}).get(name, of_device)
+            total, free = self._memory["total"].get(device, {}), self._memory["free"].get(device, {})
             if not total:
                 total = {at: of_device[at] + left for at, left in free.items() if at in of_device}
             known = self.found.get(name)
@@ -309,3 +313,14 @@ class _Series:
             return _Name(device, Place(node, namespace, pod))
         place = Place(device.node, labels.get("namespace", ""), labels.get("pod", ""))
         return _Name(device, place if place in self._holders else Place(device.node, "", ""))
+
+
+def _largest(said: list[dict[float, float]]) -> Mapping[float, float]:
+    """What a card has in use at each time: of all that is said the most, for the others are parts of it, or as much."""
+    if len(said) == 1:
+        return said[0]
+    found: dict[float, float] = {}
+    for values in said:
+        for at, amount in values.items():
+            found[at] = max(amount, found.get(at, 0.0))
+    return found

@@ -22,6 +22,7 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuctl_usage.facts import MEMORY_OF_PROCESSES, USE_OF_PROCESSES, GpuSeries, SharedCards
@@ -75,12 +76,17 @@ def nodes_told_apart(samples: Iterable[GpuSeries], start: float, end: float, how
 
 
 def nodes_that_share(samples: Iterable[GpuSeries]) -> frozenset[str]:
-    """The nodes of which a card has had several pods."""
-    pods: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+    """The nodes of which a card has had several pods at a time, and not one after the other."""
+    spans: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for one in samples:
         if one.pod and one.metric:
-            pods[one.node, one.gpu].add((one.namespace, one.pod))
-    return frozenset(node for (node, _), names in pods.items() if len(names) > 1)
+            spans[one.node, one.gpu].append((min(one.times), max(one.times)))
+    found = set()
+    for (node, _), of_card in spans.items():
+        of_card.sort()
+        if any(first <= last for (_, last), (first, _) in pairwise(of_card)):
+            found.add(node)
+    return frozenset(found)
 
 
 def _of_shared(source: Sequence[GpuSeries], *, memory: bool) -> _Cards:
