@@ -39,8 +39,9 @@ class _Turn(NamedTuple):
 
 
 _Pods = dict[tuple[str, str], float]
+_CARD = ("", "")
 _Cards = dict[str, dict[float, _Pods]]
-"""By card and time what each pod has; ("", "") is the card itself."""
+"""By card and time what each pod has, and :data:`_CARD` the card itself."""
 
 
 def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: SharedCards) -> list[GpuSeries]:
@@ -63,9 +64,10 @@ def told_apart(samples: Iterable[GpuSeries], start: float, end: float, how: Shar
         by_use, by_memory = (_turns(cards, start, end, how) for cards in (uses, memories))
         if not any(turn.apart for turn in (*by_use, *by_memory)):
             continue
+        parts = {gpu: _parts(card) for gpu, card in uses.items()}
         for one in same:
             if one.pod:
-                told[id(one)] = _marked(one, by_use, by_memory, uses.get(one.gpu, {}))
+                told[id(one)] = _marked(one, by_use, by_memory, parts.get(one.gpu, {}))
     return [told[id(one)] for one in ours]
 
 
@@ -134,27 +136,36 @@ def _turns(cards: _Cards, start: float, end: float, how: SharedCards) -> list[_T
 
 def _sign(pods: _Pods) -> bool | None:
     """True for processes, False for copies, None where both would look so."""
-    if len(pods) - (("", "") in pods) < 2:
+    if len(pods) - (_CARD in pods) < 2:
         return None
     values = set(pods.values())
     return True if len(values) > 1 else None if values == {0.0} else False
 
 
-def _apart(turns: Sequence[_Turn], time: float) -> bool:
-    if not turns:
-        return False
-    return turns[max(0, bisect_right(turns, time, key=lambda turn: turn.time) - 1)].apart
+def _apart(turns: Sequence[_Turn], times: Sequence[float]) -> Sequence[bool]:
+    if len(turns) < 2:
+        return [bool(turns) and turns[0].apart] * len(times)
+    begins = [turn.time for turn in turns]
+    return [turns[max(0, bisect_right(begins, time) - 1)].apart for time in times]
 
 
-def _marked(one: GpuSeries, by_use: Sequence[_Turn], by_memory: Sequence[_Turn], card: dict[float, _Pods]) -> GpuSeries:
-    marks = array("b", bytes(len(one.times)))
-    values = array("d", one.utilization)
-    for place, time in enumerate(one.times):
-        if _apart(by_use, time):
-            marks[place] |= USE_OF_PROCESSES
-            together = math.fsum(value for whose, value in card.get(time, {}).items() if whose != ("", ""))
-            if together > 100:
-                values[place] *= 100 / together
-        if _apart(by_memory, time):
-            marks[place] |= MEMORY_OF_PROCESSES
+def _parts(card: dict[float, _Pods]) -> dict[float, float]:
+    """By what the values are multiplied at times at which they are more than a card together."""
+    found = {}
+    for time, pods in card.items():
+        together = math.fsum(value for whose, value in pods.items() if whose != _CARD)
+        if together > 100:
+            found[time] = 100 / together
+    return found
+
+
+def _marked(
+    one: GpuSeries, by_use: Sequence[_Turn], by_memory: Sequence[_Turn], parts: dict[float, float]
+) -> GpuSeries:
+    use, memory = _apart(by_use, one.times), _apart(by_memory, one.times)
+    marks = array("b", [USE_OF_PROCESSES * own + MEMORY_OF_PROCESSES * of for own, of in zip(use, memory, strict=True)])
+    values = one.utilization
+    if parts:
+        both = zip(one.times, values, use, strict=True)
+        values = array("d", [value * parts.get(time, 1.0) if own else value for time, value, own in both])
     return one._replace(utilization=values, apart=marks)
