@@ -19,7 +19,8 @@ class Part(NamedTuple):
 
     :param start: where it begins, however much of it is kept; likewise ``end``.
     :param seconds: how much there has been of what is kept.
-    :param periods: numbers of hours and days, the earliest first, each part of the time once.
+    :param periods: numbers of hours and days, the earliest first, each part of the time once; ``times``: from when to
+        when each of them is known, and whether it is a day.
     """
 
     start: int
@@ -29,6 +30,7 @@ class Part(NamedTuple):
     updated_at: float
     provisional: bool
     periods: tuple[int, ...]
+    times: tuple[tuple[float, float, bool], ...]
 
 
 class _Period(NamedTuple):
@@ -38,6 +40,13 @@ class _Period(NamedTuple):
     created_at: float
     updated_at: float
     provisional: bool
+    is_day: bool
+
+    @property
+    def time(self) -> tuple[float, float, bool]:
+        # Of an hour that still runs the first part is known, of the day in which the first hour is, the last one.
+        first = self.start + DAY - self.seconds if self.is_day else self.start
+        return first, first + self.seconds, self.is_day
 
 
 def kept_time(connection: Connection, cluster: int) -> tuple[int, int] | None:
@@ -83,6 +92,7 @@ def _part(start: int, end: int, of_step: Sequence[_Period]) -> Part:
         updated_at=max(period.updated_at for period in of_step),
         provisional=any(period.provisional for period in of_step),
         periods=tuple(period.id for period in of_step),
+        times=tuple(period.time for period in of_step),
     )
 
 
@@ -113,7 +123,7 @@ def _of(cluster: int, span: Span) -> ColumnElement[bool]:
 def _read(connection: Connection, cluster: int, span: Span, start: int, end: int) -> list[_Period]:
     if start >= end:
         return []
-    columns = [periods.c[name] for name in _Period._fields]
+    columns = [periods.c[name] for name in _Period._fields[:-1]]
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
     rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
-    return [_Period(*row) for row in rows]
+    return [_Period(*row, span is Span.DAY) for row in rows]

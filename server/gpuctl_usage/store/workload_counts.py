@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from operator import and_, rshift
 
@@ -19,6 +20,8 @@ from gpuctl_usage.sums import Level
 
 _FIRST = (1 << PAIR_BITS) - 1
 """Of a pair the workload."""
+_STEPS_KEPT = 100
+"""The weeks of a year, its months, and days of another time zone: what they are made of is some 30 KiB of a week."""
 
 
 def workload_counts(
@@ -41,7 +44,7 @@ def workload_counts(
     return {step: _by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
 
 
-def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Collection[bytes]]:
+def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, tuple[bytes, ...]]:
     """What held in each step; once, where nothing has changed from one hour or day to another."""
     given = given_table(connection, "steps", {"period_id": Integer, "step": Integer})
     holders = select(given.c.step, periods.c.holders).join_from(given, periods, periods.c.id == given.c.period_id)
@@ -49,10 +52,12 @@ def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[
     found: dict[int, dict[bytes, None]] = defaultdict(dict)
     for step, packed in connection.execute(holders, {"steps": rows}).all():
         found[step][packed] = None
-    return {step: list(of_step) for step, of_step in found.items()}
+    return {step: tuple(of_step) for step, of_step in found.items()}
 
 
-def _by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
+@lru_cache(maxsize=_STEPS_KEPT)
+def _by_namespace(of_step: tuple[bytes, ...]) -> Mapping[int, int]:
+    """It is kept, as the days are that it is made of: nobody changes it."""
     held: dict[int, list[Sequence[int]]] = defaultdict(list)
     for packed in of_step:
         for namespace, workloads in unpack_runs(packed):
