@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -78,7 +79,7 @@ def parts_of(connection: Connection, cluster: int, bounds: Sequence[int]) -> lis
     known = {hour.start // DAY * DAY for hour in hours}
     chosen = [*hours, *(day for day in within if day.start in final or day.start not in known)]
     by_place: dict[int, list[_Period]] = defaultdict(list)
-    for period in sorted(chosen, key=lambda period: period.start):
+    for period in sorted(chosen, key=attrgetter("start")):
         by_place[_place(bounds, period.start)].append(period)
     return [_part(bounds[place], bounds[place + 1], by_place[place]) for place in sorted(by_place)]
 

@@ -144,7 +144,8 @@ class StepRows:
                 if len(found) >= offset + limit:
                     return found[offset : offset + limit]
                 self._know(of_part[part])
-                names: Iterable[GroupName] = map(self._groups.__getitem__, of_part[part])
+                # A list, of which it is known that all of it is wanted, is sorted at once.
+                names = list(map(self._groups.__getitem__, of_part[part]))
                 if after is not None and self._time_key(part) == after[:1]:
                     names = [name for name in names if name > after[1:]]
                 few_names = nsmallest(offset + limit - len(found), names)
@@ -167,9 +168,9 @@ class StepRows:
         found: list[_Valued] = []
         turn = 1 if self._question.ascending else -1
         for place, row in self._sums.read(range(len(self._parts)), None, names):
-            amount, over = (row[1], row[2]) if by_use else (row[1], self._parts[place[0]].seconds)
-            start = self._parts[place[0]].start
-            found.append((0, turn * amount / over, start, place) if over > 0 else (1, 0.0, start, place))
+            part = self._parts[place[0]]
+            over = row[2] if by_use else part.seconds
+            found.append((0, turn * row[1] / over, part.start, place) if over > 0 else (1, 0.0, part.start, place))
         return self._named(found, offset + limit, after)[offset:]
 
     def _named(self, found: list[_Valued], limit: int, after: tuple[Any, ...] | None) -> list[StepPlace]:
