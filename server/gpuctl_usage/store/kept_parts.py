@@ -127,4 +127,4 @@ def _read(connection: Connection, cluster: int, span: Span, start: int, end: int
     columns = [periods.c[name] for name in _Period._fields[:-1]]
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
     rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
-    return [_Period(*row, span is Span.DAY) for row in rows]
+    return [_Period._make((*row, span is Span.DAY)) for row in rows]
