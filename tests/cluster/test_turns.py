@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on
+from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, shared
 from gpuctl.apply.run import turns
 from support.cluster_tools import Document, Place, inference, training
@@ -63,8 +63,7 @@ def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str
     first = place.pods("c-medium") | place.pods("d-medium") | place.pods("e-high")
     born = {name: place.get("Pod", name)["metadata"]["creationTimestamp"] for name in first | place.pods("a-low")}
     assert max(born[name] for name in first) <= min(born[name] for name in place.pods("a-low"))
-    events = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
-    assert not [event for event in events if event["reason"] == "Preempted"]
+    assert not _evictions(place)
     waiting = place.pods("a-low") | place.pods("b-served")
     place.until(lambda: all(not place.get("Pod", name)["spec"].get("nodeName") for name in waiting), "nobody else")
 
@@ -109,6 +108,18 @@ def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
     place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "_PATIENCE", 0.2)
-    proxy.reset(on(lambda request: "watch" in request.query and "/pods" in request.path, hang))
+    proxy.reset(on(matching("GET", "/pods", watch=True), hang))
     place.apply(*jobs(small))
     place.running("c-medium", "d-medium", "e-high")
+
+
+def test_who_may_not_read_events_has_jobs_created_in_turn(place: Place, proxy: Proxy, small: str) -> None:
+    proxy.reset(on(matching("GET", "/events"), refuse(403, "Forbidden", "events are forbidden")))
+    place.apply(*jobs(small))
+    place.running("c-medium", "d-medium", "e-high")
+    assert not _evictions(place)
+
+
+def _evictions(place: Place) -> list[Any]:
+    events = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
+    return [event for event in events if event["reason"] == "Preempted"]

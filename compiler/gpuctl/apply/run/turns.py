@@ -49,8 +49,8 @@ class Turns:
 
     def __init__(self, session: Session, lanes: Iterable[Sequence[Step]], wake: Callable[[], None]) -> None:
         self._wake = wake
-        lists = [_Lane(list(steps)) for steps in lanes if steps]
-        self._lanes = {step.key: lane for lane in lists for step in lane.left}
+        self._every = [_Lane(list(steps)) for steps in lanes if steps]
+        self._lanes = {step.key: lane for lane in self._every for step in lane.left}
         self._vain = 0.0
         self._lock = threading.Lock()
         self._pods: Counter[Key] = Counter()
@@ -60,6 +60,8 @@ class Turns:
         for reason in (_MADE, _REFUSED):
             watched += [Watched("Event", namespace, fields=f"reason={reason}") for namespace in namespaces]
         self._unlisted = len(watched)
+        # Namespaces whose pods may not be listed: nothing can be waited for.
+        self._unseen = len(namespaces)
         self._listed = threading.Event()
         self._reflector = Reflector(session, watched, self._hear)
 
@@ -79,17 +81,17 @@ class Turns:
     @property
     def left(self) -> int:
         """How many steps are held back."""
-        return sum(len(lane.left) for lane in self._each())
+        return sum(len(lane.left) for lane in self._every)
 
     @property
     def awaited(self) -> list[Key]:
         """The workloads whose pods are waited for."""
-        return [lane.before.key for lane in self._each() if lane.left and lane.before and lane.since is not None]
+        return [lane.before.key for lane in self._every if lane.left and lane.before and lane.since is not None]
 
     def due(self, *, at_once: bool = False) -> list[Step]:
         """The steps whose turn it is now, each told once; ``at_once``: all that are left."""
         result = []
-        for lane in self._each():
+        for lane in self._every:
             if at_once:
                 result += lane.left
                 lane.left = []
@@ -106,12 +108,9 @@ class Turns:
             if step.result != "done":
                 lane.before = None
 
-    def _each(self) -> list[_Lane]:
-        return list({id(lane): lane for lane in self._lanes.values()}.values())
-
     def _has_come(self, lane: _Lane) -> bool:
         """Whether nothing of the step before has to be waited for."""
-        if lane.before is None:
+        if lane.before is None or self._unseen:
             return True
         if lane.since is None:
             return False
@@ -129,6 +128,7 @@ class Turns:
         with self._lock:
             if isinstance(event, ClusterError) or event.type == "LISTED":
                 self._unlisted -= 1
+                self._unseen -= isinstance(event, Event) and event.kind == "Pod"
                 if not self._unlisted:
                     self._listed.set()
                     self._pods.clear()
