@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import random
 import sys
@@ -31,6 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import insert, literal, select, text
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
@@ -497,7 +497,7 @@ def _timed(database: Database, query: Query, clock: Callable[[], float]) -> tupl
         if query.as_csv:
             as_csv(list(rows[0]), rows).encode()
         else:
-            json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            orjson.dumps(answer)
         # The first one finds nothing prepared, as it is once in the life of a process.
         if number:
             times.append(1000 * (clock() - begun))

@@ -193,3 +193,13 @@ def test_a_server_that_is_killed_in_the_middle_of_a_write(own: PostgresqlServer)
     database.put_rolled_up(cluster, hour(last), False)
     assert database.rolled_up(cluster, 0, 1) == [hour(last)]
     database.close()
+
+
+def test_questions_are_planned_for_indexes(postgresql: PostgresqlServer) -> None:
+    # Whatever the server is set to: with its defaults a month of workloads was read out of all hours that there are.
+    database = open_database(postgresql.new_database())
+    asked = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings WHERE name IN ('jit', 'random_page_cost')"
+    with database.reading() as connection:
+        assert connection.exec_driver_sql(asked).scalar_one() == "off 1.1"
+        assert connection.exec_driver_sql("SHOW plan_cache_mode").scalar_one() == "force_custom_plan"
+    database.close()

@@ -12,7 +12,7 @@ from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
 from gpuctl_usage.answers.scopes import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
-from gpuctl_usage.facts import DAY, KeptTime
+from gpuctl_usage.facts import DAY, HOUR, KeptTime
 from gpuctl_usage.rolling import quotients
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
@@ -145,7 +145,8 @@ class _HourRows:
         return find_rows(self._connection, question, limit, offset, after)
 
     def kept_times(self, starts: Collection[int]) -> dict[int, list[KeptTime]]:
-        hours = capacity_of_hours(self._connection, self._question.cluster, starts)
+        times = ((start, start + HOUR) for start in starts)
+        hours = capacity_of_hours(self._connection, self._question.cluster, times)
         return {start: [hour] for start, hour in hours.items()}
 
 

@@ -13,7 +13,7 @@ from gpuctl_usage.rolling import balance, quotients
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.numbering import workload_of
 from gpuctl_usage.store.usage_queries import RowOrder, UsageRow
-from gpuctl_usage.sums import Level
+from gpuctl_usage.sums import Group, Level
 
 KEYED = balance.KEYED
 """Levels that are asked about by a key."""
@@ -61,14 +61,14 @@ def ledger(
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
     account = balance.ledger(row.sums, level)
-    told: dict[str, Any] = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
-    told["known_seconds"] = row.seconds
-    told |= {"key": row.group.key, "value": row.group.value}
-    if level is Level.WORKLOAD:
-        workload = workload_of(row.group)
-        told |= {"namespace": workload.namespace, "kind": workload.kind, "name": workload.name}
     return {
-        **told,
+        "time": stamped(row.start),
+        "end_time": stamped(row.end),
+        **whose,
+        "known_seconds": row.seconds,
+        "key": row.group.key,
+        "value": row.group.value,
+        **(_named(row.group) if level is Level.WORKLOAD else {}),
         "capacity_gpu_seconds": _amount(account.capacity) if own else None,
         "allocated_gpu_seconds": _amount(row.sums.alloc_gpu_s),
         "busy_gpu_seconds": _amount(account.busy),
@@ -83,6 +83,11 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
         "coverage": shown(quotients.coverage(row.sums), 4),
         "closes": account.closes,
     }
+
+
+def _named(group: Group) -> dict[str, str]:
+    workload = workload_of(group)
+    return {"namespace": workload.namespace, "kind": workload.kind, "name": workload.name}
 
 
 def _amount(seconds: float) -> float:

@@ -68,7 +68,7 @@ def _hours_of_days(
     cut = {days[place] for place, bound in places if place >= 0 and days[place].start < bound < days[place].end}
     cut.update(day for day in days if _length(day) < DAY)
     hours_of = {day: range(int(day.start // DAY) * DAY, int(day.end), HOUR) for day in cut}
-    hours = capacity_of_hours(connection, cluster, {hour for of_day in hours_of.values() for hour in of_day})
+    hours = capacity_of_hours(connection, cluster, ((of_day.start, of_day.stop) for of_day in hours_of.values()))
     found = {day: [hours[hour] for hour in of_day if hour in hours] for day, of_day in hours_of.items()}
     return {day: kept for day, kept in found.items() if sum(map(_length, kept)) == _length(day)}
 

@@ -157,6 +157,8 @@ def looking(engine: Engine) -> Iterator[Connection]:
     options = one_moment if engine.dialect.name == "postgresql" else {}
     there = engine.connect().execution_options(**options)
     with there as connection, connection.begin(), read_only_files.unchanged(connection):
+        if connection.dialect.name == "postgresql":
+            postgres.begin_to_read(connection)
         yield connection
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -19,7 +20,8 @@ class Part(NamedTuple):
 
     :param start: where it begins, however much of it is kept; likewise ``end``.
     :param seconds: how much there has been of what is kept.
-    :param periods: numbers of hours and days, the earliest first, each part of the time once.
+    :param periods: numbers of hours and days, the earliest first, each part of the time once; ``times``: from when to
+        when each of them is known, and whether it is a day.
     """
 
     start: int
@@ -29,6 +31,7 @@ class Part(NamedTuple):
     updated_at: float
     provisional: bool
     periods: tuple[int, ...]
+    times: tuple[tuple[float, float, bool], ...]
 
 
 class _Period(NamedTuple):
@@ -38,6 +41,13 @@ class _Period(NamedTuple):
     created_at: float
     updated_at: float
     provisional: bool
+    is_day: bool
+
+    @property
+    def time(self) -> tuple[float, float, bool]:
+        # Of an hour that still runs the first part is known, of the day in which the first hour is, the last one.
+        first = self.start + DAY - self.seconds if self.is_day else self.start
+        return first, first + self.seconds, self.is_day
 
 
 def kept_time(connection: Connection, cluster: int) -> tuple[int, int] | None:
@@ -69,7 +79,7 @@ def parts_of(connection: Connection, cluster: int, bounds: Sequence[int]) -> lis
     known = {hour.start // DAY * DAY for hour in hours}
     chosen = [*hours, *(day for day in within if day.start in final or day.start not in known)]
     by_place: dict[int, list[_Period]] = defaultdict(list)
-    for period in sorted(chosen, key=lambda period: period.start):
+    for period in sorted(chosen, key=attrgetter("start")):
         by_place[_place(bounds, period.start)].append(period)
     return [_part(bounds[place], bounds[place + 1], by_place[place]) for place in sorted(by_place)]
 
@@ -83,6 +93,7 @@ def _part(start: int, end: int, of_step: Sequence[_Period]) -> Part:
         updated_at=max(period.updated_at for period in of_step),
         provisional=any(period.provisional for period in of_step),
         periods=tuple(period.id for period in of_step),
+        times=tuple(period.time for period in of_step),
     )
 
 
@@ -113,7 +124,7 @@ def _of(cluster: int, span: Span) -> ColumnElement[bool]:
 def _read(connection: Connection, cluster: int, span: Span, start: int, end: int) -> list[_Period]:
     if start >= end:
         return []
-    columns = [periods.c[name] for name in _Period._fields]
+    columns = [periods.c[name] for name in _Period._fields[:-1]]
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
     rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
-    return [_Period(*row) for row in rows]
+    return [_Period._make((*row, span is Span.DAY)) for row in rows]

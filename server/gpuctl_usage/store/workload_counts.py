@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import and_, rshift
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Integer, select
+from sqlalchemy import Column, Connection, Engine, Integer, select
 
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.given_tables import given_table, packed_rows
@@ -19,6 +21,13 @@ from gpuctl_usage.sums import Level
 
 _FIRST = (1 << PAIR_BITS) - 1
 """Of a pair the workload."""
+_STEPS_KEPT = 200
+"""The weeks of a year, its months, and days of another time zone."""
+
+_Made = tuple[tuple[int, str], ...]
+"""Of what a step is made: the numbers of hours and days, and the digests of what they are made of."""
+_known: WeakKeyDictionary[Engine, dict[_Made, Mapping[int, int]]] = WeakKeyDictionary()
+"""Of a database how many workloads namespaces had in steps: a page that is open asks for the same again and again."""
 
 
 def workload_counts(
@@ -30,10 +39,10 @@ def workload_counts(
     :param steps: of each step the numbers of its hours and days.
     :param values: the numbers of the groups that it is about, by their values.
     """
-    packed = _packed(connection, steps)
     if question.level is Level.NAMESPACE:
         # A workload is of one namespace.
-        return {step: _by_namespace(of_step) for step, of_step in packed.items()}
+        return _of_namespaces(connection, steps)
+    packed = _packed(connection, steps)
     # Of each what it held, once, however many days that was.
     held = {step: set[int]().union(*map(unpack_pairs, of_step)) for step, of_step in packed.items()}
     as_what = {step: Counter(map(rshift, pairs, repeat(PAIR_BITS))) for step, pairs in held.items()}
@@ -41,15 +50,39 @@ def workload_counts(
     return {step: _by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
 
 
-def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Collection[bytes]]:
+def _of_namespaces(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Mapping[int, int]]:
+    made, known = _made(connection, steps), _known.setdefault(connection.engine, {})
+    found = {step: known[of_what] for step, of_what in made.items() if of_what in known}
+    missing = {step: steps[step] for step in made if step not in found}
+    if missing:
+        found |= {step: _by_namespace(of_step) for step, of_step in _packed(connection, missing).items()}
+        if len(known) + len(missing) > _STEPS_KEPT:
+            known.clear()
+        known.update((made[step], found[step]) for step in missing)
+    return found
+
+
+def _made(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, _Made]:
+    found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for step, number, digest in _of_periods(connection, steps, periods.c.id, periods.c.digest):
+        found[step].append((number, digest))
+    return {step: tuple(of_step) for step, of_step in found.items()}
+
+
+def _packed(connection: Connection, steps: Mapping[int, Sequence[int]]) -> Mapping[int, Collection[bytes]]:
     """What held in each step; once, where nothing has changed from one hour or day to another."""
-    given = given_table(connection, "steps", {"period_id": Integer, "step": Integer})
-    holders = select(given.c.step, periods.c.holders).join_from(given, periods, periods.c.id == given.c.period_id)
-    rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
     found: dict[int, dict[bytes, None]] = defaultdict(dict)
-    for step, packed in connection.execute(holders, {"steps": rows}).all():
+    for step, packed in _of_periods(connection, steps, periods.c.holders):
         found[step][packed] = None
-    return {step: list(of_step) for step, of_step in found.items()}
+    return found
+
+
+def _of_periods(connection: Connection, steps: Mapping[int, Sequence[int]], *columns: Column[Any]) -> Sequence[Any]:
+    """Rows of the hours and days of steps, with the step of each."""
+    given = given_table(connection, "steps", {"period_id": Integer, "step": Integer})
+    statement = select(given.c.step, *columns).join_from(given, periods, periods.c.id == given.c.period_id)
+    rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
+    return connection.execute(statement, {"steps": rows}).all()
 
 
 def _by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
