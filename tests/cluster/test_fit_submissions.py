@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,8 +19,11 @@ from support.hasty_scheduler import scheduler_alone
 
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 YIELDING_WORLDS = [306_000 + seed for seed in range(at_least(12))]
+DISORDERLY_WORLDS = [312_000 + seed for seed in range(at_least(6))]
 BATCH = 8
 """Worlds at a time: each has up to 120 jobs."""
+WORKERS = 5
+"""Source: ``pkg/controller/job/config/v1alpha1/defaults.go``: five jobs at a time."""
 
 
 class Judged(NamedTuple):
@@ -30,12 +34,28 @@ class Judged(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def worlds() -> list[Judged]:
-    """The worlds in a control plane of which only the scheduler acts."""
+def trials() -> Iterator[Trials]:
+    """A control plane of which only the scheduler acts."""
     with scheduler_alone() as plane:
-        trials = Trials(plane).run(
-            [*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)], batch=BATCH
-        )
+        yield Trials(plane)
+
+
+@pytest.fixture(scope="module")
+def worlds(trials: Trials) -> list[Judged]:
+    """The worlds, the jobs of each submitted in turn."""
+    return _judged(
+        trials.run([*map(submission, WORLDS), *(submission(seed, YIELDING) for seed in YIELDING_WORLDS)], batch=BATCH)
+    )
+
+
+@pytest.fixture(scope="module")
+def disorderly(trials: Trials, worlds: list[Judged]) -> list[Judged]:
+    """Worlds whose jobs are submitted by other means: as fast as controllers make pods."""
+    more = [*map(submission, DISORDERLY_WORLDS)]
+    return _judged(trials.run(more, shared=False, batch=BATCH, side_by_side=WORKERS))
+
+
+def _judged(trials: list[Trial]) -> list[Judged]:
     return [Judged(trial, list(trial.answers().values())) for trial in trials]
 
 
@@ -67,7 +87,8 @@ def _shown(cases: list[tuple[Trial, Fit]]) -> str:
     )
 
 
-def test_what_is_certain_is_so(worlds: list[Judged]) -> None:
+def test_what_is_certain_is_so(worlds: list[Judged], disorderly: list[Judged]) -> None:
+    worlds = [*worlds, *disorderly]
     told = [(trial, answer) for trial, answer in _told(worlds) if answer.certain]
     wrong = [(trial, answer) for trial, answer in told if not _is_right(trial, answer)]
     assert len(told) >= 100
@@ -132,7 +153,8 @@ def _gpus(pod: dict[str, Any]) -> int:
     return sum(int(item["resources"]["requests"].get(GPU, 0)) for item in pod["spec"]["containers"])
 
 
-def test_certain_victims_are_evicted(worlds: list[Judged]) -> None:
+def test_certain_victims_are_evicted(worlds: list[Judged], disorderly: list[Judged]) -> None:
+    worlds = [*worlds, *disorderly]
     told = [(trial, answer, fit_value(answer)) for trial, answer in _told(worlds)]
     certain = [(trial, answer, value["victims"]) for trial, answer, value in told if value["victimsCertain"]]
     wrong = [

@@ -1,7 +1,9 @@
-"""When the pods of jobs are made: of jobs that are created together, controllers make them side by side.
+"""When the pods of jobs are made that are created together.
 
-The orders that are tried are the same wherever they are asked for, so that what a quota lets through and what the
-scheduler finds in its queue belong together.
+``apply`` creates jobs that may be in each other's way one after another, and the pods of each are made before the next
+job comes. Other tools create them otherwise, and controllers may be slow: in some of the orders tried these make the
+pods of several jobs side by side. The orders are the same wherever they are asked for, so that what a quota lets
+through and what the scheduler finds in its queue belong together.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from gpuctl.capacity.draws import Draws
 
 RUNS = 64
 """How many orders and choices are tried."""
+_DISORDER = 8
+"""In one of so many orders pods are made side by side."""
 _SIDE_BY_SIDE = 16
-"""So many jobs ``apply`` creates at once: these come in any order."""
+"""So many jobs are created at once then: these come in any order."""
 _STEPS = (8, 24, 64)
 """How long a controller takes to make an object, run by run: the time of so many jobs that are created."""
 _PACES = (None, 0.5, 2, 8)
@@ -27,16 +31,29 @@ def pace(run: int) -> float | None:
     return _PACES[run % len(_PACES)]
 
 
+def is_in_turn(run: int) -> bool:
+    """Whether one job's pods are made before the next one's. Where not, every pace and step there is has its run."""
+    return run % _DISORDER != run // _DISORDER
+
+
 def made_at(demand: Demand, run: int) -> list[float]:
     """When each pod of a job is made in one run, group by group, in the time that ``apply`` takes for one job.
 
     Nothing for a job of which nobody knows whether its pods come to the scheduler, in every other run or so.
-    Source: ``pkg/controller/controller_utils.go``, SlowStartInitialBatchSize: controllers make one pod, then two at
-    once, then four.
     """
     draws = Draws(f"{run} {demand.kind} {demand.namespace} {demand.name}")
     if demand.doubts and draws.below(2):
         return []
+    if is_in_turn(run):
+        return [demand.created + number / demand.pods for number in range(demand.pods)]
+    return _side_by_side(demand, run, draws)
+
+
+def _side_by_side(demand: Demand, run: int, draws: Draws) -> list[float]:
+    """When each pod is made while controllers work on several jobs.
+
+    Source: ``pkg/controller/controller_utils.go``, SlowStartInitialBatchSize: one pod, then two at once, then four.
+    """
     step = _STEPS[run % len(_STEPS)]
     begin = demand.created + draws.share() * _SIDE_BY_SIDE
     if demand.kind in _BETWEEN:

@@ -34,8 +34,8 @@ class Demand(NamedTuple):
     for which its pods are not created, or never placed.
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
-    ``created`` tells its place in the order of the documents, in which jobs are created. ``remarks`` are what else is
-    to be said of it.
+    ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
+    they are given. ``remarks`` are what else is to be said of it.
     """
 
     kind: str
@@ -89,6 +89,7 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
         result.append(_demand(obj, scalers, services, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
+    result = [demand._replace(created=place) for place, demand in enumerate(result)]
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
     replaced = {id(pod) for demand in result for pod in demand.owned}
     waiting = [

@@ -63,15 +63,15 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
     result: dict[int, Fit] = {}
     awaited = {index for pod in cluster.waiting for index in nodes.open_to(pod)}
     for part in components(cluster, asking, nodes):
-        alone = part.demands[0]
-        if alone in withheld:
-            result[alone] = _withheld(cluster, demands, quotas, alone, nodes, withheld[alone])
+        first = part.demands[0]
+        if first in withheld:
+            result[first] = _withheld(cluster, demands, quotas, first, nodes, withheld[first])
             continue
         scene = _scene(cluster, demands, quotas, part, nodes)
         answers = _judged(scene)
         if awaited.isdisjoint(part.seats):
             answers = with_openings(scene, answers, now)
-        result.update(zip(part.demands, answers, strict=True))
+        result.update(zip(part.demands, (replace(answer, component=first) for answer in answers), strict=True))
     answers = [result[position] for position in range(len(demands))]
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
     return [_unsure_of_quota(answer, quotas.admissions[number], losing) for number, answer in enumerate(answers)]

@@ -58,7 +58,7 @@ class Fit:
     ``likelihood`` is the share of the orders and choices tried that give the verdict, and ``waiting`` that of those in
     which it waits, whatever the verdict (None: as the verdict says). ``opening`` is when it will fit, where that is
     known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota now; None: it is in no queue, or
-    that is not known.
+    that is not known. ``component`` is one number for all jobs that may influence each other's placing.
     """
 
     demand: Demand
@@ -73,6 +73,7 @@ class Fit:
     opening: Opening | None = None
     admitted: bool | None = None
     waiting: float | None = None
+    component: int | None = None
 
     @property
     def waits(self) -> float:

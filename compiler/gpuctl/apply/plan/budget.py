@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object, labels_of
+from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -77,8 +78,19 @@ def _check(
         return [*found, *never]
     found = [*_told(namespace, shortfalls(quotas, objects, freed)), *never]
     if not found:
+        classes = {step.key.name: step.desired for step in steps if step.key.kind == "PriorityClass" and step.desired}
+        # Python's sort keeps the order of what is equal.
+        demands.sort(key=lambda demand: -_priority(demand, classes))
         tell_waits(session, namespace, quotas, demands, objects, freed, queueing)
     return found
+
+
+def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
+    """How important the pods of a workload are: as the server has said, or by the classes that are planned."""
+    assert demand.step.desired is not None
+    named = [template["spec"].get("priorityClassName") for template, _ in pod_templates(demand.step.desired)]
+    planned = [classes[name]["value"] for name in named if name in classes]
+    return max((*planned, *(usage.object["spec"].get("priority") or 0 for usage in demand.pods)), default=0)
 
 
 def _asked(steps: Iterable[Step], pods: dict[int, list[Template]]) -> tuple[list[Usage], list[PodDemand], list[Object]]:

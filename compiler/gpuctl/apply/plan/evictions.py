@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuctl.apply.plan.competing import turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.queueing import queue_of
@@ -85,6 +86,10 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     for answer in answers:
         step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
         _tell(plan, step, answer, snapshot, options, may_evict=step in bold)
+    plan.turns = turns(steps, answers)
+    number = sum(map(len, plan.turns))
+    if number:
+        plan.notes.append(f"{number} jobs compete for room: they are created in turn, the most important first")
 
 
 def _makes_pods(step: Step) -> bool:
@@ -154,7 +159,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
         elif answer.waits < 1:
-            # Its namespace's quota was told in the order of the plan: others may ask for it first.
+            # Its namespace's quota was told in the order of turns: others may ask for it first.
             tried = _tried(answer)
             step.waits = [Wait(cause, f"{text}; {tried}", answer.waits) for cause, text, _ in step.waits]
     elif _is_told(plan, step.title):

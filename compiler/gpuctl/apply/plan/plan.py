@@ -150,7 +150,7 @@ class Plan:
     ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
     that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
     that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
-    objects back.
+    objects back. ``turns`` are workloads that compete: those of one list are created one after another.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -165,6 +165,7 @@ class Plan:
     outage: bool = False
     unfinished: bool = False
     recovery: list[Step] = field(default_factory=list)
+    turns: list[list[Key]] = field(default_factory=list)
 
     @property
     def obstacles(self) -> list[str]:

@@ -47,7 +47,7 @@ def tell_waits(
     freed: list[Usage],
     queueing: Queueing,
 ) -> None:
-    """Write into the steps of a namespace what their pods will wait for, as if they came in the order of the plan."""
+    """Write into the steps of a namespace what their pods will wait for, if those of ``demands`` come in this order."""
     if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
         return
     left = [with_use(quota, objects, freed) for quota in quotas]

@@ -22,6 +22,7 @@ from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.restoring import remember
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
+from gpuctl.apply.run.turns import Turns
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
@@ -29,13 +30,15 @@ from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
 
 _LOOK = 10.0
+_WOKEN = ("woken", Key("", "", ""), None)
 
 
 @dataclass
 class _Stage:
-    """Steps that may be carried out at the same time."""
+    """Steps that may be carried out at the same time, by the keys of what they are about, but for those in turn."""
 
-    steps: list[Step]
+    by_key: dict[Key, Step]
+    turns: Turns
     waiting: dict[Key, Step] = field(default_factory=dict)
     busy: int = 0
 
@@ -184,20 +187,35 @@ class Execution:
             failed = any(step.result in ("failed", "restored", "not-run") for step in group)
 
     def _carry_out(self, steps: list[Step]) -> None:
-        stage = _Stage(steps)
-        by_key = {step.key: step for step in steps}
-        by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
-        # Interrupted before its turn, a workload stays: its companions must not have left before it.
-        for step in sorted(steps, key=lambda step: step.companion_of is not None):
-            self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
-        while stage.busy or stage.waiting:
-            self._next_event(stage, by_key)
-            if self._is_interrupted() and not self._told:
-                self._told = True
-                self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+        stage = self._stage(steps)
+        try:
+            stage.turns.start()
+            # Interrupted before its turn, a workload stays: its companions must not have left before it.
+            for step in sorted(steps, key=lambda step: step.companion_of is not None):
+                if step not in stage.turns:
+                    self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
+            self._begin_due(stage)
+            while stage.busy or stage.waiting or stage.turns.left:
+                self._next_event(stage)
+                self._begin_due(stage)
+                if self._is_interrupted() and not self._told:
+                    self._told = True
+                    self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+        finally:
+            stage.turns.stop()
         self._restore_companions(steps)
 
-    def _next_event(self, stage: _Stage, by_key: dict[Key, Step]) -> None:
+    def _stage(self, steps: list[Step]) -> _Stage:
+        by_key = {step.key: step for step in steps}
+        lanes = [[by_key[key] for key in keys if key in by_key] for keys in self.plan.turns]
+        by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
+        return _Stage(by_key, Turns(self.session, lanes, lambda: self._events.put(_WOKEN)))
+
+    def _begin_due(self, stage: _Stage) -> None:
+        for step in stage.turns.due(at_once=self._is_interrupted()):
+            self._submit(stage, step, self._bring_about)
+
+    def _next_event(self, stage: _Stage) -> None:
         try:
             kind, key, value = self._events.get(timeout=min(0.5, max(0.05, self._deadline - time.monotonic())))
         except queue.Empty:
@@ -206,6 +224,11 @@ class Execution:
             elif stage.waiting:
                 self._tell_waiting(stage)
                 self._look_again(stage)
+            elif stage.turns.awaited:
+                names = ", ".join(map(str, stage.turns.awaited[:3]))
+                self.how.tell(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+            return
+        if kind == "woken":
             return
         if kind == "gone":
             self._gone.add(key)
@@ -213,12 +236,17 @@ class Execution:
             if waiting is not None:
                 self._is_gone(stage, waiting)
             return
-        step = by_key[key]
+        step = stage.by_key[key]
         stage.busy -= 1
+        self._take(stage, step, value)
+        stage.turns.finished(step)
+
+    def _take(self, stage: _Stage, step: Step, value: Any) -> None:
+        """Take up how a task of a step ended: an error, what is deleted, or the result."""
         if isinstance(value, BaseException):
             self._fail(step, value)
         elif value in ("deleted", "gone"):
-            live = key_of(step.live) if step.live is not None else key
+            live = key_of(step.live) if step.live is not None else step.key
             if value == "gone" or live in self._gone or (step.action != "replace" and not self.how.until_gone):
                 self._is_gone(stage, step)
             else:

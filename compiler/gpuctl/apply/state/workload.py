@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import Object, annotations_of
+from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of
 from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
@@ -114,14 +114,24 @@ def pod_labels(workload: Object) -> str:
     return ",".join(f"{name}={value}" for name, value in selector.items())
 
 
+_MADE = {"Deployment": "ReplicaSet", "JobSet": "Job"}
+"""The kinds that controllers make of a workload before any pod; their names begin with its name."""
+
+
 def is_pod_of(pod: Object, workload: Object) -> bool:
     """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
-    name, uid = workload["metadata"]["name"], workload["metadata"]["uid"]
     for owner in pod["metadata"].get("ownerReferences") or []:
         if owner.get("controller"):
-            made = owner["kind"] in ("ReplicaSet", "Job") and owner["name"].startswith(f"{name}-")
-            return bool(owner["uid"] == uid or (made and workload["kind"] in ("Deployment", "JobSet")))
+            made = workload["kind"] in _MADE and stands_for(owner["kind"], owner["name"], key_of(workload))
+            return bool(made or owner["uid"] == workload["metadata"]["uid"])
     return False
+
+
+def stands_for(kind: str, name: str, key: Key) -> bool:
+    """Whether an object of a kind and name, in its namespace, is a workload or was made of it, as far as names tell."""
+    if kind == _MADE.get(key.kind):
+        return name.startswith(f"{key.name}-")
+    return (kind, name) == (key.kind, key.name)
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:

@@ -1,0 +1,167 @@
+"""Workloads that compete are created in turn: the next one when the pods of the one before have been made.
+
+That the next is created later is not enough: controllers work on several objects at once, and those of some kinds make
+another object before any pod.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.workload import stands_for
+from gpuctl.backend.api_resources import Key
+from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.session import Session
+
+_PATIENCE = 3.0
+"""Seconds for which the pods of one workload are waited for: a webhook, or a quota, may let none of them through."""
+_ALTOGETHER = 30.0
+"""Seconds for which pods that do not come are waited for in all; what comes after that is created without waiting."""
+_MADE = "CreatedWorkload"
+"""What Kueue says of a workload that is in its queue now; whether its pods come is the queue's to decide."""
+_REFUSED = "FailedCreate"
+
+
+@dataclass
+class _Lane:
+    """Steps in the order of their turns. Of the one before the next, ``since`` is when it was carried out; None: it is
+    under way."""
+
+    left: list[Step]
+    before: Step | None = None
+    since: float | None = None
+
+
+class Turns:
+    """Which of a plan's steps may be carried out, as those before them have come.
+
+    :param lanes: steps that create workloads, list by list in the order of their turns.
+    :param wake: called from a watch's thread when the next of a lane may be due.
+    """
+
+    def __init__(self, session: Session, lanes: Iterable[Sequence[Step]], wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._every = [_Lane(list(steps)) for steps in lanes if steps]
+        self._lanes = {step.key: lane for lane in self._every for step in lane.left}
+        self._vain = 0.0
+        self._lock = threading.Lock()
+        self._pods: Counter[Key] = Counter()
+        self._answered: set[Key] = set()
+        namespaces = sorted({key.namespace for key in self._lanes})
+        watched = [Watched("Pod", namespace, OURS) for namespace in namespaces]
+        for reason in (_MADE, _REFUSED):
+            watched += [Watched("Event", namespace, fields=f"reason={reason}") for namespace in namespaces]
+        self._unlisted = len(watched)
+        # Namespaces whose pods may not be listed: nothing can be waited for.
+        self._unseen = len(namespaces)
+        self._listed = threading.Event()
+        self._reflector = Reflector(session, watched, self._hear)
+
+    def start(self) -> None:
+        """Follow the pods that come."""
+        if self._unlisted:
+            self._reflector.start()
+            self._listed.wait(_PATIENCE)
+
+    def stop(self) -> None:
+        """End the watches."""
+        self._reflector.stop()
+
+    def __contains__(self, step: Step) -> bool:
+        return step.key in self._lanes
+
+    @property
+    def left(self) -> int:
+        """How many steps are held back."""
+        return sum(len(lane.left) for lane in self._every)
+
+    @property
+    def awaited(self) -> list[Key]:
+        """The workloads whose pods are waited for."""
+        return [lane.before.key for lane in self._every if lane.left and lane.before and lane.since is not None]
+
+    def due(self, *, at_once: bool = False) -> list[Step]:
+        """The steps whose turn it is now, each told once; ``at_once``: all that are left."""
+        result = []
+        for lane in self._every:
+            if at_once:
+                result += lane.left
+                lane.left = []
+            elif lane.left and self._has_come(lane):
+                lane.before, lane.since = lane.left.pop(0), None
+                result.append(lane.before)
+        return result
+
+    def finished(self, step: Step) -> None:
+        """A step was carried out: from now on its pods are waited for, if it created anything."""
+        lane = self._lanes.get(step.key)
+        if lane is not None and lane.before is step:
+            lane.since = time.monotonic()
+            if step.result != "done":
+                lane.before = None
+
+    def _has_come(self, lane: _Lane) -> bool:
+        """Whether nothing of the step before has to be waited for."""
+        if lane.before is None or self._unseen:
+            return True
+        if lane.since is None:
+            return False
+        key = lane.before.key
+        with self._lock:
+            if key in self._answered or self._pods[key] >= _wanted(lane.before):
+                return True
+        waited = time.monotonic() - lane.since
+        if waited < _PATIENCE and self._vain < _ALTOGETHER:
+            return False
+        self._vain += waited
+        return True
+
+    def _hear(self, event: Event | ClusterError) -> None:
+        with self._lock:
+            if isinstance(event, ClusterError) or event.type == "LISTED":
+                self._unlisted -= 1
+                self._unseen -= isinstance(event, Event) and event.kind == "Pod"
+                if not self._unlisted:
+                    self._listed.set()
+                    self._pods.clear()
+                    self._answered.clear()
+                return
+            key = self._about(event)
+            if key is None:
+                return
+            if event.kind == "Pod":
+                self._pods[key] += event.type == "ADDED"
+            else:
+                self._answered.add(key)
+        self._wake()
+
+    def _about(self, event: Event) -> Key | None:
+        """The workload in turn that an event is about."""
+        metadata = event.object["metadata"]
+        if event.kind == "Pod":
+            named = [owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
+        else:
+            named = [event.object.get("involvedObject") or {}]
+        for owner in named:
+            for key in self._lanes:
+                kind, name = str(owner.get("kind")), str(owner.get("name"))
+                itself = (kind, name) == (key.kind, key.name)
+                if key.namespace == metadata["namespace"] and (itself or stands_for(kind, name, key)):
+                    return key
+        return None
+
+
+def _wanted(step: Step) -> int:
+    """How many pods are made before any of them runs."""
+    assert step.desired is not None
+    if step.key.kind == "StatefulSet" and step.desired["spec"].get("podManagementPolicy") != "Parallel":
+        return 1
+    return sum(number for _, number in pod_templates(step.desired))

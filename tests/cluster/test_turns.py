@@ -1,0 +1,125 @@
+"""New jobs that compete are created one after another: those start that ``fit`` says will, and nobody is evicted."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
+from fault_tools.zygote import Running, shared
+from gpuctl.apply.run import turns
+from support.cluster_tools import Document, Place, inference, training
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def small(plane: ControlPlane, jobset: None) -> str:
+    """A pool of two nodes with 4 GPUs each, which no other test uses."""
+    name = f"turns-{next(_numbers)}"
+    node = {"labels": {"runwhere.ai/pool": name}, "gpus": 4, "cpu": "64", "memory": "256Gi"}
+    plane.add_nodes({f"{name}-{number}": node for number in range(2)})
+    plane.wait_for_nodes()
+    return name
+
+
+def jobs(pool: str) -> list[Document]:
+    """Of several kinds, the most important last by name: 16 GPUs, where there are 8."""
+
+    def of(name: str, priority: str, gpus: int, **more: Any) -> Document:
+        return training(name, job={"name": name, "priority": priority}, resources={"pool": pool, "gpu": gpus, **more})
+
+    served = inference("b-served", resources={"pool": pool, "gpu": 2}, service={"replicas": 2, "port": 8000})
+    served["job"] = {"name": "b-served", "priority": "low"}
+    return [
+        of("a-low", "low", 4),
+        served,
+        of("c-medium", "medium", 2),
+        of("d-medium", "medium", 2),
+        of("e-high", "high", 4),
+    ]
+
+
+def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str) -> None:
+    mine = jobs(small)
+    planned = place.plan(*mine)
+    verdicts = {step["name"]: step["verdict"] for step in planned.value["steps"] if step["verdict"]}
+    assert verdicts == {
+        "a-low": "fits-when-empty",
+        "b-served": "fits-when-empty",
+        "c-medium": "fits",
+        "d-medium": "fits",
+        "e-high": "fits",
+    }
+    said = "5 jobs compete for room: they are created in turn, the most important first"
+    assert said in place.gpuctl("apply", "-f", place.file(*mine), "--dry-run=server").err
+    place.apply(*mine)
+    place.running("c-medium", "d-medium", "e-high")
+    first = place.pods("c-medium") | place.pods("d-medium") | place.pods("e-high")
+    born = {name: place.get("Pod", name)["metadata"]["creationTimestamp"] for name in first | place.pods("a-low")}
+    assert max(born[name] for name in first) <= min(born[name] for name in place.pods("a-low"))
+    assert not _evictions(place)
+    waiting = place.pods("a-low") | place.pods("b-served")
+    place.until(lambda: all(not place.get("Pod", name)["spec"].get("nodeName") for name in waiting), "nobody else")
+
+
+def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
+    """What it refuses is not waited for: the next is created when its controller says so."""
+    place.limit(gpu="4")
+    steps = place.plan(*jobs(small), flags=("--queue",)).value["steps"]
+    waits = {step["name"]: item["cause"] for step in steps for item in step["waits"] if item["likelihood"] > 0.5}
+    assert waits == dict.fromkeys(("a-low", "b-served", "c-medium", "d-medium"), "quota")
+    place.apply(*jobs(small), flags=("--queue",))
+    place.running("e-high")
+    place.until(
+        lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "4", "its use"
+    )
+    assert not place.pods("a-low") | place.pods("b-served") | place.pods("c-medium") | place.pods("d-medium")
+    assert {"Job/a-low", "Deployment/b-served", "Job/c-medium", "Job/d-medium"} <= place.names()
+
+
+def test_what_has_room_is_created_at_once(place: Place, small: str) -> None:
+    assert "compete" not in place.apply(*jobs(small)[-3:]).err
+    place.running("c-medium", "d-medium", "e-high")
+
+
+def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy, small: str) -> None:
+    started: Future[Running] = Future()
+    second = nth(2, matching("POST", "/jobs", writes=True))
+    proxy.reset(on(second, meanwhile(lambda: started.result(60).signal(signal.SIGINT))))
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    command = ["apply", "-f", place.file(*jobs(small)), "-n", place.namespace]
+    started.set_result(shared().start(command, env=config, cwd=place.directory))
+    result = started.result().wait()
+    assert result.code == 130, result
+    assert "interrupted: finishing what is under way" in result.stderr
+    created = {name.partition("/")[2] for name in place.names() if name.startswith(("Job/", "Deployment/"))}
+    assert created == {"e-high", "c-medium"}
+    place.apply(*jobs(small))
+    place.running("c-medium", "d-medium", "e-high")
+
+
+def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
+    place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "_PATIENCE", 0.2)
+    proxy.reset(on(matching("GET", "/pods", watch=True), hang))
+    place.apply(*jobs(small))
+    place.running("c-medium", "d-medium", "e-high")
+
+
+def test_who_may_not_read_events_has_jobs_created_in_turn(place: Place, proxy: Proxy, small: str) -> None:
+    proxy.reset(on(matching("GET", "/events"), refuse(403, "Forbidden", "events are forbidden")))
+    place.apply(*jobs(small))
+    place.running("c-medium", "d-medium", "e-high")
+    assert not _evictions(place)
+
+
+def _evictions(place: Place) -> list[Any]:
+    events = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
+    return [event for event in events if event["reason"] == "Preempted"]
