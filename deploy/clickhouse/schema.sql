@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS gpu_usage.hours
     unusable_gpu_s Float64,
     obs_gpu_s Float64,
     util_gpu_s Float64,
+    by_process_gpu_s Float64,
+    beyond_gpu_s Float64,
     util_min Nullable(Float64),
     util_max Nullable(Float64),
     histogram Map(UInt8, UInt32),

@@ -117,6 +117,9 @@ type ClusterHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -599,6 +602,9 @@ type LabelHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -708,8 +714,10 @@ type LedgerRow struct {
 	Time string `json:"time"`
 	// Where it ends; the first and the last are cut.
 	EndTime string `json:"end_time"`
-	Cluster string `json:"cluster"`
-	Level   string `json:"level"`
+	// How much of it is known: all is about that alone.
+	KnownSeconds float64 `json:"known_seconds"`
+	Cluster      string  `json:"cluster"`
+	Level        string  `json:"level"`
 	// Of a label; of a workload its namespace, kind and name.
 	Key string `json:"key"`
 	// Of the label; of a workload its uid; else a name.
@@ -734,6 +742,10 @@ type LedgerRow struct {
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
 	// Of a namespace: what its quotas let it hold; while there was none, what the cluster had.
 	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
+	// Of what was measured: parts of cards of which it is known what each pod's processes used.
+	ByProcessGPUSeconds float64 `json:"by_process_gpu_seconds"`
+	// What these used of their cards beyond what their pods held: no part of `busy`.
+	BeyondHeldGPUSeconds float64 `json:"beyond_held_gpu_seconds"`
 	// Percent, of what was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// How much of what was held was measured, 0 to 1.
@@ -813,6 +825,9 @@ type NamespaceHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -1314,6 +1329,9 @@ type WorkloadHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
+	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
+	// runs still, nobody collected, or its hours are not kept any more.
+	KnownSeconds *float64 `json:"known_seconds"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.

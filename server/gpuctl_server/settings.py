@@ -22,6 +22,7 @@ from gpuctl_usage.usage_settings import (
     UsageKeptSnapshots,
     UsageLabels,
     UsageMetrics,
+    UsageSharedCards,
     UsageWebhook,
 )
 
@@ -106,6 +107,7 @@ class ServerSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_shared_cards: UsageSharedCards = "detect"
     usage_kept_details: UsageKeptDetails = KEPT.details
     usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
     usage_kept_hours: UsageKeptHours = KEPT.hours

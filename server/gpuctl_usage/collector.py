@@ -28,6 +28,7 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rolling import LOG, hour_of
 from gpuctl_usage.leading import leading
 from gpuctl_usage.prometheus import PrometheusProblem
+from gpuctl_usage.rolling.shared_cards import told_apart
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
@@ -86,9 +87,8 @@ class Collector:
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
-        known_until = site.database.last_seen(site.cluster)
-        self._intervals = OpenIntervals(weights, known_until)
-        self._open_quotas = OpenQuotas(weights, known_until)
+        self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
+        self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster))
         self._listed: set[str] = set()
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
@@ -216,6 +216,7 @@ class Collector:
     def _write(self) -> None:
         """Write down what is different, and until when all is known: after all that was heard until then."""
         known = self._events.known_until() if self._ready else None
+        quotas_known = self._events.quotas_known_until()
         while (heard := self._events.next(0)) is not None:
             self._hear(heard)
         changes = self._intervals.take()
@@ -233,13 +234,13 @@ class Collector:
         if known is None or not (changed or self._is_time("seen", _SEEN_AFTER)):
             return
         try:
-            self._put(known)
+            self._put(known, quotas_known)
         except DatabaseProblem as error:
             self._trouble(str(error))
         else:
             self._times["seen"] = time.monotonic()
 
-    def _put(self, known: float) -> None:
+    def _put(self, known: float, quotas_known: float | None) -> None:
         database, cluster = self._site.database, self._site.cluster
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
@@ -247,6 +248,8 @@ class Collector:
         if self._quotas:
             database.put_quotas(cluster, list(self._quotas.values()))
             self._quotas.clear()
+        if quotas_known is not None:
+            database.quotas_followed(cluster, quotas_known)
         if self._capacities:
             # Only with what is held of them all is known.
             database.put_capacities(
@@ -296,7 +299,9 @@ class Collector:
             return []
         places = {Place(item.node, item.namespace, item.pod) for item in held}
         try:
-            found = self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
+            begin, nodes = moment - SNAPSHOTS, {item.node for item in there}
+            found = self._site.samples.series(begin, moment, nodes, places)
+            found = told_apart(found, begin, moment, self._site.samples.shared)
         except PrometheusProblem as error:
             self._health.unanswered += 1
             LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})

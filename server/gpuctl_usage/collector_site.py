@@ -15,6 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import SharedCards
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_rolling import GroupKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
@@ -74,7 +75,9 @@ def opened(settings: UsageSettings, stopping: threading.Event, health: Collector
     samples = None
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
-        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health))
+        # Parts of cards that HAMi and Volcano give out are no turns: how large one is, it says itself.
+        shared = SharedCards(settings.usage_shared_cards) if platform.sharing == "none" else SharedCards.COPIES
+        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health), shared)
     roller = _roller(database, cluster, samples, settings, health)
     return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
 

@@ -15,6 +15,8 @@ HOUR = 3600
 DAY = 24 * HOUR
 UNSET = "__unset__"
 """The value of a label that a workload does not have: with it, the values of a label add up to the cluster."""
+USE_OF_PROCESSES, MEMORY_OF_PROCESSES = 1, 2
+"""Of a measurement: its utilisation, or its memory, is that of the pod's own processes, and not that of the card."""
 
 
 class NodeState(str, Enum):
@@ -36,6 +38,17 @@ class Ending(str, Enum):
     """It goes on, in an interval of its own: with other labels, or another state."""
     LAST_SEEN = "last-seen"
     """It was gone after an outage, and this is when it was last seen."""
+
+
+class SharedCards(str, Enum):
+    """What exporters tell of pods that share a card."""
+
+    DETECT = "detect"
+    """What their values say."""
+    COPIES = "copies"
+    """The use of the card, of every pod the same."""
+    PER_PROCESS = "per-process"
+    """The use by each pod's own processes: together they are the card's."""
 
 
 class WorkloadKey(NamedTuple):
@@ -100,10 +113,15 @@ class GpuSeries(NamedTuple):
     of the time before it, so one on the full hour is of the hour that ends. The same GPU and pod may come in several
     series, in any order and overlapping: what was measured at one time counts once.
 
+    :param pod: "" where no pod is named: then it is of the card.
+
     :param times: seconds since 1970.
-    :param utilization: percent, 0 to 100, of the GPU, or of the pod's share of it; always a number: where nothing was
-        measured, there is no measurement.
+    :param utilization: percent of the GPU, 0 to 100; always a number: where nothing was measured, there is no
+        measurement.
     :param memory_used: GiB, NaN where it was not measured; None where it was never measured. Likewise ``memory_total``.
+    :param metric: what has it from an exporter that may tell pods of one GPU apart; "" where none does.
+    :param apart: of each measurement :data:`USE_OF_PROCESSES` and :data:`MEMORY_OF_PROCESSES`, as far as it is so (type
+        code ``b``); None where none is.
     """
 
     node: str
@@ -114,6 +132,8 @@ class GpuSeries(NamedTuple):
     utilization: array[float]
     memory_used: array[float] | None = None
     memory_total: array[float] | None = None
+    metric: str = ""
+    apart: array[int] | None = None
 
 
 class WorkloadAllocation(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.facts import DAY, HOUR, SharedCards
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rolling import quotients
@@ -186,6 +186,7 @@ class HourRoller:
             self._interval,
             label_keys=self._keys.labels,
             annotation_keys=self._keys.annotations,
+            shared=SharedCards.COPIES if self._samples is None else self._samples.shared,
         )
 
     def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:

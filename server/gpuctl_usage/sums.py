@@ -29,6 +29,8 @@ class Sums:
     :param cap_gpu_s: GPU-seconds that there were; 0 where the group has no capacity of its own.
     :param obs_gpu_s: GPU-seconds of which a measurement says what they did; never more than ``alloc_gpu_s``.
     :param util_gpu_s: percent times GPU-seconds: divided by ``obs_gpu_s`` it is the mean utilisation.
+    :param by_process_gpu_s: those of ``obs_gpu_s`` that are parts of a shared GPU of which the exporter tells what the
+        processes of each pod used; ``beyond_gpu_s``: what these used of it beyond what their pods held.
     :param util_min: of the GPU-weighted means of each minute; None where nothing was measured. Likewise ``util_max``.
     :param histogram: percent, rounded to the nearest whole (0 to 100) -> minutes whose mean was that.
     :param memory_obs_gpu_s: GPU-seconds whose memory was measured; the two sums are GiB times GPU-seconds.
@@ -48,6 +50,8 @@ class Sums:
     unusable_gpu_s: float = 0.0
     obs_gpu_s: float = 0.0
     util_gpu_s: float = 0.0
+    by_process_gpu_s: float = 0.0
+    beyond_gpu_s: float = 0.0
     util_min: float | None = None
     util_max: float | None = None
     histogram: dict[int, int] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -22,6 +22,13 @@ UsageLabels = Annotated[UsageKeys, Field(description="Keys of labels by which us
 UsageAnnotations = Annotated[UsageKeys, Field(description="Keys of annotations by which usage is told.")]
 UsageInterval = Annotated[
     float, Field(ge=1, le=300, description="How often Prometheus asks the exporters of GPUs, in seconds.")
+]
+UsageSharedCards = Annotated[
+    Literal["detect", "copies", "per-process"],
+    Field(
+        description="What exporters tell of pods that take turns on a card: `copies` of the card's use, its use by the "
+        "processes of each pod (`per-process`), or what their values say (`detect`)."
+    ),
 ]
 _Days = Annotated[int, Field(ge=1, le=36_600)]
 UsageKeptDetails = Annotated[_Days, Field(description="Days for which snapshots tell of every workload.")]
@@ -62,6 +69,7 @@ class UsageSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_shared_cards: UsageSharedCards = "detect"
     usage_kept_details: UsageKeptDetails = KEPT.details
     usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
     usage_kept_hours: UsageKeptHours = KEPT.hours

@@ -730,6 +730,12 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 2**70, "", "", 1])}, 400, "cursor: it"),
         ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 1, "\ud800", "", 1])}, 400, "cursor: it"),
         ("snapshots", {"interval": "5"}, 400, "interval: `5` is no length such as 5m, 1h or 1d"),
+        ("namespaces/hourly-stats", {**ALL, "namspace": "x"}, 400, "the query parameter namspace is not known here; did you mean `namespace`?"),
+        ("workloads/hourly-stats", {**ALL, "orderby": "time"}, 400, "orderby is not known here; did you mean `order_by`?"),
+        ("workloads/hourly-stats", {**ALL, "pageSize": 5}, 400, "pageSize is not known here; did you mean `page_size`?"),
+        ("cluster/hourly-stats", {**ALL, "namespace": "x"}, 400, "namespace is not known here"),
+        ("snapshots/latest", {"zzz": ""}, 400, "zzz is not known here; there are cluster"),
+        ("clusters", {"x": 1}, 400, "x is not known here; there are none"),
     ],
 )  # fmt: skip
 def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:
@@ -738,6 +744,8 @@ def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, sa
 
 def test_errors_before_a_route(usage: Served) -> None:
     assert "token is missing" in refused(usage, "clusters", "", status=401)
+    # Who may not ask at all is not told what could be asked.
+    assert "token is missing" in refused(usage, "clusters", "", status=401, x=1)
     response = usage.client().post(f"{BASE}/clusters")
     assert (response.status_code, response.json()["code"], response.headers["allow"]) == (405, 405, "GET")
     # Whoever sends too much, or too often, hears it in this form as well.

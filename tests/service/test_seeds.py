@@ -415,7 +415,9 @@ def test_the_example(world: World, name: str, form: str) -> None:
             told = world.served.call("GET", path, replay.user, params=query)["total"]
             return bool(told == len(everything["items"]))
 
-        world.served.until(path, is_total, replay.user, **{**query, "pageSize": 1000})
+        # Some lists have no pages.
+        pages = {} if path in ("/pools", "/quotas") else {"pageSize": 1000}
+        world.served.until(path, is_total, replay.user, **{**query, **pages})
 
 
 def test_pausing_keeps_the_job_and_resuming_brings_it_back(world: World) -> None:

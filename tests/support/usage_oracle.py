@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl_usage.facts import Capacity, GpuQuota, GpuSeries, Holding, NodeState
@@ -20,10 +20,12 @@ Place = tuple[str, str, str]
 
 
 class Point(NamedTuple):
-    """A measurement; memory is None, or used and total."""
+    """A measurement; memory is None, or used and total. Whether it is of the pod's processes: its value, its memory."""
 
     value: float
     memory: tuple[float, float] | None
+    own: bool = False
+    own_memory: bool = False
 
 
 class Oracle:
@@ -43,9 +45,12 @@ class Oracle:
         interval: float,
         label_keys: Iterable[str],
         annotation_keys: Iterable[str],
+        shared: str = "copies",
     ) -> None:
         self.start, self.end, self.reach = start, start + seconds, 2.5 * interval
-        self.points = points(samples)
+        self.points = points([one for one in samples if one.pod])
+        if shared != "copies":
+            processes(self.points, list(samples), (start, start + seconds), shared)
         last = math.ceil(self.end + self.reach)
         self.held = {second: holding_at(holdings, second) for second in range(start, last)}
         here = [pod for second in range(start, self.end) for pod in self.held[second].values()]
@@ -198,6 +203,59 @@ def points(samples: Iterable[GpuSeries]) -> dict[Place, dict[str, dict[float, Po
     return {place: {gpu: dict(sorted(of_gpu.items())) for gpu, of_gpu in gpus.items()} for place, gpus in found.items()}
 
 
+def processes(found: dict[Place, dict[str, dict[float, Point]]], samples: list[GpuSeries], of: tuple, how: str) -> None:
+    """Say of each measurement whether it is of processes, and give those that used more than a card their parts of it."""
+    for node, metric in {(one.node, one.metric) for one in samples if one.metric}:
+        source = [one for one in samples if (one.node, one.metric) == (node, metric)]
+        by_name: dict[tuple[str, str, str], dict[float, Point]] = defaultdict(dict)
+        for (_, namespace, pod), gpus in points(source).items():
+            for gpu, of_gpu in gpus.items():
+                by_name[gpu, namespace, pod] = of_gpu
+        use = {name: {time: point.value for time, point in of_gpu.items()} for name, of_gpu in by_name.items()}
+        memory = {
+            name: {time: point.memory[0] for time, point in of_gpu.items() if point.memory}
+            for name, of_gpu in by_name.items()
+        }
+        is_use, is_memory = (judged(values, of, how) for values in (use, memory))
+        for gpu, namespace, pod in by_name:
+            for time, point in list(found.get((node, namespace, pod), {}).get(gpu, {}).items()):
+                pods = [other for other in by_name if other[0] == gpu and other[2]]
+                together = math.fsum(use[other].get(time, 0.0) for other in pods)
+                own, value = is_use(time), point.value
+                if own and together > 100 and len(pods) > 1:
+                    value = value * (100 / together)
+                found[node, namespace, pod][gpu][time] = Point(value, point.memory, own, is_memory(time))
+
+
+def judged(values: dict[tuple[str, str, str], dict[float, float]], of: tuple, how: str) -> Callable[[float], bool]:
+    """By time, whether what one exporter tells of a node is of processes."""
+    signs = []
+    for time in sorted({time for of_gpu in values.values() for time in of_gpu if of[0] < time <= of[1]}):
+        said = set()
+        for card in {gpu for gpu, _, _ in values}:
+            there = {name: of_gpu[time] for name, of_gpu in values.items() if name[0] == card and time in of_gpu}
+            if sum(name[2] != "" for name in there) > 1:
+                said.add("differ" if len(set(there.values())) > 1 else "same" if any(there.values()) else "")
+        if said & {"differ", "same"}:
+            signs.append((time, "differ" in said))
+    lasting = [
+        signs[place]
+        for place in range(len(signs))
+        if any(
+            len({sign for _, sign in signs[first : first + 5]}) == 1 and first + 5 <= len(signs)
+            for first in range(max(0, place - 4), place + 1)
+        )
+    ]
+
+    def is_own(time: float) -> bool:
+        if how == "per-process":
+            return True
+        before = [sign for at, sign in lasting if at <= time]
+        return before[-1] if before else bool(lasting and lasting[0][1])
+
+    return is_own
+
+
 def holding_at(holdings: Iterable[Holding], second: int) -> dict[str, Holding]:
     """By the uid of the pod: what began last, if it has not ended."""
     latest: dict[str, Holding] = {}
@@ -236,6 +294,8 @@ def _nothing() -> dict[str, Any]:
         "memory_obs",
         "memory_used",
         "memory_total",
+        "by_process",
+        "beyond",
     )
     return {
         **{f"{name}_gpu_s": 0.0 for name in amounts},
@@ -254,8 +314,12 @@ def _hold(sums: dict[str, Any], into: int, pod: Holding, second: int, told: Sequ
     sums["running_gpu_s"] += pod.gpus if pod.started is not None and pod.started <= second else 0
     sums["pod_s"] += 1
     sums["workloads"].add(pod.workload)
-    for value, memory in told:
+    for value, memory, own, own_memory in told:
         weight = min(1.0, pod.gpus / len(told))
+        if own and pod.gpus < len(told):
+            sums["by_process_gpu_s"] += weight
+            sums["beyond_gpu_s"] += max(0.0, value / 100 - weight)
+            value = min(100.0, value / weight)
         sums["obs_gpu_s"] += weight
         sums["util_gpu_s"] += weight * value
         minute = sums["minutes"][into // 60]
@@ -263,9 +327,10 @@ def _hold(sums: dict[str, Any], into: int, pod: Holding, second: int, told: Sequ
         minute[1] += weight * value
         if memory is not None:
             sums["memory_obs_gpu_s"] += weight
-            sums["memory_used_gpu_s"] += weight * memory[0]
+            sums["memory_used_gpu_s"] += memory[0] * (1 if own_memory else weight)
             sums["memory_total_gpu_s"] += weight * memory[1]
-            sums["memory_max"] = max(memory[0], -1 if sums["memory_max"] is None else sums["memory_max"])
+            most = memory[0] / weight if own_memory else memory[0]
+            sums["memory_max"] = max(most, -1 if sums["memory_max"] is None else sums["memory_max"])
 
 
 def _finish(sums: dict[str, Any]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from control_plane import ControlPlane
+from control_plane.users import grants
 from gpuctl.backend.api_resources import Key
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.facts import HOUR, GpuQuota
@@ -19,6 +21,7 @@ from support.collecting import Collecting, collecting
 
 NODE = f"{POOL}-quotas"
 LIMITED = f"requests.{GPU}"
+QUOTAS, OTHERS = "resourcequotas", ("pods", "nodes", "namespaces")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,7 +90,7 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     before = known(collector, place)
     assert [item.gpus for item in before] == [8, 4, 6]
     collector.kill()
-    seen = collector.database.last_seen(1) or 0.0
+    seen = collector.database.quotas_seen(1) or 0.0
     time.sleep(1.1)
     changed = set_to(place, "less", 3)
     collector.start()
@@ -96,7 +99,7 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     collector.kill()
     set_to(place, "less", 5)
     set_to(place, "less", 3)
-    seen = collector.database.last_seen(1) or 0.0
+    seen = collector.database.quotas_seen(1) or 0.0
     delete(place, "most")
     place.limit("again", gpu="9")
     time.sleep(1.1)
@@ -117,7 +120,7 @@ def test_quotas_that_come_change_and_go(place: Place, collector: Collecting) -> 
     place.limit("more", gpu="7")
     start = until(collector, place, 7)
     collector.kill()
-    seen = collector.database.last_seen(1) or 0.0
+    seen = collector.database.quotas_seen(1) or 0.0
     delete(place, "more")
     collector.start()
     assert until(collector, place, None) == max(seen, start)
@@ -159,16 +162,50 @@ def test_what_is_answered(place: Place, collector: Collecting) -> None:
     assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051)
 
 
+@contextmanager
+def allowed(plane: ControlPlane, *kinds: str) -> Iterator[None]:
+    """Somebody who may do nothing may read these, for as long as the block lasts."""
+    rule = {"apiGroups": [""], "verbs": ["get", "list", "watch"], "resources": kinds}
+    role, binding = grants("nobody", None, [rule])
+    plane.create(role, binding)
+    try:
+        yield
+    finally:
+        for obj in (binding, role):
+            path = f"/apis/{obj['apiVersion']}/{obj['kind'].lower()}s/{obj['metadata']['name']}"
+            plane.requests.call("DELETE", path)
+
+
 def test_without_the_right_to_read_quotas(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """Usage is collected, and it is told; once they may be read they count."""
-    reading = {"apiGroups": [""], "verbs": ["get", "list", "watch"]}
-    plane.grant("nobody", None, [{**reading, "resources": ["pods", "nodes", "namespaces"]}])
     place.limit("most", gpu="8")
-    with collecting(tmp_path, plane.kubeconfig("nobody")) as own:
+    with allowed(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
         place.create(pod("holds"))
         own.until(lambda: own.of(place.namespace, "holds"), "the holding")
         [refused] = [line for line in own.log if line["message"] == "a list cannot be read"][:1]
         assert refused["kind"] == "ResourceQuota"
         assert known(own, place) == []
-        plane.grant("nobody", None, [{**reading, "resources": ["resourcequotas"]}])
-        until(own, place, 8)
+        assert own.database.quotas_seen(1) is None
+        with allowed(plane, QUOTAS):
+            until(own, place, 8)
+
+
+def test_a_change_while_quotas_could_not_be_read(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Pods were followed all the time, by one collector after the other: when the limit was lowered the object says."""
+    place.limit("most", gpu="8")
+    with allowed(plane, *OTHERS), collecting(tmp_path, plane.kubeconfig("nobody")) as own:
+        with allowed(plane, QUOTAS):
+            until(own, place, 8)
+            own.until(lambda: own.database.quotas_seen(1), "it to be written until when")
+            own.kill()
+        followed = own.database.quotas_seen(1) or 0.0
+        time.sleep(1.1)
+        changed = written(set_to(place, "most", 4)) or 0.0
+        assert changed > followed
+        own.start()
+        own.until(lambda: (own.database.last_seen(1) or 0.0) > changed + 1, "pods to be followed for longer")
+        assert own.database.quotas_seen(1) == followed
+        own.kill()
+        with allowed(plane, QUOTAS):
+            own.start()
+            assert until(own, place, 4) == changed

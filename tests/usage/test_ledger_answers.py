@@ -121,6 +121,7 @@ def test_a_ledger_row(database: Database) -> None:
     assert row == {
         "time": "2025-11-05T00:00:00Z",
         "end_time": "2025-11-06T00:00:00Z",
+        "known_seconds": 86400.0,
         "cluster": "lab",
         "level": "cluster",
         "key": "",
@@ -133,6 +134,8 @@ def test_a_ledger_row(database: Database) -> None:
         "free_gpu_seconds": 8.0 * DAY - held,
         "unusable_gpu_seconds": 8.0 * 14 * HOUR,
         "allowed_gpu_seconds": None,
+        "by_process_gpu_seconds": 0.0,
+        "beyond_held_gpu_seconds": 0.0,
         "avg_utilization": None,
         "coverage": 0.0,
         "closes": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.scopes import Paging
 from gpuctl_usage.answers.snapshot_answers import snapshot_list
@@ -164,6 +165,29 @@ def test_what_is_not_kept_goes_and_the_file_shrinks(database: Database, path: Pa
     database.close()
     assert path.stat().st_size < size * 0.8
     assert not path.with_name("usage.db-wal").exists()
+
+
+def test_a_row_says_how_much_of_its_time_is_known(database: Database) -> None:
+    """Of days of another time zone, that is less where hours are not kept; of every third hour something was known."""
+
+    def known(zone: str) -> list[tuple[str, float]]:
+        asked = replace(ALL, tz=zone)
+        rows, lines = cluster_hours(database, asked), ledger(database, asked, Level.CLUSTER)
+        assert isinstance(rows, list)
+        found = [(row["end_time"], row["known_seconds"]) for row in rows]
+        assert found == [(line["end_time"], line["known_seconds"]) for line in lines]
+        held = [row["allocated_gpu_count"] * row["known_seconds"] for row in rows]
+        assert held == [line["allocated_gpu_seconds"] for line in lines]
+        return found
+
+    zone, eight, ends = "Asia/Shanghai", 8.0 * HOUR, [f"2025-11-{day:02}T16:00:00Z" for day in range(5, 11)]
+    assert known("") == [(f"2025-11-{day:02}T00:00:00Z", eight) for day in range(6, 12)]
+    whole = [(end, eight) for end in ends[1:]]
+    assert known(zone) == [(ends[0], 6.0 * HOUR), *whole, ("2025-11-11T00:00:00Z", 2.0 * HOUR)]
+    prune(database)
+    assert known("") == [(f"2025-11-{day:02}T00:00:00Z", eight) for day in range(7, 12)]
+    # Half of it is of a day of UTC whose hours are gone.
+    assert known(zone) == [(ends[3], 6.0 * HOUR), *whole[3:], ("2025-11-11T00:00:00Z", 2.0 * HOUR)]
 
 
 def test_whoever_reads_is_not_disturbed(database: Database) -> None:

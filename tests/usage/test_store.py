@@ -122,6 +122,7 @@ def group_of(key: WorkloadKey) -> Group:
 def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
     """An hour with a cluster, a node, and the workloads that are named."""
     sums = {WHOLE: Sums(alloc_gpu_s=7200.5, cap_gpu_s=28800, obs_gpu_s=3600, util_gpu_s=1e5 / 3, buckets=12)}
+    sums[WHOLE].by_process_gpu_s, sums[WHOLE].beyond_gpu_s = 1.5, 1 / 3
     sums[Group(Level.NODE, value="n1")] = Sums(cap_gpu_s=28800, free_gpu_s=21599.5, histogram={0: 60})
     for name, value in more.items():
         sums[group_of(WorkloadKey("ml", "Job", name, f"uid-{name}"))] = value
@@ -188,6 +189,10 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     database.seen(cluster, 50.0)
     database.seen(cluster, 40.0)
     assert database.last_seen(cluster) == 50.0
+    assert database.quotas_seen(cluster) is None
+    for moment in (20.0, 30.0, 10.0):
+        database.quotas_followed(cluster, moment)
+    assert (database.quotas_seen(cluster), database.last_seen(cluster)) == (30.0, 50.0)
 
 
 def test_what_lasts_is_found_without_what_has_ended(in_file: Database) -> None:
@@ -624,6 +629,18 @@ def test_migrations_keep_what_there_is(database: Database, address: str) -> None
     migrated(address, "0001")
     again = open_database(address)
     assert all_answers(again) == before
+    again.close()
+
+
+def test_quotas_of_before_were_followed_with_the_rest(database: Database, address: str) -> None:
+    """Those that are known; where there are none, nobody knows whether there was nothing or nothing could be read."""
+    put_history(database)
+    migrated(address, "0004")
+    again = open_database(address)
+    for cluster in (1, 2):
+        followed = again.last_seen(cluster) if again.quotas(cluster, 0, END) else None
+        assert again.quotas_seen(cluster) == followed
+    assert again.quotas_seen(1) is not None
     again.close()
 
 

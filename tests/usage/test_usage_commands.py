@@ -192,6 +192,17 @@ def test_a_row_for_each_step(usage: Usage) -> None:
     assert [row[:3] for row in days] == [["2026-10-30T00:00", "nlp", "92.0"], ["2026-10-31T00:00", "nlp", "33.0"]]
     value = json.loads(usage(*asked, "--step", "day", "-n", "nlp", "--json").out)
     assert [(item["namespace"], item["gpuHours"]) for item in value["items"]] == [("nlp", 92.0), ("nlp", 33.0)]
+    # Of what the cluster had in the same days.
+    whole = json.loads(usage("cluster", *asked[1:], "--step", "day", "--json").out)["items"]
+    shares = [
+        100 * item["gpuHours"] / there["capacityGpuHours"] for item, there in zip(value["items"], whole, strict=True)
+    ]
+    assert [item["capacityShare"] for item in value["items"]] == pytest.approx(shares, abs=0.01)
+    assert [row[3] for row in days] == [f"{share:.1f}%" for share in shares]
+    # What namespaces have of a day adds up to what is held of it.
+    every = json.loads(usage(*asked, "--step", "day", "--json").out)["items"]
+    first = [item["capacityShare"] for item in every if item["time"] == every[0]["time"]]
+    assert sum(first) == pytest.approx(whole[0]["capacityShare"], abs=0.02)
     text = usage("labels", "cost-center", "--annotation", *DAY, "--step", "hour", "-o", "csv").out
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 48

@@ -55,8 +55,8 @@ def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
         for group in view.groups:
             use = group.steps[number]
             if use is not None:
-                of_step = {"time": time, "endTime": end}
-                yield {**of_step, **holder_value(view, group.holder), **time_value(use, None), **_allowed(view, use)}
+                whose = {"time": time, "endTime": end, **holder_value(view, group.holder)}
+                yield {**whose, **time_value(use, view.capacity_in(number)), **_allowed(view, use)}
 
 
 def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
@@ -88,8 +88,8 @@ def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
     return {
         **_total(view, group),
         "steps": [
-            {"time": time, "endTime": end, **time_value(use, None), **_allowed(view, use)}
-            for (time, end), use in zip(view.times, group.steps, strict=bool(group.steps))
+            {"time": time, "endTime": end, **time_value(use, view.capacity_in(number)), **_allowed(view, use)}
+            for number, ((time, end), use) in enumerate(zip(view.times, group.steps, strict=bool(group.steps)))
             if use is not None
         ],
     }

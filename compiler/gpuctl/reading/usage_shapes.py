@@ -40,6 +40,7 @@ class UsageView:
     :param groups: those that are shown, in order; ``count``: how many there are.
     :param all_groups: of all of them together; ``whole``: the cluster, None where nothing is known of it
         and for those who may not see it.
+    :param step_capacities: likewise GPU-seconds of the cluster in each of the times; empty where groups have their own.
     """
 
     level: str
@@ -51,6 +52,11 @@ class UsageView:
     count: int
     all_groups: GpuTime
     whole: GpuTime | None
+    step_capacities: Sequence[float | None] = ()
+
+    def capacity_in(self, number: int) -> float | None:
+        """GPU-seconds of the cluster in one of the times; None where that is not known."""
+        return self.step_capacities[number] if self.step_capacities else None
 
     @property
     def capacity(self) -> float | None:

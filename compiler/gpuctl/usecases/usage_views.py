@@ -59,14 +59,17 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
     found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.in_order))
     step = options.step or step_of(asked)
     times: Sequence[tuple[str, str]] = ()
+    capacities: Sequence[float | None] = ()
     shown = found if options.limit is None else found[: options.limit]
     if options.over_time and (options.step or len(found) * count_steps(asked, step) <= _MOST_STEPS):
         rows = list(way.ledger(level, asked, step, key))
         times = timeline(rows)
         by_holder = _by_holder(rows)
         shown = [group._replace(steps=_steps(by_holder.get(group.holder, {}), times)) for group in shown]
+        if any(row.use.capacity is None for row in rows):
+            capacities = _capacities(way, asked, step, times)
     whole = (added(totals.values()) if totals else None) if level == "cluster" else _whole(way, asked)
-    return UsageView(level, key, asked, step, times, shown, len(found), added(totals.values()), whole)
+    return UsageView(level, key, asked, step, times, shown, len(found), added(totals.values()), whole, capacities)
 
 
 def step_of(asked: UsageRange) -> str:
@@ -122,10 +125,20 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
 
 def _whole(way: UsageWay, asked: UsageRange) -> GpuTime | None:
     """The whole cluster; None where nothing is known of it, and for those who may not see it."""
+    found = [row.use for row in _of_cluster(way, asked, "total")]
+    return added(found) if found else None
+
+
+def _capacities(way: UsageWay, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]) -> list[float | None]:
+    """Of the whole cluster in each of the times, as :func:`_whole`."""
+    found = {(row.time, row.end): row.use.capacity for row in _of_cluster(way, asked, step)}
+    return [found.get(time) for time in times]
+
+
+def _of_cluster(way: UsageWay, asked: UsageRange, step: str) -> list[LedgerLine]:
     try:
-        found = [row.use for row in way.ledger("cluster", replace(asked, namespace=""), "total")]
-        return added(found) if found else None
+        return list(way.ledger("cluster", replace(asked, namespace=""), step))
     except ClusterError as error:
         if is_refused(error):
-            return None
+            return []
         raise

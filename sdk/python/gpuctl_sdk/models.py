@@ -137,6 +137,10 @@ class ClusterHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    known_seconds: float | None = Field(default=None, alias="known_seconds")
+    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
+    it runs still, nobody collected, or its hours are not kept any more.
+    """
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -658,6 +662,10 @@ class LabelHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    known_seconds: float | None = Field(default=None, alias="known_seconds")
+    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
+    it runs still, nobody collected, or its hours are not kept any more.
+    """
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -778,6 +786,8 @@ class LedgerRow(Answer):
     """Where the step begins, UTC."""
     end_time: str = Field(alias="end_time")
     """Where it ends; the first and the last are cut."""
+    known_seconds: float = Field(alias="known_seconds")
+    """How much of it is known: all is about that alone."""
     cluster: str
     level: str
     key: str
@@ -804,6 +814,10 @@ class LedgerRow(Answer):
     """Held by nobody, of nodes that take no pods."""
     allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
     """Of a namespace: what its quotas let it hold; while there was none, what the cluster had."""
+    by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")
+    """Of what was measured: parts of cards of which it is known what each pod's processes used."""
+    beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
+    """What these used of their cards beyond what their pods held: no part of `busy`."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent, of what was measured."""
     coverage: float | None
@@ -891,6 +905,10 @@ class NamespaceHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    known_seconds: float | None = Field(default=None, alias="known_seconds")
+    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
+    it runs still, nobody collected, or its hours are not kept any more.
+    """
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -1435,6 +1453,10 @@ class WorkloadHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
+    known_seconds: float | None = Field(default=None, alias="known_seconds")
+    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
+    it runs still, nobody collected, or its hours are not kept any more.
+    """
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")

@@ -35,6 +35,12 @@ class _Told(UsageValue):
         description="Where a step that is not an hour ends, UTC; the first and the last one are cut.",
         examples=["2025-11-05T15:00:00Z"],
     )
+    known_seconds: float | None = Field(
+        default=None,
+        description="Of a step that is not an hour: how much of it is known. All is about that alone: it is less than "
+        "the step where it runs still, nobody collected, or its hours are not kept any more.",
+        examples=[86400.0],
+    )
 
 
 class _Used(UsageValue):
@@ -195,6 +201,7 @@ class LedgerRow(UsageValue):
     end_time: str = Field(
         description="Where it ends; the first and the last are cut.", examples=["2025-12-01T00:00:00Z"]
     )
+    known_seconds: float = Field(description="How much of it is known: all is about that alone.", examples=[2592000.0])
     cluster: str = Field(examples=["cluster-1"])
     level: Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"] = Field(
         examples=["label"]
@@ -220,6 +227,13 @@ class LedgerRow(UsageValue):
     allowed_gpu_seconds: float | None = Field(
         description="Of a namespace: what its quotas let it hold; while there was none, what the cluster had.",
         examples=[82944000.0],
+    )
+    by_process_gpu_seconds: float = Field(
+        description="Of what was measured: parts of cards of which it is known what each pod's processes used.",
+        examples=[36000.0],
+    )
+    beyond_held_gpu_seconds: float = Field(
+        description="What these used of their cards beyond what their pods held: no part of `busy`.", examples=[1800.0]
     )
     avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
     coverage: float | None = Field(description="How much of what was held was measured, 0 to 1.", examples=[0.9645])

@@ -19,6 +19,7 @@ from gpuctl_server.audit import audit, audit_problem
 from gpuctl_server.lookups import REVIEWS, decided, demand
 from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
+from gpuctl_server.routes.query_names import refuse_others
 from gpuctl_server.service import Service
 from gpuctl_server.times import NotATime, moment
 
@@ -182,11 +183,13 @@ def bearer(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def allowed(action: Action, resource: str) -> Callable[[Caller], Awaitable[Caller]]:
-    """A dependency: somebody who may do this at least somewhere. The body is not looked at before."""
+def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaitable[Caller]]:
+    """A dependency: somebody who may do this at least somewhere, and asks for nothing that the path does not know. The
+    body is not looked at before."""
 
-    async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         await decided(caller, lambda: demand(caller, Wish(action, resource)))
+        refuse_others(request)
         return caller
 
     return check

@@ -61,7 +61,8 @@ def ledger(
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
     account = balance.ledger(row.sums, level)
-    told = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
+    told: dict[str, Any] = {"time": stamped(row.start), "end_time": stamped(row.end), **whose}
+    told["known_seconds"] = row.seconds
     told |= {"key": row.group.key, "value": row.group.value}
     if level is Level.WORKLOAD:
         workload = workload_of(row.group)
@@ -76,6 +77,8 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
         "free_gpu_seconds": _amount(account.free) if own else None,
         "unusable_gpu_seconds": _amount(account.unusable) if own else None,
         "allowed_gpu_seconds": None if allowed is None else _amount(allowed),
+        "by_process_gpu_seconds": _amount(row.sums.by_process_gpu_s),
+        "beyond_held_gpu_seconds": _amount(row.sums.beyond_gpu_s),
         "avg_utilization": shown(quotients.avg_utilization(row.sums)),
         "coverage": shown(quotients.coverage(row.sums), 4),
         "closes": account.closes,

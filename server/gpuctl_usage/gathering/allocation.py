@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from gpuctl_usage.facts import AllocationSnapshot, Capacity, GpuSeries, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl_usage.facts import (
+    USE_OF_PROCESSES,
+    AllocationSnapshot,
+    Capacity,
+    GpuSeries,
+    Holding,
+    WorkloadAllocation,
+    WorkloadKey,
+)
 
 
 def snapshot(
@@ -15,22 +23,32 @@ def snapshot(
 
     :param measured: of the minutes before it; the mean of a workload is weighted by what its pods hold.
     """
-    means: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    of_pods: dict[tuple[str, str, str], list[GpuSeries]] = defaultdict(list)
     for series in measured:
-        means[series.node, series.namespace, series.pod].append(sum(series.utilization) / len(series.utilization))
+        of_pods[series.node, series.namespace, series.pod].append(series)
     held: dict[WorkloadKey, float] = defaultdict(float)
     seen: dict[WorkloadKey, list[tuple[float, float]]] = defaultdict(list)
     for holding in holdings:
         held[holding.workload] += holding.gpus
-        found = means.get((holding.node, holding.namespace, holding.pod))
+        found = of_pods.get((holding.node, holding.namespace, holding.pod))
         if found:
-            seen[holding.workload].append((holding.gpus, sum(found) / len(found)))
+            means = [_mean_of(series, min(1.0, holding.gpus / len(found))) for series in found]
+            seen[holding.workload].append((holding.gpus, sum(means) / len(means)))
     return AllocationSnapshot(
         time,
         sum(capacity.gpus for capacity in capacities),
         sum(held.values()),
         tuple(WorkloadAllocation(workload, held[workload], _mean(seen[workload])) for workload in sorted(held)),
     )
+
+
+def _mean_of(series: GpuSeries, share: float) -> float:
+    """Percent of the part of a GPU that a pod holds."""
+    if series.apart is None:
+        return sum(series.utilization) / len(series.utilization)
+    both = zip(series.utilization, series.apart, strict=True)
+    own = (min(100.0, value / share) if mark & USE_OF_PROCESSES else value for value, mark in both)
+    return sum(own) / len(series.utilization)
 
 
 def _mean(parts: list[tuple[float, float]]) -> float | None:

@@ -75,7 +75,14 @@ class ClusterEvents:
 
     def known_until(self) -> float | None:
         """Until when all that happened to pods and nodes has been heard; None before both were listed."""
-        times = [self._followed[kind].known_until for kind in ("Pod", "Node")]
+        return self._all_until("Pod", "Node")
+
+    def quotas_known_until(self) -> float | None:
+        """Likewise of quotas, which may not be readable while pods are, and of nodes: who shares cards, they say."""
+        return self._all_until("ResourceQuota", "Node")
+
+    def _all_until(self, *kinds: str) -> float | None:
+        times = [self._followed[kind].known_until for kind in kinds]
         known = [time for time in times if time is not None]
         return self._clock.then(min(known)) if len(known) == len(times) else None
 

@@ -11,8 +11,9 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from gpuctl_usage.facts import GpuSeries
+from gpuctl_usage.facts import GpuSeries, SharedCards
 from gpuctl_usage.prometheus import AnswerTooLarge, Measured, Prometheus, PrometheusProblem
+from gpuctl_usage.rolling.shared_cards import nodes_that_share, nodes_told_apart
 
 MIB, MB = 2**20, 10**6
 _GIB = 2**30
@@ -64,6 +65,8 @@ _FIRST, _SECOND = ADAPTERS[:2]
 
 _NODES = ("Hostname", "hostname", "node", "kubernetes_node", "instance")
 _GPUS = ("gpu", "gpu_id", "GPU_I_ID")
+_IN_SLICES = "/"
+"""In the name of an instance of MIG, after the GPU that it is a part of: nothing tells processes of one apart."""
 
 
 class Place(NamedTuple):
@@ -87,13 +90,21 @@ class _Name(NamedTuple):
 class GpuSamples:
     """Asks one Prometheus. How much it has to say at once is found out, and kept."""
 
-    def __init__(self, prometheus: Prometheus, go_on: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        prometheus: Prometheus,
+        go_on: Callable[[], bool] = lambda: True,
+        shared: SharedCards = SharedCards.DETECT,
+    ) -> None:
+        """:param shared: what exporters tell of pods that share a card."""
+        self.shared = shared
         self._prometheus = prometheus
         self._go_on = go_on
         self._length = math.inf
 
     def series(self, start: float, end: float, nodes: Collection[str], holders: Collection[Place]) -> list[GpuSeries]:
-        """What was measured after ``start``, up to ``end``, of GPUs that a pod held.
+        """What was measured after ``start``, up to ``end``, of GPUs that a pod held; of those that several held, also
+        what is said of the GPU itself.
 
         :param nodes: that there are: of several labels the one that names one of them is taken.
         :param holders: the pods that held something, and where: a pod that only the label ``pod`` names has to be one,
@@ -102,18 +113,31 @@ class GpuSamples:
         """
         counts = self._counts(start, end)
         taken: set[_Device] = set()
-        found: list[GpuSeries] = []
+        found: dict[_Name, GpuSeries] = {}
         for adapter in ADAPTERS:
             if not counts.get(adapter.utilization):
                 continue
+            # Where pods share cards, only the second may tell them apart.
+            shared = self._shared(found) if adapter is _SECOND else frozenset()
             # Both of DCGM's are there most often: where the first has measured all, the second is not asked for.
-            if adapter is _SECOND and taken and not self._is_more(start, end):
+            if adapter is _SECOND and taken and not shared and not self._is_more(start, end):
                 continue
-            made = _Series(adapter, nodes, holders, frozenset(taken))
+            made = _Series(adapter, nodes, holders, taken - shared)
             self._fill(made, start, end)
-            found += made.all()
+            more = made.found
+            if shared:
+                apart = nodes_told_apart(more.values(), start, end, self.shared)
+                more = {name: one for name, one in more.items() if one.node in apart or name.device not in taken}
+                better = {name.device for name in more}
+                found = {name: one for name, one in found.items() if name.device not in better}
+            found |= more
             taken |= made.devices
-        return found
+        return list(found.values())
+
+    def _shared(self, found: Mapping[_Name, GpuSeries]) -> frozenset[_Device]:
+        """The GPUs of nodes where pods share some, unless it is set that nothing tells them apart."""
+        nodes = frozenset() if self.shared is SharedCards.COPIES else nodes_that_share(found.values())
+        return frozenset(name.device for name, one in found.items() if one.node in nodes)
 
     def _counts(self, start: float, end: float) -> Mapping[str, float]:
         names = "|".join(adapter.utilization for adapter in ADAPTERS)
@@ -181,29 +205,24 @@ class _Series:
     """The series that one adapter has, as they grow piece by piece."""
 
     def __init__(
-        self, adapter: Adapter, nodes: Collection[str], holders: Collection[Place], taken: frozenset[_Device]
+        self, adapter: Adapter, nodes: Collection[str], holders: Collection[Place], taken: Collection[_Device]
     ) -> None:
         self.adapter = adapter
         self.devices: set[_Device] = set()
+        self.found: dict[_Name, GpuSeries] = {}
         self._nodes = nodes
         self._holders = holders
         self._homes = {(place.namespace, place.pod): place.node for place in holders}
         self._taken = taken
-        self._found: dict[_Name, GpuSeries] = {}
         self._new: list[tuple[_Name, array[float], array[float]]] = []
-        self._memory: dict[str, dict[_Device, dict[float, float]]] = {"used": {}, "total": {}, "free": {}}
-
-    def all(self) -> list[GpuSeries]:
-        """What there is."""
-        return list(self._found.values())
+        self._used: dict[_Device, dict[_Name, dict[float, float]]] = {}
+        self._memory: dict[str, dict[_Device, dict[float, float]]] = {"total": {}, "free": {}}
 
     def add(self, measured: list[Measured]) -> None:
         """The utilisation of a piece."""
         for item in measured:
             name = self._name(item.labels)
             if name is None or name.device in self._taken:
-                continue
-            if not name.place.pod:
                 continue
             times, values = array("d"), array("d")
             for at, raw in zip(item.times, item.values, strict=True):
@@ -214,43 +233,62 @@ class _Series:
                     values.append(min(percent, 100.0))
             # What has only said that it knows nothing has not measured it: another exporter's metric may have.
             if times:
-                self.devices.add(name.device)
+                if name.place.pod:
+                    self.devices.add(name.device)
                 self._new.append((name, times, values))
 
     def add_memory(self, part: str, measured: list[Measured]) -> None:
         """Memory of a piece: ``used``, ``total`` or ``free``."""
-        wanted = {name.device for name, _, _ in self._new}
+        wanted = {name.device for name, _, _ in self._new if name.place.pod}
         factor = self.adapter.unit / _GIB
         for item in measured:
-            device = self._device(item.labels)
-            if device in wanted:
-                values = self._memory[part].setdefault(device, {})
-                values.update(
-                    (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
-                )
+            name = self._name(item.labels)
+            if name is None or name.device not in wanted:
+                continue
+            if part == "used":
+                values = self._used.setdefault(name.device, {}).setdefault(name, {})
+            else:
+                values = self._memory[part].setdefault(name.device, {})
+            values.update(
+                (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
+            )
 
     def lacks_total(self) -> bool:
         """Whether it is known of a GPU of the piece how much memory is used, and not how much it has."""
-        return not self._memory["used"].keys() <= self._memory["total"].keys()
+        return not self._used.keys() <= self._memory["total"].keys()
 
     def join(self) -> None:
         """Put utilisation and memory together that were measured at one time, and let the piece go."""
+        pods: dict[_Device, set[Place]] = {}
+        of_devices: dict[_Device, Mapping[float, float]] = {}
+        for name, _, _ in self._new:
+            if name.place.pod:
+                pods.setdefault(name.device, set()).add(name.place)
         for name, times, values in self._new:
             device = name.device
-            used, total, free = (self._memory[part].get(device, {}) for part in ("used", "total", "free"))
+            # What is said of the card itself is of use where several pods are said to have it.
+            if not name.place.pod and len(pods.get(device, ())) < 2:
+                continue
+            if device not in of_devices:
+                of_devices[device] = _largest(list(self._used.get(device, {}).values()))
+            of_device = of_devices[device]
+            used = self._used.get(device, {}).get(name, of_device)
+            total, free = self._memory["total"].get(device, {}), self._memory["free"].get(device, {})
             if not total:
-                total = {at: used[at] + left for at, left in free.items() if at in used}
-            known = self._found.get(name)
+                total = {at: of_device[at] + left for at, left in free.items() if at in of_device}
+            known = self.found.get(name)
             if known is None:
                 node, namespace, pod = name.place
-                empty = [array("d") for _ in range(4)]
-                known = self._found[name] = GpuSeries(node, device.gpu, namespace, pod, *empty)
+                metric = "" if _IN_SLICES in device.gpu else self.adapter.utilization
+                empty = (array("d"), array("d"), array("d"), array("d"))
+                known = self.found[name] = GpuSeries(node, device.gpu, namespace, pod, *empty, metric)
             known.times.extend(times)
             known.utilization.extend(values)
             for kept, memory in ((known.memory_used, used), (known.memory_total, total)):
                 assert kept is not None
                 kept.extend(memory.get(at, math.nan) for at in times)
         self._new.clear()
+        self._used.clear()
         for memories in self._memory.values():
             memories.clear()
 
@@ -259,7 +297,7 @@ class _Series:
         # The last is an address.
         named = [name.rpartition(":")[0] or name if labels.get("instance") == name else name for name in named]
         node = next((name for name in named if name in self._nodes), named[0] if named else "")
-        gpu = "/".join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
+        gpu = _IN_SLICES.join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
         return _Device(node[:_LONGEST_NAME], gpu[:_LONGEST_NAME])
 
     def _name(self, labels: Mapping[str, str]) -> _Name | None:
@@ -275,3 +313,14 @@ class _Series:
             return _Name(device, Place(node, namespace, pod))
         place = Place(device.node, labels.get("namespace", ""), labels.get("pod", ""))
         return _Name(device, place if place in self._holders else Place(device.node, "", ""))
+
+
+def _largest(said: list[dict[float, float]]) -> Mapping[float, float]:
+    """What a card has in use at each time: of all that is said the most, for the others are parts of it, or as much."""
+    if len(said) == 1:
+        return said[0]
+    found: dict[float, float] = {}
+    for values in said:
+        for at, amount in values.items():
+            found[at] = max(amount, found.get(at, 0.0))
+    return found

@@ -28,7 +28,7 @@ class OpenQuotas:
 
     Nothing ends or begins before nodes and quotas were listed: where quotas may not be read, they stay as they were.
 
-    :param known_until: until when an earlier collector followed the cluster; None when there was none.
+    :param known_until: until when an earlier collector followed quotas; None when none did.
     """
 
     def __init__(self, weights: GpuWeights, known_until: float | None = None) -> None:

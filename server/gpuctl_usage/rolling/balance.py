@@ -14,7 +14,16 @@ PARTS = (Level.NAMESPACE, Level.WORKLOAD, Level.NODE, Level.MODEL)
 """Into what every cluster is divided: the groups of each of them add up to it."""
 KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
 """Each key of these divides it too."""
-HELD = ("alloc_gpu_s", "running_gpu_s", "obs_gpu_s", "util_gpu_s", "pod_s", "samples")
+HELD = (
+    "alloc_gpu_s",
+    "running_gpu_s",
+    "obs_gpu_s",
+    "util_gpu_s",
+    "by_process_gpu_s",
+    "beyond_gpu_s",
+    "pod_s",
+    "samples",
+)
 THERE = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s")
 TOLERANCE = 1e-6
 """What additions of floating point numbers may lose, as a part of the amount and in GPU-seconds."""

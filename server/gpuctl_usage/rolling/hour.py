@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding
+from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, SharedCards
 from gpuctl_usage.rolling.free_time import Free, free
 from gpuctl_usage.rolling.inputs_digest import digest_of
 from gpuctl_usage.rolling.observation import Observed, observe, of_nobody
+from gpuctl_usage.rolling.shared_cards import told_apart
 from gpuctl_usage.rolling.spells import Spell, spells, stocks
 from gpuctl_usage.rolling.tally import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
 from gpuctl_usage.rolling.tracks import tracks
@@ -37,6 +38,7 @@ def roll_up(
     *,
     label_keys: Iterable[str] = (),
     annotation_keys: Iterable[str] = (),
+    shared: SharedCards = SharedCards.DETECT,
 ) -> RolledUp:
     """The sums of an hour.
 
@@ -46,6 +48,7 @@ def roll_up(
         what was between the last one and the end is not observed. More than all of these changes nothing.
     :param interval: seconds from one scrape to the next.
     :param label_keys: by which usage is grouped, whether or not anybody has them; likewise ``annotation_keys``.
+    :param shared: what is told of pods that share a card.
     :raises ValueError: for what is no hour, and for a series that is none.
     """
     if start % HOUR or not 0 <= seconds <= HOUR or interval <= 0:
@@ -53,7 +56,7 @@ def roll_up(
     seconds, interval = float(seconds), float(interval)
     most = reach(interval)
     held, there = spells(start, seconds, holdings, most), stocks(start, seconds, capacities)
-    measured = tracks(start, seconds, samples, most)
+    measured = tracks(start, seconds, told_apart(samples, start, start + seconds, shared), most)
     keys = keys_of((spell.holding for spell in held if spell.counts), label_keys, annotation_keys)
     tallies: dict[Group, Tally] = defaultdict(Tally)
     tallies[CLUSTER] = Tally()

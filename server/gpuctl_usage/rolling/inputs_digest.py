@@ -34,6 +34,8 @@ def digest_of(
             digest.update(repr((place, track.gpu, len(track.times), track.memory is None)).encode())
             for values in (track.times, track.utilization, *(track.memory or ())):
                 digest.update(values.tobytes())
+            if track.apart is not None:
+                digest.update(track.apart.tobytes())
     return digest.hexdigest()
 
 

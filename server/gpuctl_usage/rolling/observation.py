@@ -5,6 +5,12 @@ A measurement speaks of the time since the one before it, at most so many scrape
 of the time before that pod held them. At a moment each GPU that is measured stands for an equal share of what the pod
 holds, and for one whole GPU at most: of a pod that holds eight GPUs of which six are measured, six are observed; of one
 that holds a quarter of a shared GPU, a quarter.
+
+Of a shared GPU the exporter tells the use of the card, or that of each pod's own processes (:mod:`.shared_cards`). In
+the former case what a pod holds is as busy as the card. In the latter it is as busy as the pod keeps it: 20 percent of
+the card are 80 of a quarter. A pod may use more than its quarter while others do not use theirs: then its quarter is
+busy, and no more, for nobody is busy with more than they hold. The rest is counted besides, so that nothing of the
+card's use is lost; it makes nobody's part of the card busy, least of all that of a pod that does nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +19,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise, repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from gpuctl_usage.facts import MEMORY_OF_PROCESSES, USE_OF_PROCESSES
 from gpuctl_usage.rolling.spells import Spell
 from gpuctl_usage.rolling.tracks import Track
 
+Value = TypeVar("Value", int, float)
 MINUTE = 60
 MINUTES = 60
 
@@ -37,24 +45,32 @@ class Observed(NamedTuple):
     memory_total_gpu_s: float
     memory_max: float | None
     samples: int
+    by_process_gpu_s: float
+    beyond_gpu_s: float
 
 
 class Stretches(NamedTuple):
     """The measurements of one GPU as stretches of time, in seconds of the hour, which do not overlap.
 
     :param memory: used and total; None where not one of them is known, NaN where this one is not.
+    :param apart: of each what of it is of the pod's processes alone, as of :class:`~gpuctl_usage.facts.GpuSeries`; None
+        where nothing is.
     """
 
     begins: Sequence[float]
     ends: Sequence[float]
     values: Sequence[float]
     memory: tuple[Sequence[float], Sequence[float]] | None
+    apart: Sequence[int] | None
 
 
 class Steady(NamedTuple):
     """A stretch of time in which nothing changes: how many GPUs are measured, and the sums of what they say.
 
+    :param value: of those of which the use of the card is told; ``own``: of each of the others, percent of the card
+        that the pod's processes use.
     :param known: how many of them have told their memory; ``most``: the most used memory of one, -1 when none has.
+    :param used: as ``value``; ``own_used``: of each of the others. ``most`` is of those of ``used``.
     """
 
     begin: float
@@ -65,6 +81,8 @@ class Steady(NamedTuple):
     used: float
     total: float
     most: float
+    own: Sequence[float] = ()
+    own_used: Sequence[float] = ()
 
 
 class Ownership(NamedTuple):
@@ -100,6 +118,9 @@ def observe(
     owned = sorted(ownership(alike), key=lambda one: one.spell.holding.pod_uid)
     for uid, same in groupby(owned, key=lambda one: one.spell.holding.pod_uid):
         ours = list(same)
+        if any(track.apart for track in tracks) and all(one.spell.holding.gpus >= len(tracks) for one in ours):
+            # Of a card that a pod has to itself both are the same.
+            tracks = [track._replace(apart=None) for track in tracks]
         stretches = [_stretches(track, reach, ours) for track in tracks]
         pieces = list(_pieces([one for one in stretches if len(one.ends)]))
         for number, spell in enumerate(alike):
@@ -128,13 +149,14 @@ def _stretches(track: Track, reach: float, owned: Iterable[Ownership]) -> Stretc
     begins = [before if before > end - reach else end - reach for before, end in pairwise((-math.inf, *ends))]
     parts = [slice(bisect_right(ends, one.after), bisect_right(ends, one.until)) for one in owned]
     if parts == [slice(0, len(ends))]:
-        return Stretches(begins, ends, track.utilization, track.memory)
+        return Stretches(begins, ends, track.utilization, track.memory, track.apart)
 
-    def chosen(every: Sequence[float]) -> list[float]:
+    def chosen(every: Sequence[Value]) -> list[Value]:
         return [one for part in parts for one in every[part]]
 
     memory = None if track.memory is None else (chosen(track.memory[0]), chosen(track.memory[1]))
-    return Stretches(chosen(begins), chosen(ends), chosen(track.utilization), memory)
+    apart = None if track.apart is None else chosen(track.apart)
+    return Stretches(chosen(begins), chosen(ends), chosen(track.utilization), memory, apart)
 
 
 def _pieces(stretches: Sequence[Stretches]) -> Iterable[Steady]:
@@ -142,7 +164,8 @@ def _pieces(stretches: Sequence[Stretches]) -> Iterable[Steady]:
         return ()
     first = stretches[0]
     # The GPUs of a node are scraped together: their times are the same, and columns are added up much faster.
-    if all(one.ends == first.ends and one.begins == first.begins for one in stretches[1:]):
+    together = all(one.ends == first.ends and one.begins == first.begins for one in stretches[1:])
+    if together and not any(one.apart for one in stretches):
         memories = [one.memory for one in stretches if one.memory is not None]
         if not memories or (len(memories) == len(stretches) and all(map(_complete, memories))):
             return _alike(stretches, memories)
@@ -173,32 +196,49 @@ def _swept(stretches: Sequence[Stretches]) -> Iterator[Steady]:
     for number, one in enumerate(stretches):
         for place, (begin, end) in enumerate(zip(one.begins, one.ends, strict=True)):
             turns += [(begin, True, number, place), (end, False, number, place)]
-    active: dict[int, tuple[float, float, float]] = {}
+    active: dict[int, _Active] = {}
     before = -math.inf
     # At one time what ends comes before what begins.
     for time, begins, number, place in sorted(turns):
         if active and before < time:
-            known = [(used, total) for _, used, total in active.values() if used + total >= 0]
-            yield Steady(
-                *(before, time, len(active), sum(value for value, _, _ in active.values()), len(known)),
-                *(sum(used for used, _ in known), sum(total for _, total in known)),
-                max((used for used, _ in known), default=-1.0),
-            )
+            yield _steady(before, time, list(active.values()))
         before = time
         if begins:
             one = stretches[number]
             used, total = (math.nan, math.nan) if one.memory is None else (one.memory[0][place], one.memory[1][place])
-            active[number] = one.values[place], used, total
+            active[number] = _Active(one.values[place], used, total, one.apart[place] if one.apart else 0)
         else:
             del active[number]
+
+
+class _Active(NamedTuple):
+    value: float
+    used: float
+    total: float
+    apart: int
+
+
+def _steady(begin: float, end: float, active: Sequence[_Active]) -> Steady:
+    known = [one for one in active if one.used + one.total >= 0]
+    of_card = [one.used for one in known if not one.apart & MEMORY_OF_PROCESSES]
+    return Steady(
+        *(begin, end, len(active)),
+        value=sum(one.value for one in active if not one.apart & USE_OF_PROCESSES),
+        known=len(known),
+        used=sum(of_card),
+        total=sum(one.total for one in known),
+        most=max(of_card, default=-1.0),
+        own=[one.value for one in active if one.apart & USE_OF_PROCESSES],
+        own_used=[one.used for one in known if one.apart & MEMORY_OF_PROCESSES],
+    )
 
 
 def _observed(spell: Spell, pieces: Iterable[Steady], samples: int) -> Observed:
     low, high, gpus = spell.low, spell.high, spell.holding.gpus
     minutes_obs, minutes_util = [0.0] * MINUTES, [0.0] * MINUTES
-    memory_obs = memory_used = memory_total = 0.0
+    memory_obs = memory_used = memory_total = by_process = beyond = 0.0
     memory_max = -1.0
-    for begin, end, count, value, known, used, total, most in pieces:
+    for begin, end, count, value, known, used, total, most, own, own_used in pieces:
         if begin < low:
             begin = low
         if end > high:
@@ -207,10 +247,17 @@ def _observed(spell: Spell, pieces: Iterable[Steady], samples: int) -> Observed:
             continue
         share = 1.0 if count <= gpus else gpus / count
         weight = (end - begin) * share
+        if own:
+            by_process += weight * len(own)
+            beyond += (end - begin) * sum(max(0.0, one / 100 - share) for one in own)
+            value += sum(min(100.0, one / share) for one in own)
         if known:
             memory_obs += weight * known
             memory_used += weight * used
             memory_total += weight * total
+            if own_used:
+                memory_used += (end - begin) * sum(own_used)
+                most = max(most, max(own_used) / share)
             if most > memory_max:
                 memory_max = most
         minute = int(begin / MINUTE)
@@ -234,4 +281,6 @@ def _observed(spell: Spell, pieces: Iterable[Steady], samples: int) -> Observed:
         memory_total_gpu_s=memory_total,
         memory_max=None if memory_max < 0 else memory_max,
         samples=samples,
+        by_process_gpu_s=min(by_process, obs),
+        beyond_gpu_s=beyond,
     )

@@ -70,6 +70,8 @@ class Tally:
         sums = self.sums
         sums.obs_gpu_s += observed.obs_gpu_s
         sums.util_gpu_s += observed.util_gpu_s
+        sums.by_process_gpu_s += observed.by_process_gpu_s
+        sums.beyond_gpu_s += observed.beyond_gpu_s
         sums.memory_obs_gpu_s += observed.memory_obs_gpu_s
         sums.memory_used_gpu_s += observed.memory_used_gpu_s
         sums.memory_total_gpu_s += observed.memory_total_gpu_s

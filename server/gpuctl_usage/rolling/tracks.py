@@ -19,12 +19,14 @@ class Track(NamedTuple):
 
     :param times: seconds since the hour began.
     :param memory: used and total; NaN or None where it was not measured.
+    :param apart: as of :class:`~gpuctl_usage.facts.GpuSeries`.
     """
 
     gpu: str
     times: array[float]
     utilization: array[float]
     memory: tuple[array[float], array[float]] | None
+    apart: array[int] | None = None
 
 
 def tracks(start: float, seconds: float, samples: Iterable[GpuSeries], reach: float) -> dict[Place, list[Track]]:
@@ -61,21 +63,23 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
     first = series[0]
     if len(series) == 1 and all(map(lt, first.times, first.times[1:])):
         return first
-    best: dict[float, tuple[float, float, float]] = {}
+    best: dict[float, tuple[float, float, float, int]] = {}
     for one in series:
         nothing = array("d", [math.nan]) * len(one.times)
         memory = zip(one.memory_used or nothing, one.memory_total or nothing, strict=True)
-        for time, value, (used, total) in zip(one.times, one.utilization, memory, strict=True):
+        marks = one.apart or array("b", bytes(len(one.times)))
+        for time, value, (used, total), mark in zip(one.times, one.utilization, memory, marks, strict=True):
             memory_of = (-1.0, -1.0) if math.isnan(used) or math.isnan(total) else (used, total)
-            best[time] = max(best.get(time, (-1.0, -1.0, -1.0)), (value, *memory_of))
+            best[time] = max(best.get(time, (-1.0, -1.0, -1.0, 0)), (value, *memory_of, mark))
     times = array("d", sorted(best))
-    values, used_all, total_all = zip(*(best[time] for time in times), strict=True)
+    values, used_all, total_all, marks_all = zip(*(best[time] for time in times), strict=True)
     known = max(used_all) >= 0
     return first._replace(
         times=times,
         utilization=array("d", values),
         memory_used=array("d", [math.nan if amount < 0 else amount for amount in used_all]) if known else None,
         memory_total=array("d", [math.nan if amount < 0 else amount for amount in total_all]) if known else None,
+        apart=array("b", marks_all) if any(marks_all) else None,
     )
 
 
@@ -88,4 +92,5 @@ def _cut(series: GpuSeries, start: float, end: float, reach: float) -> Track:
     part = slice(first, last)
     memory = None if used is None or total is None else (used[part], total[part])
     since = array("d", [time - start for time in times[part]])
-    return Track(series.gpu, since, series.utilization[part], memory)
+    apart = None if series.apart is None else series.apart[part]
+    return Track(series.gpu, since, series.utilization[part], memory, apart if apart and any(apart) else None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Column, Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
@@ -161,12 +162,22 @@ class Database:
         with self._writing() as connection:
             _seen(connection, cluster, at)
 
+    def quotas_followed(self, cluster: int, at: float) -> None:
+        """Until when it is known what quotas allow: they have a watch, and a right, of their own."""
+        with self._writing() as connection:
+            _seen(connection, cluster, at, clusters.c.quotas_seen)
+
     def last_seen(self, cluster: int) -> float | None:
         """The last time up to which what holds GPUs is known; None where nothing is."""
+        return self._time(cluster, clusters.c.last_seen)
+
+    def quotas_seen(self, cluster: int) -> float | None:
+        """The last time up to which what quotas allow is known; None where that never was."""
+        return self._time(cluster, clusters.c.quotas_seen)
+
+    def _time(self, cluster: int, column: Column[Any]) -> float | None:
         with self.reading() as connection:
-            found = connection.execute(
-                select(clusters.c.last_seen).where(clusters.c.id == cluster)
-            ).scalar_one_or_none()
+            found = connection.execute(select(column).where(clusters.c.id == cluster)).scalar_one_or_none()
             return None if found is None else float(found)
 
     def open_holdings(self, cluster: int) -> list[Holding]:
@@ -265,7 +276,6 @@ class Database:
             moments.put_snapshot(connection, cluster, snapshot, self._clock())
 
 
-def _seen(connection: Connection, cluster: int, at: float) -> None:
-    known = func.coalesce(clusters.c.last_seen, at)
-    later = clusters.c.id == cluster, known <= at
-    connection.execute(update(clusters).where(*later).values(last_seen=at))
+def _seen(connection: Connection, cluster: int, at: float, column: Column[Any] = clusters.c.last_seen) -> None:
+    later = clusters.c.id == cluster, func.coalesce(column, at) <= at
+    connection.execute(update(clusters).where(*later).values({column: at}))

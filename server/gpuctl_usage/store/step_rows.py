@@ -59,7 +59,7 @@ _FEW = 500
 STEP_BITS = 3
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
 _TELL_WORKLOADS = frozenset({Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
-_HELD = frozenset({"alloc_gpu_s", "obs_gpu_s", "util_gpu_s"})
+_HELD = frozenset({"alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s"})
 _THERE = frozenset({"cap_gpu_s", "free_gpu_s", "unusable_gpu_s"})
 _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 """What answers about namespaces and labels tell besides."""

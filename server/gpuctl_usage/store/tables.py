@@ -38,6 +38,8 @@ clusters = Table(
     Column("uid", _TEXT, nullable=False, unique=True),
     Column("name", _TEXT, nullable=False),
     Column("last_seen", Float),
+    # Until when quotas were followed; null where they never were.
+    Column("quotas_seen", Float),
     # How often something has become known that hours of before are made of.
     Column("late_changes", Integer, nullable=False, server_default="0"),
 )
@@ -153,6 +155,8 @@ sums = Table(
     Column("unusable_gpu_s", Float, nullable=False),
     Column("obs_gpu_s", Float, nullable=False),
     Column("util_gpu_s", Float, nullable=False),
+    Column("by_process_gpu_s", Float, nullable=False, server_default="0"),
+    Column("beyond_gpu_s", Float, nullable=False, server_default="0"),
     # Hundredths, to which answers are rounded.
     Column("util_min", Integer),
     Column("util_max", Integer),

@@ -62,7 +62,7 @@ def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
 def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[list[str]]]:
     """Headings and rows, one for each step of each group, by time; with the capacity, of what has one."""
     own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
-    figures = [*(name for name in _FIGURES if name != "SHARE" or own), *(_OWN if own else ())]
+    figures = [*_FIGURES, *(_OWN if own else ())]
     heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED)]
 
     def rows() -> Iterator[list[str]]:
@@ -70,10 +70,10 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
             for group in view.groups:
                 use = group.steps[number]
                 if use is not None:
-                    held, share, *others = _cells(use, None)
                     there = [gpu_hours(amount) for amount in (use.capacity, use.free, use.unusable)]
-                    shares, there = ([share], there) if own else ([], _of_namespaces(view, _allowed(use)))
-                    yield [_told(time, zone), *names(view.level, group.holder), held, *shares, *others, *there]
+                    there = there if own else _of_namespaces(view, _allowed(use))
+                    cells = _cells(use, view.capacity_in(number))
+                    yield [_told(time, zone), *names(view.level, group.holder), *cells, *there]
 
     return heads, rows()
 

@@ -1,0 +1,25 @@
+"""Until when quotas were followed."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """As long as pods and nodes, where any is known: nothing else was written down."""
+    op.add_column("clusters", sa.Column("quotas_seen", sa.Float(), nullable=True))
+    op.execute(
+        "UPDATE clusters SET quotas_seen = last_seen "
+        "WHERE EXISTS (SELECT 1 FROM quotas WHERE quotas.cluster_id = clusters.id)"
+    )
+
+
+def downgrade() -> None:
+    """As long as pods and nodes, again."""
+    op.drop_column("clusters", "quotas_seen")

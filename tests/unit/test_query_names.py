@@ -1,0 +1,26 @@
+"""Which query parameters a path has: those of the document, and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fastapi.routing import APIRoute
+
+from gpuctl_server.app import ROUTERS
+from gpuctl_server.routes.query_names import EVERYWHERE, names_of
+
+DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
+
+
+def test_they_are_those_of_the_document() -> None:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    compared = 0
+    for route in routes:
+        for method in route.methods if route.include_in_schema else ():
+            operation = DOCUMENT["paths"].get(route.path.replace(":path}", "}"), {}).get(method.lower())
+            assert operation is not None, (method, route.path)
+            told = {item["name"] for item in operation.get("parameters", []) if item["in"] == "query"}
+            assert names_of(route) == told | EVERYWHERE, (method, route.path)
+            compared += bool(told)
+    assert compared > 20

@@ -1,0 +1,108 @@
+"""Days of 23 and 25 hours: their sums, and those of the months that have them, hour by hour and by the calendar."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
+from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.sums import Level
+
+BERLIN = ZoneInfo("Europe/Berlin")
+DAYS = 4
+CHANGES = {
+    "spring": (datetime(2026, 3, 28, tzinfo=timezone.utc), 23),
+    "autumn": (datetime(2025, 10, 25, tzinfo=timezone.utc), 25),
+}
+PODS = {"early": (4.0, 0.0, 30.5), "late": (2.0, 25.25, 71.0), "long": (1.0, -5.0, 200.0)}
+"""GPUs, and from which hour to which."""
+
+
+def overlap(start: float, end: float, hour: int) -> float:
+    return max(0.0, min(end, hour + 1) - max(start, hour))
+
+
+def filled(path: Path, begin: int) -> Database:
+    pods = [
+        Holding(
+            *(name, "nlp", name, WorkloadKey("nlp", "Job", name, name), "n1", gpus, "A100", {}, {}),
+            *(begin + start * HOUR, begin + start * HOUR, begin + end * HOUR),
+        )
+        for name, (gpus, start, end) in PODS.items()
+    ]
+    nodes = [
+        Capacity("n1", "A100", 8.0, NodeState.READY, begin - DAY, begin + 40.0 * HOUR),
+        Capacity("n1", "A100", 16.0, NodeState.READY, begin + 40.0 * HOUR, None),
+    ]
+    database = open_database(str(path / "usage.db"))
+    cluster = database.cluster("uid", "lab")
+    database.put_holdings(cluster, pods, begin + DAYS * DAY)
+    database.put_capacities(cluster, nodes, begin + DAYS * DAY)
+    database.put_quotas(cluster, [GpuQuota("nlp", 6.0, begin - DAY, begin + 26.5 * HOUR)])
+    for day in range(begin, begin + DAYS * DAY, DAY):
+        hours = [roll_up(start, HOUR, pods, nodes, [], 15) for start in range(day, day + DAY, HOUR)]
+        for hour in hours:
+            database.put_rolled_up(cluster, hour, provisional=False)
+        database.put_rolled_up(cluster, add_up(hours, pods), provisional=False, span=Span.DAY)
+    return database
+
+
+@pytest.mark.parametrize("season", CHANGES)
+def test_days_of_23_and_25_hours(season: str, tmp_path: Path) -> None:
+    day, length = CHANGES[season]
+    begin = int(day.timestamp())
+    database = filled(tmp_path, begin)
+    # By the calendar: an hour is of the date that the clocks of Berlin show at its begin.
+    hours: dict[str, int] = defaultdict(int)
+    held: dict[str, float] = defaultdict(float)
+    there: dict[str, float] = defaultdict(float)
+    allowed: dict[str, float] = defaultdict(float)
+    for hour in range(DAYS * 24):
+        date = (day + timedelta(hours=hour)).astimezone(BERLIN).date().isoformat()
+        capacity = 8.0 * overlap(0, 40, hour) + 16.0 * overlap(40, 1000, hour)
+        limited = overlap(0, 26.5, hour)
+        hours[date] += 1
+        held[date] += sum(gpus * overlap(start, end, hour) for gpus, start, end in PODS.values())
+        there[date] += capacity
+        allowed[date] += 6 * limited + (1 - limited) * capacity
+    changed = (day + timedelta(days=1)).date().isoformat()
+    assert hours[changed] == length
+    asked = Hours("", begin, begin + DAYS * DAY, step=Step.DAY, tz="Europe/Berlin")
+    rows, spaces, lines = (
+        cluster_hours(database, asked),
+        namespace_hours(database, asked),
+        ledger(database, asked, Level.CLUSTER),
+    )
+    assert isinstance(rows, list)
+    assert isinstance(spaces, list)
+    assert isinstance(lines, list)
+    for found in (rows, spaces, lines):
+        assert [row["known_seconds"] for row in found] == [count * HOUR for count in hours.values()]
+    for row, space, line, date in zip(rows, spaces, lines, hours, strict=True):
+        began = datetime.fromisoformat(row["stat_hour"].replace("Z", "+00:00"))
+        assert began.astimezone(BERLIN).date().isoformat() == date
+        assert line["capacity_gpu_seconds"] == pytest.approx(there[date] * HOUR)
+        assert line["allocated_gpu_seconds"] == pytest.approx(held[date] * HOUR)
+        assert row["total_gpu_capacity"] == pytest.approx(there[date] / hours[date], abs=0.0051)
+        assert row["allocated_gpu_count"] == pytest.approx(held[date] / hours[date], abs=0.0051)
+        assert row["allocation_rate"] == pytest.approx(100 * held[date] / there[date], abs=0.0051)
+        assert space["total_gpu_capacity"] == pytest.approx(allowed[date] / hours[date], abs=0.0051)
+        assert space["allocation_rate"] == pytest.approx(100 * held[date] / allowed[date], abs=0.0051)
+    # Whatever it is divided into, it is the same time.
+    for step in (Step.WEEK, Step.MONTH, Step.TOTAL):
+        parts = ledger(database, Hours("", begin, begin + DAYS * DAY, step=step, tz="Europe/Berlin"), Level.CLUSTER)
+        assert isinstance(parts, list)
+        assert sum(part["allocated_gpu_seconds"] for part in parts) == pytest.approx(sum(held.values()) * HOUR)
+        assert sum(part["known_seconds"] for part in parts) == DAYS * DAY
+    database.close()
