@@ -175,6 +175,23 @@ def test_without_rights_it_is_a_note(plane: ControlPlane, place: Place) -> None:
     assert "secrets" in refused.err
 
 
+def test_it_is_written_while_others_still_end(place: Place, start: Start) -> None:
+    """What stands already is not kept waiting, nor lost if the command is killed while the rest goes on."""
+    place.apply(training(), training("held"))
+    mark = "example.com/hold"
+    place.patch("Job", "held", {"metadata": {"finalizers": [mark]}})
+    changed = {"environment": image("v2")}
+    documents = place.file(training(**changed), training("held", **changed))
+    command = start("apply", "-f", documents, "-n", place.namespace, "--yes")
+    place.until(lambda: len(kept(place, "train")) == 2, "the history of what is replaced")
+    assert command.process.poll() is None
+    assert len(kept(place, "held")) == 1
+    others = [name for name in place.get("Job", "held")["metadata"]["finalizers"] if name != mark]
+    place.patch("Job", "held", {"metadata": {"finalizers": others}})
+    assert command.end() == 0, command.err
+    assert [len(kept(place, name)) for name in ("train", "held")] == [2, 2]
+
+
 def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
     """Each gets a number of its own, whoever comes first."""
     place.apply(inference())

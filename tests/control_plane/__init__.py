@@ -397,7 +397,8 @@ class ControlPlane:
     def _start(self, program: str, *arguments: str) -> None:
         log = self.directory / f"{program}.log"
         self._commands[program] = list(arguments)
-        self.processes[program] = Process([str(self.binaries / program), *arguments], log, self.directory)
+        command = [str(self.binaries / program), *arguments]
+        self.processes[program] = Process(command, log, self.directory, parallel=program == "kube-apiserver")
 
     def _install_queues(self) -> None:
         """The kinds of Kueue and JobSet, before any controller looks what kinds there are; then the two start."""

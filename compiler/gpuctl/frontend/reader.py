@@ -57,9 +57,12 @@ def split(source: Source) -> Iterator[Chunk]:
     """The source cut at its ``---`` lines; as a whole when it has directives, which belong to what follows them."""
     text = source.text
     starts = [0]
-    # Most files hold one document.
     if "---" in text and not re.search(_DIRECTIVE, text):
         starts += [match.start() for match in re.finditer(_BOUNDARY, text) if match.start() > 0]
+    if len(starts) == 1:
+        # Most files hold one document.
+        yield Chunk(source, 0, len(text), 0)
+        return
     line, has_returns = 0, "\r" in text
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         yield Chunk(source, start, end, line)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply, preview
+from gpuctl.apply.run.recorder import Recorder
 from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
 from gpuctl.usecases.conversation import Conversation
 
@@ -95,10 +97,10 @@ def apply_request(
 
         raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
-    how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
-    plan = apply(session, request, how, dialogue, wanted.set_options, seen)
-    if plan.writes:
-        _record(session, plan, wanted)
+    with Recorder(session, partial(_origin, wanted)) as recorder:
+        how = recorder.follow(conversation.how(request.keys, run))
+        plan = apply(session, request, how, conversation.dialogue(), wanted.set_options, seen)
+        recorder.finish()
     if run.wait and all(step.result == "done" for step in plan.steps):
         _await(session, plan, wanted, run, conversation)
     return plan
@@ -121,12 +123,11 @@ def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOption
         raise bring_back(session, wanted.request, error, run, conversation, who) from None
 
 
-def _record(session: Session, plan: Plan, wanted: DocumentRequest) -> None:
-    """Add what was applied to the history of the jobs."""
-    from gpuctl.apply.run.recording import ApplyOrigin, record
+def _origin(wanted: DocumentRequest) -> ApplyOrigin:
+    """Where what is applied comes from."""
+    from gpuctl.apply.run.recording import ApplyOrigin
 
-    origin = wanted.origin or ApplyOrigin(commit=lambda: commit_of_sources(wanted.compilation.sources.values()))
-    record(session, plan, wanted.request.keys, origin)
+    return wanted.origin or ApplyOrigin(commit=lambda: commit_of_sources(wanted.compilation.sources.values()))
 
 
 def commit_of_sources(sources: Iterable[Source]) -> Commit | None:

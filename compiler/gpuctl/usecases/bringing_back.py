@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import Dialogue, apply
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.recording import ApplyOrigin, record
+from gpuctl.apply.run.recorder import Recorder
+from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.run.wait_running import NotRunning
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
@@ -94,7 +95,10 @@ def _bring_back(
         how = conversation.how(request.keys, replace(run, checkpoint=False))
         how.done = lambda step: None
         # That it may end what does not run was said with the option.
-        back = apply(session, former, how, Dialogue(lambda asked: True, conversation.say))
+        dialogue = Dialogue(lambda asked: True, conversation.say)
+        with Recorder(session, lambda: ApplyOrigin(who, is_back=True)) as recorder:
+            back = apply(session, former, recorder.follow(how), dialogue)
+            recorder.finish()
     except (ClusterError, InvalidDocuments) as failure:
         why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
         for step in changed:
@@ -103,7 +107,6 @@ def _bring_back(
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
         return [f"{names} could not be brought back: {why}"]
-    record(session, back, request.keys, ApplyOrigin(who, is_back=True))
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, conversation)

@@ -1,4 +1,4 @@
-"""Keeping the history of jobs: each changed document is written down once it has been applied, and old ones go.
+"""The history of jobs: each changed document is written down once it has been applied, and old ones go.
 
 Nothing depends on it: what cannot be written is said in a note of the plan.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.past_documents import (
     LARGEST,
     Cause,
@@ -36,7 +36,6 @@ KEPT = 10
 """Documents of each job, as many as Helm and Argo CD keep."""
 KEPT_GONE = 100
 """Jobs of a namespace that are no longer there and whose history stays, so that they can come back."""
-_PATIENCE = 15.0
 _ATTEMPTS = 20
 _FEW = 20
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -66,47 +65,64 @@ class _Applied(NamedTuple):
     is_new: bool
 
 
-def record(session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> None:
-    """Write the documents down that a plan has brought about, and take old ones away. What fails becomes a note.
+class HistoryWriter:
+    """Writes the documents down that a plan brings about, and takes old ones away. What fails becomes a note of it.
 
     What somebody else has applied and written down since the plan was made is not written a second time.
     """
-    applied = list(_changed(plan, keys))
-    if not applied:
-        return
-    quick = session.less_patient(_PATIENCE)
-    try:
-        # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
-        who = origin.who or _user(quick)
-        commit = origin.commit()
-        of_each: dict[str, list[_Applied]] = {}
-        for item in sorted(applied, key=lambda item: item.namespace):
-            of_each.setdefault(item.namespace, []).append(item)
-        keepers = [_Keeper(quick, namespace, mine, keys, origin, who, commit) for namespace, mine in of_each.items()]
-        quick.each(lambda keeper: keeper.trying(keeper.look), keepers)
-        pairs = [(keeper, item) for keeper in keepers for item in keeper.applied]
-        quick.each(lambda pair: pair[0].trying(lambda: pair[0].add(pair[1])), pairs)
-        for keeper in keepers:
+
+    def __init__(self, session: Session, plan: Plan, keys: Records, origin: ApplyOrigin) -> None:
+        self._session = session
+        self._plan = plan
+        self._keys = keys
+        self._origin = origin
+        self._keepers: dict[str, _Keeper] = {}
+
+    def add(self, steps: Iterable[Step]) -> None:
+        """Write down what these steps have brought about."""
+        applied = [item for step in steps if (item := _applied(step, self._keys)) is not None]
+        if not applied:
+            return
+        if not self._keepers:
+            self._begin()
+        pairs = [(self._keepers[item.namespace], item) for item in applied]
+        for keeper, item in pairs:
+            keeper.applied.append(item)
+        self._session.each(lambda pair: pair[0].trying(lambda: pair[0].add(pair[1])), pairs)
+
+    def finish(self) -> None:
+        """Take away what nobody needs any more, and say what could not be written."""
+        for keeper in self._keepers.values():
+            if not keeper.applied:
+                continue
             keeper.trying(keeper.forget)
             if keeper.problem is not None:
-                plan.notes.append(f"the history of {keeper.title} could not be written: {keeper.problem}")
-    finally:
-        quick.close()
+                self._plan.notes.append(f"the history of {keeper.title} could not be written: {keeper.problem}")
+
+    def _begin(self) -> None:
+        """Look at what there is, in all namespaces of the plan."""
+        # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
+        author = _Author(self._origin.who or _user(self._session), self._origin.commit())
+        coming: dict[str, list[_Applied]] = {}
+        for step in self._plan.steps:
+            item = _applied(step, self._keys)
+            if item is not None:
+                coming.setdefault(item.namespace, []).append(item)
+        for namespace, items in coming.items():
+            self._keepers[namespace] = _Keeper(self._session, namespace, items, self._keys, self._origin, author)
+        self._session.each(lambda keeper: keeper.trying(keeper.look), self._keepers.values())
 
 
-def _changed(plan: Plan, keys: Records) -> Iterator[_Applied]:
-    for step in plan.steps:
-        if step.key.kind not in WORKLOADS or step.result != "done" or step.desired is None:
-            continue
-        if step.action not in ("create", "replace", "update"):
-            continue
-        document = _document(step.desired, keys)
-        before = _document(step.live, keys) if step.live is not None else None
-        if document is None or document == before:
-            continue
-        job = document["job"]["name"]
-        version = str(step.live["metadata"]["resourceVersion"]) if step.live is not None else ""
-        yield _Applied(step.key.namespace, job, document, before, version, step.action == "create")
+def _applied(step: Step, keys: Records) -> _Applied | None:
+    """The document that a step brings about, if that is another one than before."""
+    if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
+        return None
+    document = _document(step.desired, keys)
+    before = _document(step.live, keys) if step.live is not None else None
+    if document is None or document == before:
+        return None
+    version = str(step.live["metadata"]["resourceVersion"]) if step.live is not None else ""
+    return _Applied(step.key.namespace, document["job"]["name"], document, before, version, step.action == "create")
 
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
@@ -135,29 +151,37 @@ def _user(session: Session) -> str | None:
     return f"context {session.context}" if session.context else None
 
 
+class _Author(NamedTuple):
+    """Who applies, and from which commit, as far as that is known."""
+
+    who: str | None
+    commit: Commit | None
+
+
 class _Keeper:
     """The history of a namespace's jobs, while something is added to it: looked at, added to, and old ones forgotten.
 
-    ``problem`` is what went wrong first. Nothing more is begun then.
+    ``applied`` is what was added, or was to be; ``problem`` is what went wrong first. Nothing more is begun then.
+
+    :param coming: all that is to be added.
     """
 
     def __init__(
         self,
         session: Session,
         namespace: str,
-        applied: Sequence[_Applied],
+        coming: Sequence[_Applied],
         keys: Records,
         origin: ApplyOrigin,
-        who: str | None,
-        commit: Commit | None,
+        author: _Author,
     ) -> None:
         self.namespace = namespace
-        self.applied = applied
+        self.applied: list[_Applied] = []
         self.problem: str | None = None
         self._session = session
+        self._coming = coming
         self._keys = keys
-        self._who = who
-        self._commit = commit
+        self._author = author
         self._origin = origin
         self._there: dict[str, list[Object]] = defaultdict(list)
 
@@ -181,7 +205,7 @@ class _Keeper:
 
         :raises ClusterError: that cannot be.
         """
-        names = sorted({item.job for item in self.applied})
+        names = sorted({item.job for item in self._coming})
         few = not self._grows and len(names) <= _FEW
         # The metadata tells all that is needed; the documents stay where they are.
         labels = f"{self._keys.history} in ({','.join(names)})" if few else self._keys.history
@@ -191,7 +215,7 @@ class _Keeper:
     @property
     def _grows(self) -> bool:
         """Whether there are more jobs than before."""
-        return any(item.is_new for item in self.applied)
+        return any(item.is_new for item in self._coming)
 
     def add(self, item: _Applied) -> None:
         """Write a document down after those that are there, and take away what is too old.
@@ -217,7 +241,9 @@ class _Keeper:
         if self._origin.is_back:
             to = max((old for old in known if noted_digest(known[old], self._keys) == digest), default=None)
         cause: Cause = "rolled back" if to is not None or self._origin.is_back else "applied"
-        past = PastDocument(number, document, masked, who=self._who, commit=self._commit, cause=cause, to=to)
+        past = PastDocument(
+            number, document, masked, who=self._author.who, commit=self._author.commit, cause=cause, to=to
+        )
         last = self._write(item, past)
         written = set(range(max(known, default=0) + 1, last + 1))
         self._delete(known[old] for old in sorted(known.keys() | written)[:-KEPT] if old in known)
@@ -251,7 +277,7 @@ class _Keeper:
 
         :raises ClusterError: that cannot be.
         """
-        names = {item.job for item in self.applied}
+        names = {item.job for item in self._coming}
         others = {job: found for job, found in self._there.items() if job not in names}
         if not self._grows or len(others) <= KEPT_GONE:
             return

@@ -1,0 +1,103 @@
+"""Keeping the history beside the work: what a step has brought about is written down while others still wait.
+
+The garbage collector takes most of the time in which many objects are replaced. Nothing depends on the history, so that
+it is written by a thread of its own, which the rest does not wait for before its end.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.run.how import How
+from gpuctl.kube.session import Session
+
+if TYPE_CHECKING:
+    from gpuctl.apply.run.recording import ApplyOrigin
+
+_OUTAGE = 120.0
+"""Seconds in which a server may come back while the plan is carried out."""
+_PATIENCE = 15.0
+"""Seconds that are worth waiting for the history alone."""
+
+
+class Recorder:
+    """Hears of the steps of one apply, and writes its history.
+
+    ``origin`` is where it comes from, asked for when something has been brought about.
+    """
+
+    def __init__(self, session: Session, origin: Callable[[], ApplyOrigin]) -> None:
+        self._latest = float("inf") if session.deadline is None else session.deadline
+        self._session = Session(session.connection, patience=_OUTAGE, deadline=session.deadline)
+        self._origin = origin
+        self._plan: Plan | None = None
+        self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def follow(self, how: How) -> How:
+        """The same manner of carrying out, of which this hears."""
+
+        def begins(plan: Plan) -> None:
+            self._plan = plan
+            how.begins(plan)
+
+        def done(step: Step) -> None:
+            if step.result == "done" and step.action in ("create", "replace", "update"):
+                self._hear(step, how)
+            how.done(step)
+
+        return replace(how, begins=begins, done=done)
+
+    def finish(self) -> None:
+        """Wait until everything is written down; what could not be is said in a note of the plan."""
+        if self._thread is not None:
+            self._session.deadline = min(self._latest, time.monotonic() + _PATIENCE)
+            self._steps.put(None)
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Begin nothing more. What has not been written down by now is not."""
+        self._session.close()
+        self._steps.put(None)
+
+    def _hear(self, step: Step, how: How) -> None:
+        self._steps.put(step)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, args=(how,), name="gpuctl-history", daemon=True)
+            self._thread.start()
+
+    def _write(self, how: How) -> None:
+        try:
+            # Longer to import than to see that nothing has changed.
+            from gpuctl.apply.run.recording import HistoryWriter
+
+            assert self._plan is not None
+            writer = HistoryWriter(self._session, self._plan, how.keys, self._origin())
+            goes_on = True
+            while goes_on:
+                steps = self._heard()
+                goes_on = None not in steps
+                writer.add(step for step in steps if step is not None)
+            writer.finish()
+        except BaseException as error:
+            # It is the caller's, who waits for the end.
+            self._error = error
+
+    def _heard(self) -> list[Step | None]:
+        """What has been heard since, at least one."""
+        heard = [self._steps.get()]
+        while not self._steps.empty():
+            heard.append(self._steps.get())
+        return heard
