@@ -10,6 +10,7 @@ from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.creation import created
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import spec_changes
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
@@ -21,6 +22,10 @@ _SLOWEST_PAUSE = 5.0
 _ATTEMPTS = 5
 _LATE = 2.0
 """Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
+_KUEUE_HEARS = 0.5
+"""Seconds after which Kueue knows that the Workload of what was deleted has gone. It takes that of any job of the name,
+so that before it could start the new job as the old one was admitted, and keep it to the nodes where that ran.
+Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads."""
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
@@ -125,6 +130,8 @@ class StepWrites:
         assert step.desired is not None
         assert step.live is not None
         assert step.restorable is not None
+        if queue_of(step.live):
+            time.sleep(_KUEUE_HEARS)
         try:
             self.create(step.desired, apply=step.method == "apply")
         except ClusterError as error:
