@@ -256,8 +256,8 @@ def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) 
         assert held.wait(60)
         client = behind.own_client()
         for _ in range(20):
-            for path in ("/jobs", "/jobs/stays", "/nodes", "/pools"):
-                assert client.get(path, params=where, timeout=20).status_code == 200
+            for path, own in (("/jobs", where), ("/jobs/stays", where), ("/nodes", {}), ("/pools", {})):
+                assert client.get(path, params=own, timeout=20).status_code == 200
         assert ready(behind)["ready"]
         assert answers == []
     finally:
