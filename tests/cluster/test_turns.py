@@ -14,6 +14,7 @@ from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, shared
 from gpuctl.apply.run import turns
 from support.cluster_tools import Document, Place, inference, training
+from support.queues import Queues
 
 _numbers = itertools.count(1)
 
@@ -123,3 +124,21 @@ def test_who_may_not_read_events_has_jobs_created_in_turn(place: Place, proxy: P
 def _evictions(place: Place) -> list[Any]:
     events = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
     return [event for event in events if event["reason"] == "Preempted"]
+
+
+def test_jobs_in_a_queue_come_one_after_another(
+    queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kueue says when it has one in its queue; pods come when it admits it."""
+    monkeypatch.setattr(turns, "_PATIENCE", 3600.0)
+    place = queue_place
+    queues.active(queues.team(gpus=4))
+    mine = [
+        training(name, job={"name": name, "priority": priority}, resources={"gpu": 4})
+        for name, priority in (("a", "low"), ("b", "medium"), ("c", "high"))
+    ]
+    assert "3 jobs compete for room" in place.apply(*mine).err
+    queues.admitted("c")
+    queues.waits("a", "b")
+    made = [queues.workload(name)["metadata"]["creationTimestamp"] for name in ("c", "b", "a")]
+    assert made == sorted(made)

@@ -72,6 +72,16 @@ class Queues:
         self.use(name, backend)
         return cluster_queue
 
+    def active(self, cluster_queue: str) -> None:
+        """Wait until Kueue knows all that a ClusterQueue needs."""
+
+        def is_active() -> bool:
+            found = self.place.api.call("GET", f"{_GROUP}/clusterqueues/{cluster_queue}")
+            conditions = (found.get("status") or {}).get("conditions") or []
+            return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
+
+        self.place.until(is_active, f"{cluster_queue} to be active")
+
     def use(self, name: str, backend: str = "") -> None:
         """Let the platform send the pool's trainings to a LocalQueue."""
         more = f", backend: {backend}" if backend else ""

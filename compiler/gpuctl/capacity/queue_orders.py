@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count, permutations, product
 from typing import NamedTuple
 
-from gpuctl.capacity.arrivals import RUNS
+from gpuctl.capacity.arrivals import RUNS, is_in_turn
 from gpuctl.capacity.cohorts import Slot
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.queue_cycles import Arrival, QueueRun
@@ -102,9 +102,13 @@ def _drawn(
     number: int,
     draws: Draws,
 ) -> QueueRun:
+    in_turn = is_in_turn(number)
     most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
     arrivals = [*first, *(Arrival(0, job) for job in again)]
-    if number % 4 in (1, 2):
+    if in_turn:
+        # Kueue has made the Workload of one before the next is created, and looks at it meanwhile.
+        most = 1
+    elif number % 4 in (1, 2):
         coming = _by_controllers(coming, draws)
     batch, room = 1, 1 + draws.below(most)
     for place, job in enumerate(coming):
