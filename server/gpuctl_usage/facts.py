@@ -114,7 +114,6 @@ class GpuSeries(NamedTuple):
     series, in any order and overlapping: what was measured at one time counts once.
 
     :param pod: "" where no pod is named: then it is of the card.
-
     :param times: seconds since 1970.
     :param utilization: percent of the GPU, 0 to 100; always a number: where nothing was measured, there is no
         measurement.

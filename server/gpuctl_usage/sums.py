@@ -21,6 +21,11 @@ class Level(str, Enum):
     MODEL = "model"
 
 
+OF_HELD = ("alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s")
+"""Fields of :class:`Sums` of which a ledger tells what was held; :data:`OF_THERE`: what there was, held or not."""
+OF_THERE = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s")
+
+
 @dataclass(slots=True)
 class Sums:
     """Of one group over one hour or day; ``_s`` is seconds, or times seconds.

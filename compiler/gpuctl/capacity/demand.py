@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
@@ -48,6 +48,11 @@ class Demand(NamedTuple):
     owned: list[PlacedPod]
     created: int
     remarks: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """That of the workload."""
+        return Key(self.kind, self.namespace, self.name)
 
     @property
     def pods(self) -> int:

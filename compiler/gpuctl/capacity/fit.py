@@ -39,7 +39,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
     # When a queue lets a job start is the queue's to decide.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
-    return [replace(one, opening=None) if tuple(one.demand[:3]) in in_queues else one for one in answers]
+    return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
 
 
 def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot) -> list[Fit]:

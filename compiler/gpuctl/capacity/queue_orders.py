@@ -102,10 +102,9 @@ def _drawn(
     number: int,
     draws: Draws,
 ) -> QueueRun:
-    in_turn = is_in_turn(number)
     most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
     arrivals = [*first, *(Arrival(0, job) for job in again)]
-    if in_turn:
+    if is_in_turn(number):
         # Kueue has made the Workload of one before the next is created, and looks at it meanwhile.
         most = 1
     elif number % 4 in (1, 2):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -82,7 +82,7 @@ def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence
     configuration = queue_configuration(lists)
     named: dict[int, tuple[Object, str]] = {}
     for number, demand in enumerate(demands):
-        obj = by_key.get(Key(demand.kind, demand.namespace, demand.name))
+        obj = by_key.get(demand.key)
         queue = "" if obj is None else queue_name(obj, snapshot)
         if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in TRAININGS)):
             named[number] = (obj, queue)

@@ -24,18 +24,9 @@ from gpuctl_usage.store.usage_queries import (
     place_of,
     wanted_groups,
 )
-from gpuctl_usage.sums import Group, Sums
+from gpuctl_usage.sums import OF_HELD, OF_THERE, Group, Sums
 
-_OF_LEDGER = (
-    "alloc_gpu_s",
-    "cap_gpu_s",
-    "free_gpu_s",
-    "unusable_gpu_s",
-    "obs_gpu_s",
-    "util_gpu_s",
-    "by_process_gpu_s",
-    "beyond_gpu_s",
-)
+_OF_LEDGER = (*OF_HELD, *OF_THERE)
 _TOLD = (
     *(*_OF_LEDGER, "running_gpu_s"),
     *("memory_obs_gpu_s", "memory_used_gpu_s", "memory_total_gpu_s", "pod_s"),

@@ -30,16 +30,14 @@ from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.tables import groups, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, Question, among, of_all_workloads, wanted_groups
-from gpuctl_usage.sums import Level, Sums
+from gpuctl_usage.sums import OF_HELD, OF_THERE, Level, Sums
 
 _FEW = 500
 """Groups that are looked up one by one; of more, all that a question is about are read."""
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
-_HELD = frozenset({"alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s"})
-_THERE = frozenset({"cap_gpu_s", "free_gpu_s", "unusable_gpu_s"})
 _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 """What answers about namespaces and labels tell besides."""
-_OWN = {Level.CLUSTER: _THERE, Level.MODEL: _THERE}
+_OWN = {Level.CLUSTER: OF_THERE, Level.MODEL: OF_THERE}
 """What of the GPUs that there were is known of groups of a level."""
 
 GroupName = tuple[str, str, int]
@@ -208,7 +206,7 @@ def _added(name: str) -> ColumnElement[Any]:
 
 def _told(question: Question) -> tuple[str, ...]:
     """Fields of sums that answers tell: most of the time goes into adding up."""
-    told = _HELD | _OWN.get(question.level, frozenset())
+    told = frozenset((*OF_HELD, *_OWN.get(question.level, ())))
     if not question.sums_only:
         told = frozenset(_ADDED) if question.level in WITH_HISTOGRAM else told | _OF_GROUPS
     return tuple(name for name in _ADDED if name in told)

@@ -52,7 +52,8 @@ def workload_counts(
 
 def _of_namespaces(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Mapping[int, int]]:
     made, known = _made(connection, steps), _known.setdefault(connection.engine, {})
-    found = {step: known[of_what] for step, of_what in made.items() if of_what in known}
+    # Another thread may forget all of them meanwhile.
+    found = {step: counts for step, of_what in made.items() if (counts := known.get(of_what)) is not None}
     missing = {step: steps[step] for step in made if step not in found}
     if missing:
         found |= {step: _by_namespace(of_step) for step, of_step in _packed(connection, missing).items()}

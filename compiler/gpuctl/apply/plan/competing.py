@@ -27,12 +27,11 @@ def turns(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
     coming: list[tuple[Key, set[object]]] = []
     lanes: list[set[object]] = []
     for answer in answers:
-        key = Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)
+        key = answer.demand.key
         if key not in created:
             continue
         # Nodes, its namespace's quota, or Kueue's, by what names them.
-        contested: set[object] = {answer.component}
-        contested |= scarce & {key.namespace}
+        contested: set[object] = {answer.component, *(scarce & {key.namespace})}
         if created[key].queued:
             contested.add(_QUEUES)
         coming.append((key, contested))

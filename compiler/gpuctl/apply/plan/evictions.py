@@ -11,7 +11,7 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, job_title
 from gpuctl.apply.state.workload import age
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.gangs import partly
@@ -84,7 +84,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     answers = fit(snapshot, _objects(plan, steps))
     plan.notes += assumed(snapshot, answers)
     for answer in answers:
-        step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
+        step = by_key[answer.demand.key]
         _tell(plan, step, answer, snapshot, options, may_evict=step in bold)
     plan.turns = turns(steps, answers)
     number = sum(map(len, plan.turns))

@@ -153,8 +153,7 @@ class Turns:
         for owner in named:
             for key in self._lanes:
                 kind, name = str(owner.get("kind")), str(owner.get("name"))
-                itself = (kind, name) == (key.kind, key.name)
-                if key.namespace == metadata["namespace"] and (itself or stands_for(kind, name, key)):
+                if key.namespace == metadata["namespace"] and stands_for(kind, name, key):
                     return key
         return None
 

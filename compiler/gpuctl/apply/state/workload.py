@@ -32,6 +32,8 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
 )
 _BATCH = ("Job", "JobSet")
+_MADE = {"Deployment": "ReplicaSet", "JobSet": "Job"}
+"""The kinds that controllers make of a workload before any pod; their names begin with its name."""
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -112,10 +114,6 @@ def pod_labels(workload: Object) -> str:
     if workload["kind"] == "JobSet":
         selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
     return ",".join(f"{name}={value}" for name, value in selector.items())
-
-
-_MADE = {"Deployment": "ReplicaSet", "JobSet": "Job"}
-"""The kinds that controllers make of a workload before any pod; their names begin with its name."""
 
 
 def is_pod_of(pod: Object, workload: Object) -> bool:
