@@ -139,20 +139,34 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     assert step_of(never)["verdict"] == "never"
 
 
-def test_who_waits_of_several_is_told_of_each(place: Place, contested: Pool) -> None:
-    """Three equal jobs for two nodes: one of them waits, and nobody knows for certain which."""
+def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Pool) -> None:
+    """Three equal jobs for two nodes: they are created one after another."""
     jobs = [contested.job(name, "low", 8) for name in ("a", "b", "c")]
     steps = [step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"]
-    shares = {step["name"]: wait["likelihood"] for step in steps for wait in step["waits"]}
-    assert "c" in shares
-    assert len(shares) > 1
-    assert sum(shares.values()) == pytest.approx(1)
-    shown = place.gpuctl("diff", "-f", place.file(*jobs), code=1).out
-    for name, share in shares.items():
-        (line,) = [line for line in shown.splitlines() if line.startswith(f"create    job.batch/{name} ")]
-        assert "may wait: " in line
-        assert f"so in {share:.0%} of the orders tried" in line
-        assert "will wait" not in line
+    lacks = f"8 nvidia.com/gpu on one node of pool {contested.name}; largest has 0 free"
+    waits = {step["name"]: step["waits"] for step in steps}
+    assert waits == {"a": [], "b": [], "c": [{"cause": "room", "message": lacks, "likelihood": 1.0}]}
+    place.apply(*jobs)
+    place.running("a", "b")
+
+
+def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, contested: Pool) -> None:
+    """One of two equal nodes is of the type that the second job needs: the first may take it."""
+    plane.kubectl("label", "node", f"{contested.name}-0", "runwhere.ai/gpu-type=H100")
+    second = contested.job("second", "low", 8)
+    second["resources"]["gpu-type"] = "H100"
+    jobs = [contested.job("first", "low", 8), second]
+    steps = [step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"]
+    (share,) = [wait["likelihood"] for step in steps for wait in step["waits"]]
+    assert 0.2 < share < 0.8
+    (line,) = [
+        line
+        for line in place.gpuctl("diff", "-f", place.file(*jobs), code=1).out.splitlines()
+        if line.startswith("create    job.batch/second ")
+    ]
+    assert "may wait: " in line
+    assert f"so in {share:.0%} of the orders tried" in line
+    assert "will wait" not in line
 
 
 def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, proxy: Proxy) -> None:

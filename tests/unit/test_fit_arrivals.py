@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.backend.api_resources import key_of
 from gpuctl.capacity.arrivals import RUNS, is_in_turn, made_at, pace
 from gpuctl.capacity.fit import fit
 from support.fit_objects import CLASSES, cluster, job, node, running
@@ -37,6 +38,17 @@ def deployment(name: str, pods: int) -> Object:
 def test_jobs_that_are_applied_together_come_one_after_another() -> None:
     for run, (one, two) in enumerate(made(job("one", pods=9), deployment("two", 3))):
         assert max(one) < min(two) or run in DISORDERLY
+
+
+def test_what_apply_creates_in_turn_never_comes_side_by_side() -> None:
+    jobs = [job("one", gpus=5), job("two", gpus=5)]
+    answers = fit(cluster([node("a")]), jobs, {key_of(item) for item in jobs})
+    assert [(answer.verdict, answer.likelihood) for answer in answers] == [("fits", 1), ("fits-when-empty", 1)]
+    for run in range(RUNS):
+        one, two = (made_at(answer.demand, run) for answer in answers)
+        assert max(one) < min(two)
+    others = fit(cluster([node("a")]), jobs)
+    assert all(0.5 < answer.likelihood < 1 for answer in others)
 
 
 def test_the_most_important_come_first() -> None:

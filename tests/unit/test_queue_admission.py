@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.answers.fit_answers import fit_value
+from gpuctl.backend.api_resources import key_of
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.queue_configuration import counted_configuration
 from gpuctl.capacity.queue_projections import counted_workload
@@ -325,6 +326,15 @@ def test_jobs_of_another_kind_may_come_first() -> None:
     found = judged(have, *(job(f"job-{number}", "team", 1) for number in range(40)), last)
     assert 0.5 < found["last"].likelihood < 1
     assert found["job-39"].likelihood == 1
+
+
+def test_jobs_that_are_created_in_turn_come_in_their_order() -> None:
+    have = snapshot(world(queue("team", 1)))
+    jobs = [job(f"job-{number}", "team", 1) for number in range(10)]
+    answers = fit(have, jobs, {key_of(item) for item in jobs})
+    assert [answer.verdict for answer in answers] == ["fits", *["fits-when-empty"] * 9]
+    assert all(answer.likelihood == 1 for answer in answers)
+    assert any(answer.likelihood < 1 for answer in fit(have, jobs))
 
 
 def test_shared_fairly_only_what_rests_on_the_order_is_unknown() -> None:

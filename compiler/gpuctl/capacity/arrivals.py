@@ -44,7 +44,7 @@ def made_at(demand: Demand, run: int) -> list[float]:
     draws = Draws(f"{run} {demand.kind} {demand.namespace} {demand.name}")
     if demand.doubts and draws.below(2):
         return []
-    if is_in_turn(run):
+    if demand.in_turn or is_in_turn(run):
         return [demand.created + number / demand.pods for number in range(demand.pods)]
     return _side_by_side(demand, run, draws)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
@@ -35,7 +35,8 @@ class Demand(NamedTuple):
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
-    they are given. ``remarks`` are what else is to be said of it.
+    they are given; ``in_turn``: its pods are made before the next one comes. ``remarks`` are what else is to be said of
+    it.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Demand(NamedTuple):
     usages: list[Usage]
     owned: list[PlacedPod]
     created: int
+    in_turn: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
@@ -65,7 +67,9 @@ class Demand(NamedTuple):
         return max((group.incoming.pod.priority for group, _ in self.groups), default=0)
 
 
-def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, list[Demand]]:
+def understand(
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = ()
+) -> tuple[Cluster, list[Demand]]:
     """The cluster and the workloads among ``objects``, those with the highest priority first.
 
     Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
@@ -94,7 +98,7 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
         result.append(_demand(obj, scalers, services, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
-    result = [demand._replace(created=place) for place, demand in enumerate(result)]
+    result = [demand._replace(created=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)]
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
     replaced = {id(pod) for demand in result for pod in demand.owned}
     waiting = [

@@ -6,10 +6,10 @@ scheduler may make is told for certain, and of the rest what most of the ways tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, key_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
@@ -28,9 +28,13 @@ from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, nam
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
 
 
-def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
-    """Judge the workloads among ``objects`` (as lowered, with their namespaces), the most important first."""
-    cluster, demands = understand(snapshot, objects)
+def fit(snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = ()) -> list[Fit]:
+    """Judge the workloads among ``objects`` (as lowered, with their namespaces), the most important first.
+
+    :param in_turn: those that are created one after another where they compete, as ``apply`` does; of others nobody
+        knows who creates them.
+    """
+    cluster, demands = understand(snapshot, objects, in_turn)
     stage = queue_stage(snapshot, demands, objects)
 
     def placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:

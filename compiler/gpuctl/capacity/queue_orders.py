@@ -104,7 +104,7 @@ def _drawn(
 ) -> QueueRun:
     most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
     arrivals = [*first, *(Arrival(0, job) for job in again)]
-    if is_in_turn(number):
+    if is_in_turn(number) or all(job.in_turn for job in coming):
         # Kueue has made the Workload of one before the next is created, and looks at it meanwhile.
         most = 1
     elif number % 4 in (1, 2):

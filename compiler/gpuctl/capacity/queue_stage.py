@@ -239,7 +239,17 @@ class _Builder:
         priority = self._ranks[rank] if rank else _first_priority(demand)
         sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
         created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
-        job = QueuedJob(number, demand.namespace, demand.kind, demand.name, spot.cluster_queue, priority, created, sets)
+        job = QueuedJob(
+            number,
+            demand.namespace,
+            demand.kind,
+            demand.name,
+            spot.cluster_queue,
+            priority,
+            created,
+            sets,
+            in_turn=demand.in_turn,
+        )
         refused = self._refused(demand, obj)
         if refused:
             shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))

@@ -71,6 +71,7 @@ class QueuedJob:
     """A Workload: of an object that comes, or one that the cluster has. Its ``number`` tells it from all others.
 
     ``created`` orders as text, ``since`` tells in which order jobs have got quota; ``held`` is the quota that it has.
+    ``in_turn``: Kueue knows of it before the next one is created.
     """
 
     number: int
@@ -85,6 +86,7 @@ class QueuedJob:
     since: int = 0
     uid: str = ""
     evicted: bool = False
+    in_turn: bool = False
 
     @property
     def importance(self) -> tuple[int, int, str]:

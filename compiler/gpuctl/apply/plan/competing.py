@@ -16,13 +16,18 @@ _QUEUES = "Kueue's queues"
 """Which of them share quota is not looked at: to create in turn what need not be costs a moment."""
 
 
+def is_new(step: Step) -> bool:
+    """Whether nothing goes before a step's workload comes."""
+    return step.action == "create" and step.method == "post"
+
+
 def turns(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
     """The workloads that are created in turn, by what ``fit`` says of a plan's, which it has in the order of turns.
 
-    Where all find room in all orders tried, or what becomes of them is certain, none needs a turn. What comes where
-    something else goes first comes when that has gone.
+    Where what becomes of all of them is certain, whichever comes first, none needs a turn. What comes where something
+    else goes first comes when that has gone.
     """
-    created = {step.key: step for step in steps if step.action == "create" and step.method == "post"}
+    created = {step.key: step for step in steps if is_new(step)}
     scarce = {step.key.namespace for step in steps if any(wait.cause == "quota" for wait in step.waits)}
     coming: list[tuple[Key, set[object]]] = []
     lanes: list[set[object]] = []
@@ -35,7 +40,7 @@ def turns(steps: Sequence[Step], answers: Sequence[Fit]) -> list[list[Key]]:
         if created[key].queued:
             contested.add(_QUEUES)
         coming.append((key, contested))
-        if not answer.certain and (answer.verdict, answer.likelihood) != ("fits", 1):
+        if not answer.certain:
             met = [lane for lane in lanes if lane & contested]
             lanes = [*(lane for lane in lanes if lane not in met), contested.union(*met)]
     result = [[key for key, contested in coming if contested & lane] for lane in lanes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuctl.apply.plan.competing import turns
+from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.queueing import queue_of
@@ -81,7 +81,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
         plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
-    answers = fit(snapshot, _objects(plan, steps))
+    answers = fit(snapshot, _objects(plan, steps), {step.key for step in steps if is_new(step)})
     plan.notes += assumed(snapshot, answers)
     for answer in answers:
         step = by_key[answer.demand.key]
