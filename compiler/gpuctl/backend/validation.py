@@ -19,6 +19,7 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpuctl.backend.without_mail import without_mail
 from gpuctl.language.spelling import nearest
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class SchemaValidator:
     def __init__(self, version: str) -> None:
         if version not in VERSIONS:
             raise ValueError(f"no schemas of Kubernetes {version}, only of {VERSIONS[0]} to {VERSIONS[-1]}")
-        from jsonschema_rs import Registry
+        with without_mail():
+            from jsonschema_rs import Registry
 
         self.version = version
         self._definitions: dict[str, dict[str, Any]] = {}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
 from gpuctl.frontend.reader import recompose
 from gpuctl.frontend.spans import child, locate
 from gpuctl.frontend.tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
+
+if TYPE_CHECKING:
+    from gpuctl.language.service import ServiceBlock
 
 
 class Document:
@@ -90,3 +95,13 @@ class Document:
         that something is said about need it.
         """
         return locate(self.chunk, self._tree(), path, key=key)
+
+
+def service_of(model: Model) -> ServiceBlock | None:
+    """How a workload is reached; None where nobody reaches it, or it is not known because of a mistake."""
+    service = getattr(model, "service", None)
+    if service is None:
+        return None
+    from gpuctl.language.service import ServiceBlock
+
+    return service if isinstance(service, ServiceBlock) else None

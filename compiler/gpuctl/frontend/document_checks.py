@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
+from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import parse_quantity
-from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -239,8 +238,8 @@ def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
-    service = getattr(model, "service", None)
-    if not isinstance(service, ServiceBlock):
+    service = service_of(model)
+    if service is None:
         return
     ports: list[tuple[int | None, tuple[str | int, ...]]] = [(service.nodePort, ("service", "nodePort"))]
     ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]

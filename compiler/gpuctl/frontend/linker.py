@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
+from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.quota_links import quotas, users_in_two_quotas
 from gpuctl.language.job import Workload
-from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,8 +102,8 @@ def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 def _node_ports(documents: Sequence[Document]) -> Iterator[Diagnostic]:
     seen: dict[tuple[int, str], tuple[Document, tuple[str | int, ...]]] = {}
     for document in documents:
-        service = getattr(document.model, "service", None)
-        if not isinstance(service, ServiceBlock):
+        service = service_of(document.model)
+        if service is None:
             continue
         wanted: list[tuple[int | None, str, tuple[str | int, ...]]] = [
             (service.nodePort, service.protocol, ("service", "nodePort"))

@@ -7,12 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
+from gpuctl.frontend.document import Document, service_of
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import format_number
-from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -51,8 +50,8 @@ def replicas(model: Job, *, most: bool = False) -> int:
         return model.resources.nodes
     if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
         return (model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas
-    service = getattr(model, "service", None)
-    return service.replicas if isinstance(service, ServiceBlock) else 1
+    service = service_of(model)
+    return 1 if service is None else service.replicas
 
 
 def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
