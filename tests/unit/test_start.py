@@ -189,8 +189,73 @@ def test_a_compile_of_one_document_imports_nothing_for_many_or_for_mistakes(tmp_
     )
     found = modules_of(code)
     assert {"gpuctl.language.training", "gpuctl.backend.emitter"} <= found
-    assert {"difflib", "shlex", "unicodedata"}.isdisjoint(found)
+    assert {"difflib", "shlex", "unicodedata", "socket", "selectors", "email.utils"}.isdisjoint(found)
     assert {"gpuctl.incremental.parts", "gpuctl.incremental.known_documents"}.isdisjoint(found)
+    assert "gpuctl.language.service" not in found, "a training has no service"
+
+
+def test_what_reads_mail_is_there_for_everybody_else() -> None:
+    code = (
+        "import sys\nfrom gpuctl.backend.validation import schema_validator\n"
+        "assert not schema_validator('1.36').check({'apiVersion': 'v1', 'kind': 'Secret'})\n"
+        "assert 'email.utils' not in sys.modules\nimport email.utils\n"
+        "assert email.utils.parsedate_to_datetime('Mon, 20 Nov 1995 19:12:08 -0500').year == 1995"
+    )
+    loaded_by(code)
+
+
+def test_what_the_schema_library_may_ask_for_beside_a_date_is_the_real_one() -> None:
+    code = (
+        "import sys\nfrom gpuctl.backend.without_mail import without_mail\n"
+        "with without_mail():\n    from email.utils import quote\n    assert quote('a\"b') == 'a\\\\\"b'\n"
+        "assert sys.modules['email.utils'].quote is quote"
+    )
+    assert "email.utils" in modules_of(code)
+
+
+def test_another_thread_never_meets_the_stand_in() -> None:
+    code = (
+        "import threading\nfrom gpuctl.backend.without_mail import without_mail\n"
+        "end = threading.Event()\nthreading.Thread(target=end.wait).start()\n"
+        "with without_mail():\n    import jsonschema_rs\nend.set()"
+    )
+    assert "email.utils" in modules_of(code)
+
+
+LEAVING = """
+import atexit, sys, threading, time
+import gpuctl.__main__, gpuctl.cli.main
+class Kept:
+    def __del__(self):
+        print("taken apart")
+kept = Kept()
+def run(_):
+    def late():
+        time.sleep(0.2)
+        print("a thread")
+    threading.Thread(target=late).start()
+    atexit.register(print, "who wants to know", file=sys.stderr)
+    print("the answer")
+    {ends}
+gpuctl.cli.main.run = run
+gpuctl.__main__.program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "output", "errors"),
+    [
+        ("return 3", 3, "the answer\na thread\n", "who wants to know\n"),
+        ("sys.exit('why')", 1, "the answer\na thread\ntaken apart\n", "why\nwho wants to know\n"),
+    ],
+)
+def test_a_process_that_has_its_code_ends_without_being_taken_apart(
+    ends: str, code: int, output: str, errors: str
+) -> None:
+    """All else that belongs to an end happens; what is not foreseen, Python ends."""
+    command = [sys.executable, "-c", LEAVING.replace("{ends}", ends)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (code, output, errors)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -32,7 +32,7 @@ class _NoDates(ModuleType):
 
 @contextmanager
 def without_mail() -> Iterator[None]:
-    """Within it the library may be imported. Another thread would meet the stand-in, so where there is one there is none."""
+    """Within it the library may be imported. Another thread could meet the stand-in, so beside one there is none."""
     if _PARSER in sys.modules or threading.active_count() > 1:
         yield
         return

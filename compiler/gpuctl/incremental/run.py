@@ -173,7 +173,7 @@ def _how(wish: _Wish) -> list[Any]:
 
 def _inputs(wish: _Wish) -> str:
     """The digest of all that is read."""
-    digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.sha256()
     facts = [*_how(wish), list(wish.found.starts), [packed(item) for item in wish.found.diagnostics]]
     digest.update(json.dumps(facts).encode())
     for sources in (wish.found.sources, wish.beside):
