@@ -61,8 +61,7 @@ class Job:
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs."""
 
     job_id: str
@@ -79,8 +78,7 @@ class Row:
     priority: str | None
 
 
-@dataclass(frozen=True)
-class JobFilter:
+class JobFilter(NamedTuple):
     """Which rows: by exact pool, kind and job names, by a status's word or phase (any case); "" and () take all."""
 
     pool: str = ""

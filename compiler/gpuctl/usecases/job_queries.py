@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.kube.connection import Connection
@@ -23,8 +23,7 @@ PATIENCE = 300.0
 """Seconds for which jobs are waited for when nobody says; a training may take any time to be done."""
 
 
-@dataclass(frozen=True)
-class JobQuery:
+class JobQuery(NamedTuple):
     """Which rows, and of what: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
 
     ``names`` are of jobs or their pods, ``selector`` is about labels as kubectl has it; the rest is as
@@ -109,7 +108,7 @@ def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: 
             continue
         is_pod = row.job_id != row.identity.object_name
         said = found.unplaced if is_pod else found.unmade if row.identity in partial else found.whole
-        yield replace(row, status=row.status._replace(reason=said or row.status.reason))
+        yield row._replace(status=row.status._replace(reason=said or row.status.reason))
 
 
 def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
@@ -128,7 +127,7 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
         from gpuctl.usecases.service_waits import watch_by_service
 
         # All rows are asked for: one that is wanted no more has to be known to have changed.
-        everything = replace(query, names=(), pool="", kind="", status="")
+        everything = query._replace(names=(), pool="", kind="", status="")
 
         yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.takes)
         return
