@@ -442,10 +442,13 @@ def test_users(plane: ControlPlane, user: str, verb: str, resource: str, namespa
 
 def test_grant(plane: ControlPlane) -> None:
     plane.grant("nobody", "team-a", [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}])
-    plane.grant("nobody", None, [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}])
+    everywhere = plane.grant("nobody", None, [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}])
     plane.wait_for(lambda: _may(plane, "nobody", "get", "configmaps", "team-a"), "the rights")
     plane.wait_for(lambda: _may(plane, "nobody", "list", "nodes", "default"), "the rights")
     assert not _may(plane, "nobody", "get", "configmaps", "team-b")
+    # Other tests count on it that this user may do nothing.
+    plane.kubectl("delete", "clusterrolebinding,clusterrole", everywhere)
+    plane.wait_for(lambda: not _may(plane, "nobody", "list", "nodes", "default"), "the rights to have gone")
 
 
 def test_a_node_that_is_not_ready(plane: ControlPlane) -> None:

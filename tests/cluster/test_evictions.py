@@ -139,6 +139,21 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     assert step_of(never)["verdict"] == "never"
 
 
+def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Place, contested: Pool) -> None:
+    """A training on two nodes cannot lose a pod: that of the other node ends, too, and makes room."""
+    wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
+    theirs.apply(wide)
+    lost = theirs.running("wide")
+    jobs = [contested.job("urgent", "high", 8), contested.job("later", "low", 8)]
+    steps = {step["name"]: step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"}
+    (victim,) = steps["urgent"]["victims"]
+    assert (victim["job"], set(victim["pods"])) == ("training/wide", set(lost))
+    assert (steps["urgent"]["verdict"], steps["later"]["verdict"]) == ("preempts", "fits")
+    place.apply(*jobs, flags=("--yes",))
+    place.running("urgent", "later")
+    assert not theirs.pods("wide")
+
+
 def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Pool) -> None:
     """Three equal jobs for two nodes: they are created one after another."""
     jobs = [contested.job(name, "low", 8) for name in ("a", "b", "c")]

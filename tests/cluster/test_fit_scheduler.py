@@ -133,7 +133,7 @@ def test_victims_are_told_for_certain(trials: list[Trial]) -> None:
     preempting = [answer for answer in every if answer.verdict == "preempts"]
     assert sum(answer.certain for answer in preempting) * 10 >= 8 * len(preempting)
     sampled = [answer for answer in every if " orders tried" in answer.reason]
-    assert len(sampled) * 6 <= len(every)
+    assert len(sampled) * 4 <= len(every)
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from control_plane import ControlPlane
 from support.cluster_tools import Document, Object, Place, image, training
 
 Judge = Callable[..., bool]
@@ -137,3 +140,35 @@ def test_what_its_webhook_refuses_is_said_before_anything_goes(queue_place: Plac
     refused = place.apply(jobset(name), code=1)
     assert "GPU217" in refused.err
     assert place.names() == set()
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_evicted_pod_ends_the_others(queue_plane: ControlPlane, queue_place: Place, retries: int) -> None:
+    """Where it may start again, it waits as a whole for both of its nodes."""
+    place = queue_place
+    place.platform("training: {backend: jobset}")
+    pool = f"evicted-{retries}"
+    node = {"labels": {"runwhere.ai/pool": pool}, "gpus": 8, "cpu": "64", "memory": "256Gi"}
+    queue_plane.add_nodes({f"{pool}-{number}": node for number in range(2)})
+    queue_plane.wait_for_nodes()
+    resources = {"pool": pool, "gpu": 8}
+    wide = training("wide", job={"priority": "low", "retries": retries}, resources={**resources, "nodes": 2})
+
+    def pods() -> set[str]:
+        found = place.api.list_objects("Pod", place.namespace)
+        return {pod["metadata"]["name"] for pod in found if pod["metadata"]["labels"]["app"] == "wide"}
+
+    place.apply(wide, flags=("--wait", "--timeout", "60"))
+    lost = pods()
+    assert len(lost) == 2
+    urgent = training("urgent", job={"priority": "high"}, resources=resources)
+    (step,) = [item for item in place.plan(urgent).value["steps"] if item["name"] == "urgent"]
+    (victim,) = step["victims"]
+    assert (victim["job"], set(victim["pods"])) == ("training/wide", lost)
+    place.apply(urgent, flags=("--yes",))
+    place.running("urgent")
+    place.until(lambda: not lost & pods(), "both pods to end")
+    if retries:
+        place.until(lambda: len(pods()) == 2, "both pods to come again")
+    else:
+        place.until(lambda: word(place, "wide") == "Failed", "the failure")

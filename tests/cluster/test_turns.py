@@ -89,6 +89,15 @@ def test_what_has_room_is_created_at_once(place: Place, small: str) -> None:
     place.running("c-medium", "d-medium", "e-high")
 
 
+def test_who_cannot_lose_a_pod_comes_after_who_might_evict_it(place: Place, small: str) -> None:
+    """Both have room; a training on two nodes that came first would take a half of each, make room, and fail."""
+    wide = training("a-wide", job={"priority": "low"}, resources={"pool": small, "gpu": 2, "nodes": 2})
+    urgent = training("urgent", job={"priority": "high"}, resources={"pool": small, "gpu": 4})
+    assert "2 jobs compete for room" in place.apply(wide, urgent).err
+    place.running("urgent", "a-wide")
+    assert not _evictions(place)
+
+
 def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy, small: str) -> None:
     started: Future[Running] = Future()
     second = nth(2, matching("POST", "/jobs", writes=True))

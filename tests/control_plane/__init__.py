@@ -289,9 +289,14 @@ class ControlPlane:
         self._wait(lambda: self.requests.request("GET", f"/{path}/jobsets")[0] == http.client.OK, "JobSet's CRD")
         self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], "JobSet's schema")
 
-    def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> None:
-        """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole."""
-        self.create(*grants(user, namespace, rules))
+    def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> str:
+        """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole.
+
+        The name of the binding, and of the role of these rules: what is allowed everywhere outlives a test.
+        """
+        objects = grants(user, namespace, rules)
+        self.create(*objects)
+        return str(objects[-1]["metadata"]["name"])
 
     def create(self, *objects: Mapping[str, Any]) -> None:
         """Create objects, in this order."""

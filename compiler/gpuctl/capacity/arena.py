@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -62,6 +62,7 @@ class Arena:
             self.promised.setdefault(places[index], []).append(pod)
         self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
         self.waiting: list[QueuedPod] = []
+        self.frail: Container[int | None] = ()
         self._shapes: dict[object, Shape] = {}
         self._sizes: dict[object, Size] = {}
         # Pods that mind others: among those that come, and the nodes of those that are there.
@@ -75,6 +76,7 @@ class Arena:
         self._hopeful: dict[Standing, frozenset[int]] = {}
         self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
         self._minding: dict[object, tuple[PlacedPod, list[Shape]]] = {}
+        self._places: dict[int, int] = {}
         self.landscape = Landscape(self.seats)
 
     def in_order(self, seats: Sequence[Seat]) -> list[Seat]:
@@ -130,6 +132,13 @@ class Arena:
         shape = self._shape_of(incoming)
         return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
 
+    def ending_with(self, pod: PlacedPod) -> list[tuple[int, PlacedPod]]:
+        """The pods of before that end when one of them is evicted, with their nodes' places."""
+        others = self._returning.ending_with(pod)
+        if others and not self._places:
+            self._places = {id(one): place for place, seat in enumerate(self.seats) for one in seat.pods}
+        return [(self._places[id(other)], other) for other in others if id(other) in self._places]
+
     def beside(self, state: LeftAmounts, pods: Iterable[PlacedPod]) -> LeftAmounts:
         """What is left of a node beside some pods."""
         for pod in pods:
@@ -154,8 +163,14 @@ class Arena:
                     minders.append(shape)
         return self._shapes[key]
 
-    def queue(self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming]) -> None:
-        """Add the pods of jobs, and those that wait already."""
+    def queue(
+        self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming], frail: Container[int] = ()
+    ) -> None:
+        """Add the pods of jobs, and those that wait already.
+
+        :param frail: the jobs that fail with a pod that is evicted.
+        """
+        self.frail = frail
         kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
         self._others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
         for number, groups in enumerate(jobs):

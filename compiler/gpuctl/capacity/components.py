@@ -176,18 +176,23 @@ def _join_budgets(
 def _wandering(
     joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
 ) -> dict[int, set[int]]:
-    """By node, where pods may go that are evicted from it and come again; these may evict others in their turn."""
+    """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
+
+    Pods that end with others, on other nodes, make room there.
+    """
     bold: dict[int, int] = {}
     for incoming in (group.incoming for groups in demands for group in groups if group.incoming.preempts):
         for index in nodes.open_to(incoming):
             bold[index] = max(incoming.pod.priority, bold.get(index, incoming.pod.priority))
     result: dict[int, set[int]] = {}
     spread: set[tuple[int, int]] = set()
+    places = {id(pod): index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
     todo = list(bold)
     while todo:
         index = todo.pop()
         lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
         for pod in lower:
+            joined.join_all(index, (places[id(other)] for other in cluster.returning.ending_with(pod)))
             again = cluster.returning.of(pod)
             if again is None:
                 continue

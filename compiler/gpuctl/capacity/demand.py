@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts
+from gpuctl.capacity.frailty import is_frail
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
@@ -35,7 +36,8 @@ class Demand(NamedTuple):
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
-    they are given; ``in_turn``: its pods are made before the next one comes. ``remarks`` are what else is to be said of
+    they are given; ``in_turn``: its pods are made before the next one comes. ``frail``: it
+    fails when a pod of it is evicted. ``remarks`` are what else is to be said of
     it.
     """
 
@@ -49,6 +51,7 @@ class Demand(NamedTuple):
     owned: list[PlacedPod]
     created: int
     in_turn: bool = False
+    frail: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
@@ -214,7 +217,8 @@ def _demand(
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.
     counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
-    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number)
+    frail = is_frail(obj)
+    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number, frail=frail)
 
 
 def _names_hosts(incoming: Incoming) -> bool:

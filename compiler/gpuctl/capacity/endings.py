@@ -1,6 +1,8 @@
-"""When pods that run end at the latest: their own deadlines, and those of the Jobs that would make them again."""
+"""When pods that run end: at their own deadlines, with the Jobs that would make them again, or with an evicted pod."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.snapshot import Snapshot
@@ -18,6 +20,32 @@ def known_end(pod: Object, snapshot: Snapshot) -> str:
     ends = [pod.get("endsBy")] if owner is None else list(_ends_in_job(pod, owner, snapshot))
     end: str = min(filter(None, ends), default="")
     return end if end > snapshot.taken_at else ""
+
+
+class Whole(NamedTuple):
+    """A Job or JobSet all of whose pods end when one is evicted; ``restarts``: all of them are made again then."""
+
+    kind: str
+    namespace: str
+    name: str
+    restarts: bool
+
+
+def whole_of(pod: Object, snapshot: Snapshot) -> Whole | None:
+    """What ends with a pod that is evicted, besides that pod.
+
+    Source: JobSet 0.12, ``pkg/controllers/failure_policy.go``: it starts all of its Jobs again when one has failed.
+    """
+    owner = pod.get("owner")
+    if owner is None or (owner["kind"], owner.get("group", "batch")) != _JOBS:
+        return None
+    space = pod["namespace"]
+    if not snapshot.jobs_by_name.get((space, owner["name"]), {}).get("frail"):
+        return None
+    jobset = (pod.get("labels") or {}).get(JOBSET_LABEL)
+    if jobset is None:
+        return Whole("Job", space, owner["name"], restarts=False)
+    return Whole("JobSet", space, jobset, restarts=(space, jobset) not in snapshot.final_sets)
 
 
 def _ends_in_job(pod: Object, owner: Object, snapshot: Snapshot) -> list[str | None]:

@@ -97,7 +97,7 @@ def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
     starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(outcome) and not leaves and not _goes_on(scene, ends)
+    certain = _is_certain(outcome) and not leaves and not _goes_on(scene, ends) and not _makes_more_room(scene, ends)
     victims = [] if demand.doubts else victims_of(start, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
@@ -127,6 +127,17 @@ def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
     """That others may be evicted, and which: in each of some choices these."""
     ranks = {tuple(sorted(pod.importance for pod in evicted)) for evicted in choices}
     return _OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS
+
+
+def _makes_more_room(scene: Scene, ends: Sequence[State]) -> bool:
+    """Whether pods end with those that are evicted, so that the next one may find room where they were."""
+    return any(
+        not end.evicted.count(other)
+        for end in ends
+        if sum(end.placed.values()) > 1
+        for pod in end.evicted
+        for other in scene.cluster.returning.ending_with(pod)
+    )
 
 
 def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:

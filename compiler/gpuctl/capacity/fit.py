@@ -41,9 +41,29 @@ def fit(snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] =
         return _placed(cluster, demands, withheld, snapshot)
 
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
+    answers = _with_those_that_end(answers, cluster)
     # When a queue lets a job start is the queue's to decide.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
+
+
+def _with_those_that_end(answers: list[Fit], cluster: Cluster) -> list[Fit]:
+    """The answers, where what is evicted takes others with it: each pod is told once."""
+    told = {id(victim.pod) for answer in answers for victim in answer.victims}
+    if not any(cluster.returning.ending_with(victim.pod) for answer in answers for victim in answer.victims):
+        return answers
+    nodes = {id(pod): seat.node.name for seat in cluster.seats for pod in seat.pods}
+    result = []
+    for answer in answers:
+        victims = []
+        for victim in answer.victims:
+            victims.append(victim)
+            for other in cluster.returning.ending_with(victim.pod):
+                if id(other) not in told:
+                    told.add(id(other))
+                    victims.append(Victim(other, nodes[id(other)], victim.likelihood))
+        result.append(replace(answer, victims=victims))
+    return result
 
 
 def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot) -> list[Fit]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.capacity.frailty import fails_evicted, has_no_retries, is_final
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
 
@@ -22,9 +23,8 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FILES = "Filesystem"
-# Seconds, and pods: the server's defaults (pkg/apis/core/v1/defaults.go, pkg/apis/batch/v1/defaults.go).
+# Seconds: the server's default (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
-_BACKOFF_LIMIT = 6
 _JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
@@ -94,35 +94,27 @@ def _end(spec: Object, start: str | None, pod: Object) -> str | None:
 
 
 def counted_job(job: Object) -> Object | None:
-    """A Job of which it is known when it ends; ``final``: with the first pod that fails.
+    """A Job of which it is known when it ends: ``final``, with the first pod that fails; ``frail``, that is evicted.
 
-    One in a queue of Kueue's is none: what it leaves is given to the next one there.
-    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline, exceedsBackoffLimit).
+    When one in a queue of Kueue's ends tells nothing: what it leaves is given to the next one there.
+    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline).
     """
     spec, status = job["spec"], job.get("status") or {}
     ended = any(item["type"] in _JOB_ENDS and item["status"] == "True" for item in status.get("conditions") or [])
-    if ended or QUEUE_LABEL in labels_of(job):
+    if ended:
         return None
-    limit = spec.get("backoffLimit")
-    rules = (spec.get("podFailurePolicy") or {}).get("rules") or []
-    retried = any(rule["action"] != "FailJob" and rule.get("onExitCodes") for rule in rules)
-    final = (
-        not retried
-        and spec.get("backoffLimitPerIndex") is None
-        and (status.get("failed") or 0) >= (_BACKOFF_LIMIT if limit is None else limit)
-    )
-    end = _end(spec, status.get("startTime"), spec["template"]["spec"])
-    found = _without_empty({"endsBy": end, "final": final})
+    failed = status.get("failed") or 0
+    found: Object = {"frail": fails_evicted(spec, failed)}
+    if QUEUE_LABEL not in labels_of(job):
+        end = _end(spec, status.get("startTime"), spec["template"]["spec"])
+        found.update(endsBy=end, final=has_no_retries(spec, failed))
+    found = _without_empty(found)
     return {**_named(job, namespaced=True), **found} if found else None
 
 
 def counted_job_set(obj: Object) -> Object | None:
-    """A JobSet that starts none of its Jobs again. Source: JobSet 0.12, ``pkg/controllers/failure_policy.go``."""
-    policy = obj["spec"].get("failurePolicy") or {}
-    left = (policy.get("maxRestarts") or 0) - ((obj.get("status") or {}).get("restarts") or 0)
-    if left > 0 or policy.get("rules") or QUEUE_LABEL in labels_of(obj):
-        return None
-    return _named(obj, namespaced=True)
+    """A JobSet that starts none of its Jobs again."""
+    return _named(obj, namespaced=True) if is_final(obj) and QUEUE_LABEL not in labels_of(obj) else None
 
 
 def _claims(pod: Object) -> list[str]:

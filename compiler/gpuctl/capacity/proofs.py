@@ -23,6 +23,7 @@ class Proofs:
             pod.anti_affinity for _, pod in scene.cluster.nominated
         )
         self._fits: dict[int, bool] = {}
+        self._beside_all: dict[int, bool] = {}
         self._calm: dict[int, bool] = {}
         self._comers: dict[int, list[tuple[PodGroup, int]]] = {}
         pods = sum(number for groups in self._groups for _, number in groups)
@@ -48,13 +49,19 @@ class Proofs:
             self._calm[priority] = all(self._has_room(number, calm=True) for number in equal if self._groups[number])
         return self._calm[priority]
 
-    def _has_room(self, position: int, *, calm: bool = False) -> bool:
+    def _fits_beside_all(self, position: int) -> bool:
+        """Whether a job's pods have room wherever all others go, so that they evict none of these."""
+        if position not in self._beside_all:
+            self._beside_all[position] = self._has_room(position, beside_all=True)
+        return self._beside_all[position]
+
+    def _has_room(self, position: int, *, calm: bool = False, beside_all: bool = False) -> bool:
         scene, groups = self._scene, self._groups[position]
         demand = scene.demands[position]
         admission = scene.admissions[position]
         if demand.refusals or demand.doubts or admission.refusals or not (admission.settled and demand.pods):
             return False
-        polite = any(not group.incoming.preempts for group, _ in groups)
+        polite = beside_all or any(not group.incoming.preempts for group, _ in groups)
         others = [
             number
             for number, priority in enumerate(self._priorities)
@@ -63,6 +70,9 @@ class Proofs:
         higher = [number for number in others if self._priorities[number] > self._priorities[position]]
         if not self.peaceful and not all(self.fits(number) for number in higher if self._groups[number]):
             # What is evicted for these leaves later, and then they are tried again, and may evict this one.
+            return False
+        if demand.frail and not all(self._fits_beside_all(number) for number in higher if self._groups[number]):
+            # It may come first, and fail when one of its pods has to make room.
             return False
         rivals = [(group, self._most(group, count)) for number in others for group, count in self._groups[number]]
         rivals += [(PodGroup(("waiting", number), pod), 1) for number, pod in enumerate(scene.cluster.waiting)]

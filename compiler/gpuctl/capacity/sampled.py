@@ -52,7 +52,8 @@ class Sample:
             scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated, scene.cluster.returning
         )
         self._seats = arena.seats
-        arena.queue(scene.shown, scene.cluster.waiting)
+        frail = {position for position, demand in enumerate(scene.demands) if demand.frail}
+        arena.queue(scene.shown, scene.cluster.waiting, frail)
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))

@@ -191,7 +191,7 @@ SHAPE: dict[str, Any] = {
     "csiDrivers": [{"name": str, "storageCapacity": _Maybe(bool)}],
     "storageCapacities": [{"storageClass": str, "size": _Maybe(quantity), "topology": _Maybe(_SELECTOR)}],
     "attachments": [{"node": str, "driver": str, "volume": str}],
-    "jobs": [{"namespace": str, "name": str, "endsBy": _Maybe(_moment), "final": _Maybe(bool)}],
+    "jobs": [{"namespace": str, "name": str, "endsBy": _Maybe(_moment), "final": _Maybe(bool), "frail": _Maybe(bool)}],
     "jobSets": [{"namespace": str, "name": str}],
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],

@@ -41,6 +41,9 @@ class Run:
         self._leaving: dict[int, list[PlacedPod]] = {}
         self._failed: dict[Shape, int] = {}
         self._again: list[QueuedPod] = []
+        # Jobs that have failed, and pods of before that are gone.
+        self._over: set[int | None] = set()
+        self._gone: set[int] = set()
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
         # Their controllers make them again at once, or after some time.
@@ -97,8 +100,10 @@ class Run:
         self._again.clear()
 
     def _try(self, entry: QueuedPod) -> bool:
-        """Whether a pod is bound. Source: ``schedule_one.go``, schedulingAlgorithm."""
+        """Whether a pod is bound, or wanted no longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
         shape, nodes = entry.shape, self._nodes
+        if entry.job in self._over:
+            return True
         promised = self._nominated.get(entry)
         if promised is None and self._failed.get(shape) == self._stage(shape):
             return False
@@ -151,20 +156,40 @@ class Run:
         """Let victims be gone."""
         if not self._leaving:
             return
-        for place, pods in self._leaving.items():
+        for place, leaving in self._leaving.items():
+            pods = [pod for pod in leaving if id(pod) not in self._gone]
             gone = set(map(id, pods))
             came = self._nodes.has_newcomers(place)
             own = [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone] if came else []
             for entry in own:
                 del self.bound[entry]
             self._nodes.leave(place, pods)
+            self._gone |= gone
             self._return(own, pods)
+        for pod in [pod for pods in self._leaving.values() for pod in pods]:
+            for place, other in self._arena.ending_with(pod):
+                if id(other) not in self._gone:
+                    self._gone.add(id(other))
+                    self._nodes.leave(place, [other])
+                    self._return((), [other])
         self._leaving = {}
         self._nodes.departed()
 
+    def _fail(self, job: int | None) -> None:
+        """Let a job end as a whole."""
+        self._over.add(job)
+        for entry in [entry for entry in self._nominated if entry.job == job]:
+            self._forget(entry)
+        for entry, place in [item for item in self.bound.items() if item[0].job == job]:
+            del self.bound[entry]
+            self._gone.add(id(entry.pod))
+            self._nodes.leave(place, [entry.pod])
+
     def _return(self, own: Sequence[QueuedPod], pods: Sequence[PlacedPod]) -> None:
         """Let controllers make victims again, those of jobs that come and those of before."""
-        again = [replace(entry, pod=replace(entry.pod)) for entry in own]
+        for job in {entry.job for entry in own if entry.job in self._arena.frail}:
+            self._fail(job)
+        again = [replace(entry, pod=replace(entry.pod)) for entry in own if entry.job not in self._over]
         again += [entry for pod in pods if (entry := self._arena.returned(pod)) is not None]
         for entry in again:
             self._nodes.meet(entry.shape)

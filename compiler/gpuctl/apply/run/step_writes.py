@@ -22,7 +22,7 @@ _SLOWEST_PAUSE = 5.0
 _ATTEMPTS = 5
 _LATE = 2.0
 """Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
-_KUEUE_HEARS = 0.5
+_KUEUE_HEARS = 1.0
 """Seconds after which Kueue knows that the Workload of what was deleted has gone. It takes that of any job of the name,
 so that before it could start the new job as the old one was admitted, and keep it to the nodes where that ran.
 Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads."""
