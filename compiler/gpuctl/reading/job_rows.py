@@ -270,16 +270,13 @@ def missing_row(job: Job, names: Labels) -> Row | None:
     status = refused(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
     whole = job_row(job, names)
-    return Row(
-        **{
-            **whole.__dict__,
-            "status": status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
-            "ready": f"0/{lacking}",
-            "node": None,
-            "ip": None,
-            "started_at": None,
-            "gpu": whole.gpu * lacking // wanted,
-        }
+    return whole._replace(
+        status=status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
+        ready=f"0/{lacking}",
+        node=None,
+        ip=None,
+        started_at=None,
+        gpu=whole.gpu * lacking // wanted,
     )
 
 
@@ -315,7 +312,7 @@ def job_row(job: Job, names: Labels) -> Row:
         gpus = sum(
             _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
         )
-        return Row(**{**newest.__dict__, "job_id": job.identity.object_name, "ready": ready, "gpu": gpus})
+        return newest._replace(job_id=job.identity.object_name, ready=ready, gpu=gpus)
     templates = pod_templates(_awake(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
