@@ -10,24 +10,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+
+from gpuctl.standing_in import StandIn
 
 _PARSER = "email.utils"
 
 
-class _NoDates(ModuleType):
+class _NoDates(StandIn):
     def parsedate_to_datetime(self, data: str) -> None:
         """No date, whatever ``data`` says."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else a version of the library asks for, the real one has."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if sys.modules.get(_PARSER) is self:
-            del sys.modules[_PARSER]
-        return getattr(import_module(_PARSER), name)
 
 
 @contextmanager

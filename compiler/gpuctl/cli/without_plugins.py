@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+
+from gpuctl.standing_in import StandIn
 
 _SWITCH = "PYDANTIC_DISABLE_PLUGINS"
 _LOADER = "pydantic.plugin._loader"
 
 
-class _NoPlugins(ModuleType):
+class _NoPlugins(StandIn):
     """The module that looks for plugins, as it behaves when it is told that nobody wants any."""
 
     def get_plugins(self) -> tuple[()]:
         return ()
-
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else a version of pydantic asks for, the real one has."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if sys.modules.get(_LOADER) is self:
-            del sys.modules[_LOADER]
-        return getattr(import_module(_LOADER), name)
 
 
 def without_plugins() -> None:
