@@ -12,8 +12,8 @@ import sys
 def program() -> None:
     """:func:`main` for a process that is nothing else: it ends without taking apart all that it has imported and built.
 
-    That takes as long as a third of what the process did. All else that belongs to an end happens: threads are waited
-    for, and whoever wants to be called then is called.
+    That takes a twentieth of a cold start. All else that belongs to an end happens: threads are waited for, and whoever
+    wants to be called then is called.
     """
     codes: list[object] = []
     # What is registered first is called last.
