@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.arrivals import RUNS, made_at, pace
+from gpuctl.capacity.arrivals import RUNS, is_in_turn, made_at, pace
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.every_choice import (
     FEW,
@@ -57,8 +57,9 @@ class Sample:
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))
+        in_turn = all(demand.in_turn for demand in scene.demands)
         for number in range(RUNS):
-            run = Run(arena, draws)
+            run = Run(arena, draws, in_turn=in_turn or is_in_turn(number))
             run.go(_arrivals(scene, arena, number))
             bound = Counter(entry.job for entry in run.bound)
             for position, demand in enumerate(scene.demands):

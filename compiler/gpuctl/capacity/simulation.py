@@ -22,6 +22,8 @@ from gpuctl.capacity.victim_search import VictimSearch
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""
+_SOON = 2
+"""So many pods come at most before one that was evicted comes again, where jobs come one after another."""
 
 
 class Run:
@@ -29,7 +31,10 @@ class Run:
     of ``uncertain`` jobs others on the same node may be taken. Nodes are told by their places in the arena.
     """
 
-    def __init__(self, arena: Arena, draws: Draws) -> None:
+    def __init__(self, arena: Arena, draws: Draws, *, in_turn: bool = False) -> None:
+        """
+        :param in_turn: jobs come one after another, so that controllers have time meanwhile.
+        """
         self._arena = arena
         self._draws = draws
         self._nodes = SimulatedNodes(arena)
@@ -46,8 +51,9 @@ class Run:
         self._gone: set[int] = set()
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
-        # Their controllers make them again at once, or after some time.
-        self._returns_at_once = draws.below(2) == 0
+        # Their controllers make them again at once, or after some time, before so many of those that come as may be.
+        self._returns_at_once = draws.below(4) > 0 if in_turn else draws.below(2) == 0
+        self._latest = _SOON if in_turn else None
 
     def go(self, arrivals: Sequence[Sequence[QueuedPod]]) -> None:
         """Try pods as the scheduler finds them in its queue, together or one after another, and those that found no
@@ -92,7 +98,7 @@ class Run:
     def _queue_again(self, queue: list[QueuedPod], first: int, later: Sequence[list[QueuedPod]]) -> None:
         """Put evicted pods into the queue, now or among those that are yet to come: somebody has to make them first."""
         for entry in self._again:
-            turn = self._draws.below(1 + len(later))
+            turn = self._draws.below(1 + len(later[: self._latest]))
             if turn:
                 later[turn - 1].append(entry)
             else:
