@@ -125,3 +125,17 @@ def test_an_eviction_that_does_not_count() -> None:
     spared = once("wide", pods=2, gpus=2)
     spared["spec"]["podFailurePolicy"] = IGNORED
     assert judged(cluster(NODES), spared, job("urgent", gpus=4, priority="high"))["wide"].certain
+
+
+def test_whichever_pod_is_evicted_the_same_work_is_lost() -> None:
+    answer = judged(wide(True), job("urgent", gpus=4, priority="high"))["urgent"]
+    assert (answer.certain, answer.reason) == (True, "")
+    assert not judged(wide(False), job("urgent", gpus=4, priority="high"))["urgent"].certain
+
+
+def test_what_ends_is_lost_in_all_orders() -> None:
+    """Two jobs take both nodes, whoever evicts which pod: each is told once."""
+    jobs = job("urgent", gpus=4, priority="high"), job("second", gpus=4, priority="high")
+    answers = judged(wide(True), *jobs).values()
+    assert sorted(victim.pod.name for answer in answers for victim in answer.victims) == ["wide-a", "wide-b"]
+    assert all(victim.likelihood == 1 for answer in answers for victim in answer.victims)

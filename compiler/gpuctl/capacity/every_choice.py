@@ -97,7 +97,7 @@ def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
     starts = 0 if demand.doubts else min(sum(end.placed.values()) for end in ends)
     # Those that end already are gone at some time that nobody knows.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
-    certain = _is_certain(outcome) and not leaves and not _goes_on(scene, ends) and not _makes_more_room(scene, ends)
+    certain = _is_certain(scene, outcome) and not (leaves or _goes_on(scene, ends) or _makes_more_room(scene, ends))
     victims = [] if demand.doubts else victims_of(start, ends[0])
     if plain is not None:
         return Fit(demand, *plain, starts, victims, certain, found, None)
@@ -120,7 +120,13 @@ def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
 
 def _others(scene: Scene, ends: Sequence[State]) -> str:
     """Why others may be evicted than those that are told."""
-    return _COME_AGAIN if _goes_on(scene, ends) else others_instead(end.evicted for end in ends)
+    return _COME_AGAIN if _goes_on(scene, ends) else others_instead(_lost(scene, end) for end in ends)
+
+
+def _lost(scene: Scene, end: State) -> frozenset[PlacedPod]:
+    """The pods that are evicted, and those that end with them."""
+    returning = scene.cluster.returning
+    return frozenset(end.evicted).union(*map(returning.ending_with, end.evicted))
 
 
 def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
@@ -131,13 +137,7 @@ def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
 
 def _makes_more_room(scene: Scene, ends: Sequence[State]) -> bool:
     """Whether pods end with those that are evicted, so that the next one may find room where they were."""
-    return any(
-        not end.evicted.count(other)
-        for end in ends
-        if sum(end.placed.values()) > 1
-        for pod in end.evicted
-        for other in scene.cluster.returning.ending_with(pod)
-    )
+    return any(sum(end.placed.values()) > 1 and not _lost(scene, end) <= set(end.evicted) for end in ends)
 
 
 def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
@@ -149,9 +149,9 @@ def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
     return any(pod.priority < boldest for seat in scene.cluster.seats for pod in seat.pods)
 
 
-def _is_certain(outcome: Placements) -> bool:
-    """Whether as many pods start, by evicting the same others, whatever is chosen."""
-    alike = len({(frozenset(end.evicted), sum(end.placed.values())) for end in outcome.states}) == 1
+def _is_certain(scene: Scene, outcome: Placements) -> bool:
+    """Whether as many pods start, at the cost of the same others, whatever is chosen."""
+    alike = len({(_lost(scene, end), sum(end.placed.values())) for end in outcome.states}) == 1
     return alike and outcome.exhaustive and all(end.certain for end in outcome.states)
 
 

@@ -178,8 +178,13 @@ class Run:
                     self._gone.add(id(other))
                     self._nodes.leave(place, [other])
                     self._return((), [other])
+                    self._evicted_with(pod).append((other, place))
         self._leaving = {}
         self._nodes.departed()
+
+    def _evicted_with(self, pod: PlacedPod) -> list[tuple[PlacedPod, int]]:
+        """The victims of the job that has evicted a pod."""
+        return next(found for found in self.evicted.values() if any(other is pod for other, _ in found))
 
     def _fail(self, job: int | None) -> None:
         """Let a job end as a whole."""
