@@ -67,7 +67,7 @@ class _Steps:
         shape, nodes = entry.shape, self.nodes
         room = [shape.has_amounts(nodes.seat(place), nodes.kept_for(shape, place, None)) for place in range(6)]
         states = [self.arena.node_states.of(nodes.seat(place)) for place in range(6)]
-        return [state[shape.size] if has_room else 0 for state, has_room in zip(states, room, strict=True)]
+        return [shape.size.scores[state] if has_room else 0 for state, has_room in zip(states, room, strict=True)]
 
     def cheapest(self, entry: QueuedPod) -> set[tuple[int, frozenset[str]]]:
         """The nodes where evicting costs least, with whom they lose, by the pods that are there."""

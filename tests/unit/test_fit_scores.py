@@ -33,11 +33,11 @@ def pod(app: str, **more: object) -> PlacedPod:
 
 def test_least_allocated_is_the_mean_of_what_is_left() -> None:
     # cpu (4000 - 1000) * 100 / 4000 = 75, memory (10 - 5) * 100 / 10 = 50: 125 / 2.
-    assert least_allocated((1000, 4000), (5, 10)) == 62
+    assert least_allocated((1000, 5), (4000, 10)) == 62
     # What is asked for too much counts 0, what a node does not have counts nothing.
-    assert least_allocated((5000, 4000), (0, 10)) == 50
-    assert least_allocated((1000, 4000), (5, 0)) == 75
-    assert least_allocated((1, 0), (1, 0)) == 0
+    assert least_allocated((5000, 0), (4000, 10)) == 50
+    assert least_allocated((1000, 5), (4000, 0)) == 75
+    assert least_allocated((1, 1), (0, 0)) == 0
 
 
 def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacity: tuple[int, int]) -> int:

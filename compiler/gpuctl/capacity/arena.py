@@ -64,6 +64,8 @@ class Arena:
         self.waiting: list[QueuedPod] = []
         self.frail: Container[int | None] = ()
         self._shapes: dict[object, Shape] = {}
+        # Those with rules about others.
+        self._minders: list[Shape] = []
         self._sizes: dict[object, Size] = {}
         # Pods that mind others: among those that come, and the nodes of those that are there.
         self._others: list[PlacedPod] = []
@@ -72,6 +74,7 @@ class Arena:
         self.node_states = NodeStates()
         self.states = [self.node_states.of(seat) for seat in self.seats]
         self._candidates: dict[Shape | Standing, dict[object, Candidate | None]] = {}
+        self.first_candidates: dict[Standing, dict[int, Candidate]] = {}
         self._rows: dict[Standing, ScoreRow] = {}
         self._hopeful: dict[Standing, frozenset[int]] = {}
         self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
@@ -89,12 +92,14 @@ class Arena:
     def first_row(self, shape: Shape) -> ScoreRow:
         """The score of each node for a pod by its amounts, as every run finds them; 0 where there is no room."""
         if shape.standing not in self._rows:
-            row = self._rows[shape.standing] = ScoreRow(bytearray(len(self.seats)), 0)
-            row.put(shape.nodes, self.states, shape.size)
+            values, scores = bytearray(len(self.seats)), shape.size.scores
+            for place in shape.nodes:
+                values[place] = scores[self.states[place]]
             for place, pods in self.promised.items():
                 more = [pod for pod in pods if pod.priority >= shape.priority]
-                if not self.beside(self.states[place], more)[shape.size]:
-                    row.values[place] = 0
+                if not scores[self.beside(self.states[place], more)]:
+                    values[place] = 0
+            self._rows[shape.standing] = ScoreRow(values, max(values, default=0))
         return self._rows[shape.standing]
 
     def hopeful(self, shape: Shape) -> frozenset[int]:
@@ -121,7 +126,8 @@ class Arena:
         """The pods for which it matters where a pod is, beside the room that it takes."""
         key = pod.namespace, frozenset(pod.labels.items()), tuple(map(id, pod.terms)), pod.deleting
         if key not in self._minding:
-            self._minding[key] = pod, [shape for shape in self._shapes.values() if shape.minds_pod(pod)]
+            shapes = self._shapes.values() if any(True for _ in pod.terms) else self._minders
+            self._minding[key] = pod, [shape for shape in shapes if shape.minds_pod(pod)]
         return self._minding[key][1]
 
     def returned(self, pod: PlacedPod) -> QueuedPod | None:
@@ -158,6 +164,8 @@ class Arena:
         if key not in self._shapes:
             shape = Shape(incoming, self.size_of(incoming.pod), self.seats, self.landscape, self._wishing, self._others)
             self._shapes[key] = shape
+            if incoming.terms:
+                self._minders.append(shape)
             for pod, minders in self._minding.values():
                 if shape.minds_pod(pod):
                     minders.append(shape)
@@ -181,9 +189,13 @@ class Arena:
         # They have been tried before: if they could evict anybody, they would have been promised a node.
         for incoming in waiting:
             self.waiting.append(QueuedPod(incoming.pod, self._shape_of(replace(incoming, preempts=False)), None))
-        for entries in (*self.coming.values(), self.waiting):
+        for entries in self.coming.values():
+            # They are alike.
+            minders = self.minding(entries[0].pod) if entries else []
             for entry in entries:
-                entry.minders = self.minding(entry.pod)
+                entry.minders = minders
+        for entry in self.waiting:
+            entry.minders = self.minding(entry.pod)
 
 
 def _by_zones(seats: Sequence[Seat]) -> list[int]:

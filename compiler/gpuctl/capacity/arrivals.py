@@ -41,12 +41,19 @@ def made_at(demand: Demand, run: int) -> list[float]:
 
     Nothing for a job of which nobody knows whether its pods come to the scheduler, in every other run or so.
     """
+    in_turn = demand.in_turn or is_in_turn(run)
+    if in_turn and not demand.doubts:
+        return _in_turn(demand)
     draws = Draws(f"{run} {demand.kind} {demand.namespace} {demand.name}")
     if demand.doubts and draws.below(2):
         return []
-    if demand.in_turn or is_in_turn(run):
-        return [demand.created + number / demand.pods for number in range(demand.pods)]
-    return _side_by_side(demand, run, draws)
+    return _in_turn(demand) if in_turn else _side_by_side(demand, run, draws)
+
+
+def _in_turn(demand: Demand) -> list[float]:
+    """When each pod is made before the next job comes."""
+    pods = demand.pods
+    return [demand.created + number / pods for number in range(pods)]
 
 
 def _side_by_side(demand: Demand, run: int, draws: Draws) -> list[float]:

@@ -181,9 +181,13 @@ def _wandering(
     Pods that end with others, on other nodes, make room there.
     """
     bold: dict[int, int] = {}
+    # Lists of nodes are the landscape's: equal ones are the same.
+    reaches: dict[tuple[int, int], list[int]] = {}
     for incoming in (group.incoming for groups in demands for group in groups if group.incoming.preempts):
-        for index in nodes.open_to(incoming):
-            bold[index] = max(incoming.pod.priority, bold.get(index, incoming.pod.priority))
+        goals = nodes.open_to(incoming)
+        reaches[incoming.pod.priority, id(goals)] = goals
+    for priority, number in sorted(reaches, key=lambda key: key[0]):
+        bold.update(dict.fromkeys(reaches[priority, number], priority))
     result: dict[int, set[int]] = {}
     spread: set[tuple[int, int]] = set()
     places = {id(pod): index for index, seat in enumerate(cluster.seats) for pod in seat.pods}

@@ -143,7 +143,7 @@ def _scene(
     mine = [demands[position] for position in part.demands]
     around = set(part.seats)
     for demand in mine:
-        around.update(index for group, _ in demand.groups for index in nodes.selected_by(group.incoming))
+        around.update(*(nodes.selected_by(group.incoming) for group, _ in demand.groups))
     return Scene(
         own,
         mine,

@@ -5,12 +5,9 @@ Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, findNodesThatPassFil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, compress
-from operator import add
+from collections.abc import Sequence
 
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.node_states import Size
 
 _DENSE = 8
 """Where one of so many places is right, places are drawn until one is."""
@@ -19,51 +16,37 @@ _DENSE = 8
 class ScoreRow:
     """The scores of nodes for pods alike, by place: from 1 on, 0 where there is no room.
 
-    ``since`` tells how far it follows what happens.
+    No score is better than ``most``; ``since`` tells how far the row follows what happens.
     """
 
     def __init__(self, values: bytearray, most: int) -> None:
-        """
-        :param most: no score is better.
-        """
         self.values = values
+        self.most = most
         self.since = 0
-        self._top = most
 
     def copy(self) -> ScoreRow:
         """The same, to be changed by itself."""
-        return ScoreRow(self.values[:], self._top)
-
-    def put(self, places: Iterable[int], states: Sequence[Mapping[Size, int]], size: Size) -> None:
-        """Change the scores of some places to those of their nodes' states."""
-        values, top = self.values, self._top
-        for place in places:
-            score = values[place] = states[place][size]
-            if score > top:
-                top = score
-        self._top = top
+        return ScoreRow(self.values[:], self.most)
 
     @property
     def top(self) -> int:
         """The best score."""
-        while self._top and self._top not in self.values:
-            self._top -= 1
-        return self._top
+        while self.most and self.most not in self.values:
+            self.most -= 1
+        return self.most
 
 
 def looked_at(values: bytearray, most: int, draws: Draws) -> tuple[int, bytearray]:
     """From which place on nodes are looked at, which is as good as drawn, and their scores until enough have room."""
     start = draws.below(len(values))
     turned = values[start:] + values[:start]
-    least, end = most, len(turned)
-    if end - turned.count(0) <= most:
+    if len(turned) - turned.count(0) <= most:
         return start, turned
-    while least < end:
-        middle = (least + end) // 2
-        if middle - turned.count(0, 0, middle) >= most:
-            end = middle
-        else:
-            least = middle + 1
+    end, missing = 0, most
+    while missing:
+        # So many places further on are needed at least; those of them without room are missing then.
+        further = end + missing
+        end, missing = further, turned.count(0, end, further)
     return start, turned[:end]
 
 
@@ -95,20 +78,29 @@ def best_place(row: ScoreRow, most: int, draws: Draws) -> int:
     return (start + drawn_place(seen, top, draws)) % len(values)
 
 
-def with_room(start: int, seen: bytearray, number: int) -> list[int]:
-    """The places with room among those looked at, of so many in all, in the order in which they are."""
-    return list(compress(chain(range(start, number), range(start)), seen))
+def in_place(start: int, seen: bytearray, number: int) -> bytearray:
+    """The scores of nodes looked at from a place on, by the places of all: 0 for those that are not."""
+    ahead = number - start
+    if len(seen) <= ahead:
+        return bytearray(start) + seen + bytearray(ahead - len(seen))
+    return seen[ahead:] + bytearray(number - len(seen)) + seen[:ahead]
 
 
-def best_by_kind(
-    places: Sequence[int], values: Sequence[int], kinds: Sequence[int], extra: Mapping[int, int]
-) -> list[int]:
-    """The places with the highest score, where each kind of node has something added to it."""
-    more = map(extra.__getitem__, map(kinds.__getitem__, places))
-    scores = list(map(add, map(values.__getitem__, places), more))
-    return list(compress(places, map(max(scores).__eq__, scores)))
+def best_of_kinds(values: bytearray, most: int, kinds: Sequence[int], number: int) -> dict[int, tuple[int, list[int]]]:
+    """The best score of each kind of node, and where it is; nothing for kinds without room.
 
-
-def one_of_each(places: Collection[int], kinds: Sequence[int]) -> dict[int, int]:
-    """One place of each kind."""
-    return dict(zip(map(kinds.__getitem__, places), places, strict=True))
+    :param most: no score is better.
+    :param number: how many kinds there are at most.
+    """
+    result: dict[int, tuple[int, list[int]]] = {}
+    # From the best on: mostly each kind has one among them, so that the others need no look.
+    for value in range(most, 0, -1):
+        place = values.find(value)
+        while place >= 0:
+            best, places = result.setdefault(kinds[place], (value, []))
+            if best == value:
+                places.append(place)
+            place = values.find(value, place + 1)
+        if len(result) == number:
+            break
+    return result

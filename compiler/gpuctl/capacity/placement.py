@@ -159,8 +159,11 @@ def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
     return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
-def capacity(seat: Seat, group: PodGroup, most: int) -> int:
-    """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request)."""
+def capacity(seat: Seat, group: PodGroup, most: int, *, is_open: bool = False) -> int:
+    """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request).
+
+    :param is_open: nothing but what runs there keeps them from the node; else that is looked at.
+    """
     pod = group.incoming.pod
     number = min(most, seat.free("pods"))
     has, used = seat.node.allocatable, seat.used
@@ -169,7 +172,8 @@ def capacity(seat: Seat, group: PodGroup, most: int) -> int:
             return 0
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
     # Amounts are what keeps most pods away, and told soonest.
-    if number <= 0 or obstacle(group.incoming, seat, NO_CENSUS) is not None:
+    all_told = is_open and not (pod.ports or pod.volumes)
+    if number <= 0 or (not all_told and obstacle(group.incoming, seat, NO_CENSUS) is not None):
         return 0
     return 1 if pod.ports else number
 
@@ -210,16 +214,19 @@ def settle(
 
 def _fill(state: State, group: PodGroup, number: int, *, final: bool) -> tuple[State, bool]:
     """Put an independent group where it has room, as long as that leaves no choice that matters; True: all of it."""
-    rooms = {index: capacity(seat, group, number) for index, seat in enumerate(state.seats)}
-    total = sum(rooms.values())
-    if total > number and not final:
-        return state, False
     left = number
-    for index, room in rooms.items():
-        taken = min(room, left)
-        if taken:
-            state = state.place(index, group, taken)
-            left -= taken
+    taken: dict[int, int] = {}
+    for index, seat in enumerate(state.seats):
+        if final and not left:
+            break
+        room = capacity(seat, group, number)
+        if room > left and not final:
+            return state, False
+        if room:
+            taken[index] = min(room, left)
+            left -= taken[index]
+    for index, pods in taken.items():
+        state = state.place(index, group, pods)
     return state, left == 0
 
 
@@ -346,10 +353,11 @@ def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: 
 class Rooms:
     """How many pods of a group the nodes of a state have room for, and how many of these others can take.
 
-    Not ``known`` for pods whose room is not of one node alone.
+    Not ``known`` for pods whose room is not of one node alone. ``open_to`` are the numbers of the nodes that nothing
+    but what runs there keeps them from, where these are known.
     """
 
-    def __init__(self, state: State, group: PodGroup) -> None:
+    def __init__(self, state: State, group: PodGroup, open_to: Sequence[int] | None = None) -> None:
         self._pod = group.incoming.pod
         self.total = 0
         self._spares: dict[str, int] = {}
@@ -357,8 +365,8 @@ class Rooms:
         if not self.known:
             return
         wanted = {**self._pod.requests, "pods": 1}
-        for seat in state.seats:
-            room = capacity(seat, group, _MANY)
+        for seat in state.seats if open_to is None else map(state.seat, open_to):
+            room = capacity(seat, group, _MANY, is_open=open_to is not None)
             if not room:
                 continue
             self.total += room

@@ -108,6 +108,7 @@ class Shape:
         )
         self.is_ranked = self.minds or len(set(self.taints.values())) > 1 or len(set(self.preferred.values())) > 1
         self.kinds = self._kinds(seats, others) if self.is_ranked else []
+        self.kinds_in_all = len(set(self.kinds))
 
     def _kinds(self, seats: Sequence[Seat], others: Iterable[PlacedPod]) -> list[int]:
         """A number for each node: equal where what ranks nodes besides amounts, and pods on one node, is equal."""

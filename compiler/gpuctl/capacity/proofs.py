@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.capacity.placement import PodGroup, Rooms
-from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.scene import Scene
 
 
@@ -119,8 +118,14 @@ class Proofs:
         return self._rooms_by_group[id(group)]
 
     def _rooms_of_alike(self, group: PodGroup) -> Rooms:
-        own = group.incoming.pod
-        key = shape_key(group.incoming), (own.namespace, frozenset(own.labels.items())) if self._wishing else None
+        incoming, own = group.incoming, group.incoming.pod
+        start, open_to = self._scene.start(own.priority), self._scene.open_to(incoming)
+        # States and lists of nodes are kept by the scene, so that their ids stay theirs.
+        key = (
+            *(id(start), id(open_to), group.is_independent),
+            *(frozenset(own.requests.items()), own.ports, own.volumes),
+            (own.namespace, frozenset(own.labels.items())) if self._wishing else None,
+        )
         if key not in self._rooms:
-            self._rooms[key] = Rooms(self._scene.start(group.incoming.pod.priority), group)
+            self._rooms[key] = Rooms(start, group, open_to)
         return self._rooms[key]

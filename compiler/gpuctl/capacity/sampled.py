@@ -58,9 +58,13 @@ class Sample:
         self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))
         in_turn = all(demand.in_turn for demand in scene.demands)
+        arrivals: dict[object, list[list[QueuedPod]]] = {}
         for number in range(RUNS):
             run = Run(arena, draws, in_turn=in_turn or is_in_turn(number))
-            run.go(_arrivals(scene, arena, number))
+            order = _order(scene, number)
+            if order not in arrivals:
+                arrivals[order] = _arrivals(scene, arena, number)
+            run.go(arrivals[order])
             bound = Counter(entry.job for entry in run.bound)
             for position, demand in enumerate(scene.demands):
                 coming = arena.coming.get((position, 0))
@@ -113,11 +117,10 @@ class Sample:
             verdict = chosen
             reason = "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
             starts = 0 if chosen == "fits-when-empty" else starts
-        names = [seat.node.name for seat in self._seats]
         clear = all(outcome.certain for outcome in alike)
         same = clear and all(outcome.lost == shown.lost for outcome in alike)
         victims = [
-            Victim(pod, names[place], self._often[id(pod)] / RUNS if clear else None)
+            Victim(pod, self._seats[place].node.name, self._often[id(pod)] / RUNS if clear else None)
             for pod, place in shown.victims
             if not pod.deleting
         ]
@@ -156,6 +159,12 @@ def _seed(scene: Scene) -> str:
     names = [(demand.kind, demand.namespace, demand.name, demand.pods) for demand in scene.demands]
     nodes = [(seat.node.name, len(seat.pods)) for seat in scene.cluster.seats]
     return repr((names, nodes))
+
+
+def _order(scene: Scene, run: int) -> object:
+    """Equal for runs in which the same pods come in the same order: nothing but the pace tells those in turn apart."""
+    drawn = any(demand.doubts for demand in scene.demands) or not all(item.settled for item in scene.admissions)
+    return ("in turn", pace(run)) if is_in_turn(run) and not drawn else run
 
 
 def _arrivals(scene: Scene, arena: Arena, run: int) -> list[list[QueuedPod]]:

@@ -10,8 +10,8 @@ from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup, State, initial
 from gpuctl.capacity.pod_shapes import selection_of, shape_key
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
-from gpuctl.capacity.seats import Seat
-from gpuctl.capacity.shortage import Balance, HeldAmounts, balance, open_seats
+from gpuctl.capacity.seats import Incoming, Seat
+from gpuctl.capacity.shortage import Balance, CountedNodes, balance, open_seats
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import Verdict
 
@@ -34,7 +34,7 @@ class Scene:
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
     emptied: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, Balance] = field(default_factory=dict)
-    holdings: dict[object, dict[str, HeldAmounts]] = field(default_factory=dict)
+    counted: dict[object, CountedNodes] = field(default_factory=dict)
     starts: dict[int, State] = field(default_factory=dict)
 
     @property
@@ -58,13 +58,21 @@ class Scene:
         """
         if not demand.groups:
             return balance(demand, seats)
-        incoming = demand.groups[0][0].incoming
+        numbers = self.open_to(demand.groups[0][0].incoming)
+        # Equal lists are the same, and kept.
+        key = id(numbers), first
+        if key not in self.counted:
+            self.counted[key] = CountedNodes(numbers)
+        return balance(demand, seats, self.counted[key])
+
+    def open_to(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that nothing but what runs there keeps a pod from."""
         key = selection_of(incoming), str(incoming.tolerations)
         if key not in self.open_nodes:
             own = self.cluster.seats
             numbers = {seat.node.name: index for index, seat in enumerate(own)}
             self.open_nodes[key] = [numbers[seat.node.name] for seat in open_seats(incoming, own)]
-        return balance(demand, seats, self.open_nodes[key], self.holdings.setdefault((key, first), {}))
+        return self.open_nodes[key]
 
     def balance_before(self, demand: Demand) -> Balance:
         """The same on the nodes as they are before any job comes."""
@@ -75,13 +83,14 @@ class Scene:
 
     def start(self, priority: int) -> State:
         """The nodes as a job of a priority finds them when it is the first, with the pods that are promised one."""
-        if priority not in self.starts:
+        promised = [(index, pod) for index, pod in self.cluster.nominated if pod.priority >= priority]
+        # Of less important jobs these are some more: as many are the same.
+        if len(promised) not in self.starts:
             state = initial(self.cluster.seats, self.cluster.names_hosts)
-            for index, pod in self.cluster.nominated:
-                if pod.priority >= priority:
-                    state = state.put(index, pod)
-            self.starts[priority] = state
-        return self.starts[priority]
+            for index, pod in promised:
+                state = state.put(index, pod)
+            self.starts[len(promised)] = state
+        return self.starts[len(promised)]
 
 
 def shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
+from itertools import compress
 
 from gpuctl.capacity.scheduling import Pair, in_term, is_counted, is_spread
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
@@ -23,12 +24,9 @@ _SOFT = "PreferNoSchedule"
 _LEAST_LOOKED_FOR, _LEAST_PERCENTAGE = 100, 5
 
 
-def least_allocated(cpu: tuple[int, int], memory: tuple[int, int]) -> int:
-    """What is left of cpu and memory, on average; each as what would be requested, and what there is.
-
-    Source: ``noderesources/least_allocated.go``, leastResourceScorer.
-    """
-    (cores, all_cores), (space, all_space) = cpu, memory
+def least_allocated(requested: tuple[int, int], capacity: tuple[int, int]) -> int:
+    """What is left of cpu and memory, on average. Source: ``noderesources/least_allocated.go``, leastResourceScorer."""
+    (cores, space), (all_cores, all_space) = requested, capacity
     total = weight = 0
     if all_cores:
         weight = 1
@@ -143,14 +141,17 @@ class Spreading:
         by_node = (here for rule, here in zip(self._rules, self._here, strict=True) if rule.topology == HOST_NAME)
         return {index for here in by_node for index, number in here.items() if number}
 
-    def scores(self, places: Sequence[int], among: Sequence[int] | None = None) -> list[int]:
+    def scores(self, places: Sequence[int], among: bytearray | None = None) -> list[int]:
         """How evenly pods would be spread, by node.
 
-        :param among: all nodes that are looked at, where the others are of a kind with one of these.
+        :param among: by place, 0 for nodes that are not looked at; each of the others is of a kind with one of these.
         """
         ignored = [self._ignored[index] for index in places]
-        seen = places if among is None else among
-        present = len(seen) - (sum(self._ignored[index] for index in seen) if any(ignored) else 0)
+        if among is None:
+            present = len(places) - sum(ignored)
+        else:
+            present = len(among) - among.count(0)
+            present -= sum(compress(self._ignored, among)) if any(ignored) else 0
         total = [0.0] * len(places)
         for rule, domains, here, there in zip(self._rules, self._domains, self._here, self._there, strict=True):
             own = [domains[index] for index in places]

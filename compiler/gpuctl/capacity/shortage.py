@@ -7,8 +7,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import compress
-from operator import attrgetter, is_not
+from itertools import compress, repeat
+from operator import attrgetter, floordiv, is_not
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
@@ -70,16 +70,10 @@ def open_seats(incoming: Incoming, seats: Sequence[Seat]) -> list[Seat]:
     return [seat for seat in seats if all(rule.holds(incoming, seat, counted) for rule in rules)]
 
 
-def balance(
-    demand: Demand,
-    seats: Sequence[Seat],
-    open_to: Sequence[int] | None = None,
-    holdings: dict[str, HeldAmounts] | None = None,
-) -> Balance:
+def balance(demand: Demand, seats: Sequence[Seat], counted: CountedNodes | None = None) -> Balance:
     """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node.
 
-    :param open_to: the numbers of the nodes that are open to its pods, where they are known.
-    :param holdings: by resource, what was counted on nearly the same nodes, to be used again.
+    :param counted: the nodes that are open to its pods, where they are known, with what was counted on them before.
     """
     need: Units = {}
     for group, number in demand.groups:
@@ -89,17 +83,19 @@ def balance(
         return Balance({}, need, {}, None, PODS, [])
     incoming = demand.groups[0][0].incoming
     own = incoming.pod.requests
-    nodes = open_seats(incoming, seats) if open_to is None else [seats[index] for index in open_to]
+    if counted is None:
+        seats = open_seats(incoming, seats)
+        counted = CountedNodes(range(len(seats)))
+    nodes = counted.follow(seats)
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
-    left = {name: _left(name, nodes) for name in names}
+    left = {name: counted.left(name) for name in names}
     rooms = {name: _rooms(left[name], own.get(name, 1)) for name in names}
     scarce = min(names, key=rooms.__getitem__)
     free = {name: sum(left[name]) for name in names}
     most = max(left[scarce], default=0)
     best = nodes[left[scarce].index(most)] if nodes else None
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
-    counted = {} if holdings is None else holdings
-    return Balance(own, need, free, largest, scarce, counted.setdefault(scarce, HeldAmounts(scarce)).of(nodes))
+    return Balance(own, need, free, largest, scarce, counted.held(scarce))
 
 
 def _left(name: str, seats: Sequence[Seat]) -> list[int]:
@@ -113,7 +109,41 @@ def _left(name: str, seats: Sequence[Seat]) -> list[int]:
 
 def _rooms(left: Sequence[int], amount: int) -> int:
     """How many times an amount is left, node by node."""
-    return sum(left) if amount == 1 else sum(here // amount for here in left)
+    return sum(left) if amount == 1 else sum(map(floordiv, left, repeat(amount)))
+
+
+class CountedNodes:
+    """Some nodes, told by their numbers among others, while these change: what is left on them, and who has the rest.
+
+    Only what has changed is counted again.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = numbers
+        self._seats: list[Seat] = []
+        self._left: dict[str, list[int]] = {}
+        self._held: dict[str, HeldAmounts] = {}
+
+    def follow(self, seats: Sequence[Seat]) -> list[Seat]:
+        """These nodes as they are now, among all."""
+        before, self._seats = self._seats, [seats[number] for number in self._numbers]
+        if self._left:
+            changed = list(compress(range(len(before)), map(is_not, before, self._seats)))
+            now = [self._seats[index] for index in changed]
+            for name, left in self._left.items():
+                for index, amount in zip(changed, _left(name, now), strict=True):
+                    left[index] = amount
+        return self._seats
+
+    def left(self, name: str) -> Sequence[int]:
+        """What each of them has left of a resource, now."""
+        if name not in self._left:
+            self._left[name] = _left(name, self._seats)
+        return self._left[name]
+
+    def held(self, name: str) -> list[Holder]:
+        """Who has how much of a resource on them, now."""
+        return self._held.setdefault(name, HeldAmounts(name)).of(self._seats)
 
 
 class HeldAmounts:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.node_choice import ScoreRow
+from gpuctl.capacity.node_states import LeftAmounts
 from gpuctl.capacity.pod_shapes import Shape, Standing
 from gpuctl.capacity.scheduling import Census, Pair, obstacle, recounted
 from gpuctl.capacity.scoring import Spreading, liking
 from gpuctl.capacity.seats import PlacedPod, Seat
 
-
-class _Move(NamedTuple):
-    """A pod that came to a node (1), or left it (-1)."""
-
-    place: int
-    pod: PlacedPod
-    sign: int
+_Move = tuple[int, PlacedPod, int]
+"""A place, and the pod that came to its node (1), or left it (-1)."""
 
 
 class SimulatedNodes:
     """Nodes by their places. ``states`` are their amounts, ``residents`` the nodes with those pods that were there
     before, ``left`` those that somebody has left.
 
-    ``changes`` grows with everything that happens, ``departures`` when pods leave.
+    ``changes`` counts everything that happens, ``departures`` when pods leave.
     """
 
     def __init__(self, arena: Arena) -> None:
@@ -42,21 +37,25 @@ class SimulatedNodes:
             place: [(pod, None) for pod in pods] for place, pods in arena.promised.items()
         }
         self.departures = 0
-        self._log: list[int] = []
+        self.changes = 0
+        # When something happened on a node, the last time, in this order.
+        self._last: dict[int, int] = {}
         self._rows: dict[Standing, ScoreRow] = {}
+        # By priority, what is left beside what is promised, until something happens there.
+        self._beside: dict[int, dict[int, LeftAmounts]] = {}
         self._history: list[_Move] = []
         self._moves: dict[Shape, list[_Move]] = {}
         self._spreadings: dict[Shape, tuple[Spreading, int]] = {}
         self._counts: dict[Shape, tuple[Census, Counter[Pair], int]] = {}
 
-    @property
-    def changes(self) -> int:
-        """How much has happened."""
-        return len(self._log)
-
     def changed_since(self, number: int) -> list[int]:
-        """The places where something has happened since so much had, some of them several times."""
-        return self._log[number:]
+        """The places where something has happened since so much had."""
+        result = []
+        for place, when in reversed(self._last.items()):
+            if when <= number:
+                break
+            result.append(place)
+        return result
 
     def has_newcomers(self, place: int) -> bool:
         """Whether pods have come to a node in this run that are still there."""
@@ -84,8 +83,8 @@ class SimulatedNodes:
         self._least[place] = min(pod.priority, self._least.get(place, pod.priority))
         self._seats[place] = None
         self.states[place] = self._arena.node_states.after(self.states[place], entry.shape.size)
-        self._log.append(place)
-        self._moved(_Move(place, pod, 1), entry.minders)
+        self._note(place)
+        self._moved((place, pod, 1), entry.minders)
 
     def leave(self, place: int, pods: Sequence[PlacedPod]) -> None:
         """Let pods leave a node."""
@@ -101,9 +100,9 @@ class SimulatedNodes:
         self.states[place] = self._arena.node_states.of(self.seat(place))
         self.left.add(place)
         self._freed.add(place)
-        self._log.append(place)
+        self._note(place)
         for pod in pods:
-            self._moved(_Move(place, pod, -1), self._arena.minding(pod))
+            self._moved((place, pod, -1), self._arena.minding(pod))
 
     def _moved(self, move: _Move, minders: Sequence[Shape]) -> None:
         self._history.append(move)
@@ -113,7 +112,14 @@ class SimulatedNodes:
     def meet(self, shape: Shape) -> None:
         """Tell pods that nobody has known before what has happened."""
         if shape not in self._moves:
-            self._moves[shape] = [move for move in self._history if shape.minds_pod(move.pod)]
+            self._moves[shape] = [move for move in self._history if shape.minds_pod(move[1])]
+
+    def _note(self, place: int) -> None:
+        """Note that something happens on a node."""
+        self.changes += 1
+        self._last.pop(place, None)
+        self._last[place] = self.changes
+        self._beside.pop(place, None)
 
     def departed(self) -> None:
         """Note that pods have left."""
@@ -122,7 +128,7 @@ class SimulatedNodes:
     def promise(self, entry: QueuedPod, place: int) -> None:
         """Keep room on a node for a pod."""
         self.promised.setdefault(place, []).append((entry.pod, entry))
-        self._log.append(place)
+        self._note(place)
 
     def forget(self, entry: QueuedPod, place: int) -> None:
         """Keep room for a pod no longer."""
@@ -132,7 +138,7 @@ class SimulatedNodes:
             self.promised[place] = kept
         else:
             del self.promised[place]
-        self._log.append(place)
+        self._note(place)
 
     def kept_for(self, shape: Shape, place: int, entry: QueuedPod | None) -> tuple[PlacedPod, ...]:
         """The pods beside which a pod must have room, as they are promised the node."""
@@ -141,6 +147,20 @@ class SimulatedNodes:
             for pod, other in self.promised.get(place, ())
             if pod.priority >= shape.priority and (other is None or other is not entry)
         )
+
+    def _kept_apart(self, shape: Shape, place: int, entry: QueuedPod) -> LeftAmounts:
+        """What is left of a node beside what is promised to those for which a pod has to leave room."""
+        for _, other in self.promised[place]:
+            if other is entry:
+                return self._arena.beside(self.states[place], self.kept_for(shape, place, entry))
+        known = self._beside.get(place)
+        if known is None:
+            known = self._beside[place] = {}
+        state = known.get(shape.priority)
+        if state is None:
+            state = self._arena.beside(self.states[place], self.kept_for(shape, place, None))
+            known[shape.priority] = state
+        return state
 
     def is_as_shared(self, shape: Shape, place: int) -> bool:
         """Whether what a pod could evict is told by amounts of the node, and its pods from before."""
@@ -153,7 +173,7 @@ class SimulatedNodes:
     def fits(self, shape: Shape, place: int, entry: QueuedPod | None) -> bool:
         """Source: ``framework/runtime/framework.go``, RunFilterPluginsWithNominatedPods."""
         if shape.simple and place not in self.promised:
-            return self.states[place][shape.size] > 0
+            return shape.size.scores[self.states[place]] > 0
         seat, census = self.seat(place), self.census(shape)
         if obstacle(shape.incoming, seat, census) is not None:
             return False
@@ -202,15 +222,9 @@ class SimulatedNodes:
         row = self._rows.get(shape.standing)
         if row is None:
             row = self._rows[shape.standing] = self._arena.first_row(shape).copy()
-        if row.since < len(self._log):
-            places = shape.open_to.intersection(self._log[row.since :])
-            # Where there is no room none comes unless somebody leaves, or gives up what is promised.
-            row.put([place for place in places if row.values[place] or place in self._freed], self.states, shape.size)
-            for place in places.intersection(self.promised) if self.promised else ():
-                kept = self.kept_for(shape, place, entry) if row.values[place] else ()
-                if kept and not self._arena.beside(self.states[place], kept)[shape.size]:
-                    row.values[place] = 0
-            row.since = len(self._log)
+        if row.since < self.changes:
+            self._catch_up(row, shape, entry)
+            row.since = self.changes
         if shape.simple:
             return row
         values = bytearray(len(row.values))
@@ -218,3 +232,21 @@ class SimulatedNodes:
             if row.values[place] and self.fits(shape, place, entry):
                 values[place] = row.values[place]
         return ScoreRow(values, max(values, default=0))
+
+    def _catch_up(self, row: ScoreRow, shape: Shape, entry: QueuedPod) -> None:
+        """Change the scores in a row where something has happened."""
+        values, most, since = row.values, row.most, row.since
+        states, scores, pieces, promised = self.states, shape.size.scores, shape.size.pieces, self.promised
+        for place, when in reversed(self._last.items()):
+            if when <= since:
+                break
+            # Where there is no room none comes unless somebody leaves, or gives up what is promised.
+            if values[place] or (place in self._freed and place in shape.open_to):
+                state = states[place]
+                score = scores[state] if state.pieces >= pieces else 0
+                if score and place in promised and not scores[self._kept_apart(shape, place, entry)]:
+                    score = 0
+                values[place] = score
+                if score > most:
+                    most = score
+        row.most = most

@@ -9,10 +9,11 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.node_choice import ScoreRow, best_by_kind, best_place, looked_at, one_of_each, with_room
+from gpuctl.capacity.node_choice import ScoreRow, best_of_kinds, best_place, in_place, looked_at
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction
 from gpuctl.capacity.scoring import WEIGHTS, neighbours_normalised, normalised
@@ -69,7 +70,7 @@ class Run:
         """Try pods, of those that are in the queue at once the most important first; those that have to wait."""
         left: list[QueuedPod] = []
         for number, entries in enumerate(arrivals, 1):
-            queue = sorted(entries, key=_rank)
+            queue = sorted(entries, key=_rank) if len(entries) > 1 else entries
             for position, entry in enumerate(queue, 1):
                 if not self._try(entry):
                     left.append(entry)
@@ -213,25 +214,33 @@ class Run:
         most = self._arena.looked_for
         if not shape.is_ranked:
             return best_place(row, most, self._draws)
-        values = row.values
-        start, seen = looked_at(values, most, self._draws)
-        places = with_room(start, seen, len(values))
-        kinds = self._kinds(shape)
-        kept = one_of_each(places, kinds)
-        extra = dict(zip(kept, self._extra(shape, list(kept.values()), places), strict=True))
-        return self._draws.one_of(best_by_kind(places, values, kinds, extra))
+        start, seen = looked_at(row.values, most, self._draws)
+        values = in_place(start, seen, len(row.values))
+        best = self._best_of_kinds(shape, values, row.top)
+        extra = self._extra(shape, [places[0] for _, places in best.values()], values)
+        scores = [score + more for (score, _), more in zip(best.values(), extra, strict=True)]
+        highest = list(map(max(scores).__eq__, scores))
+        equal = [place for _, places in compress(best.values(), highest) for place in places]
+        # In the order in which they are looked at.
+        return self._draws.one_of(sorted(equal, key=lambda place: (place - start) % len(values)))
 
-    def _kinds(self, shape: Shape) -> list[int]:
-        """A number for each node, equal where nothing but amounts tells one from the other."""
+    def _best_of_kinds(self, shape: Shape, values: bytearray, most: int) -> dict[int, tuple[int, list[int]]]:
+        """The best scores by amounts among nodes that nothing else tells apart, and where they are."""
         if shape.spreading is None:
-            return shape.kinds
-        kinds = list(shape.kinds)
+            return best_of_kinds(values, most, shape.kinds, shape.kinds_in_all)
+        others = values[:]
+        alone: dict[int, tuple[int, list[int]]] = {}
         for place in self._nodes.spreading(shape, shape.spreading).marked:
-            kinds[place] = -1 - place
-        return kinds
+            if values[place]:
+                alone[-1 - place] = values[place], [place]
+                others[place] = 0
+        return alone | best_of_kinds(others, most, shape.kinds, shape.kinds_in_all)
 
-    def _extra(self, shape: Shape, places: list[int], among: list[int]) -> list[int]:
-        """What is added to the scores by amounts, for one node of each kind."""
+    def _extra(self, shape: Shape, places: list[int], among: bytearray) -> list[int]:
+        """What is added to the scores by amounts, for one node of each kind.
+
+        :param among: the scores of all nodes that are looked at.
+        """
         incoming = shape.incoming
         taints = normalised([shape.taints[place] for place in places], reverse=True)
         parts = [[WEIGHTS["TaintToleration"] * score for score in taints]]

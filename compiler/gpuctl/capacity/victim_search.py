@@ -6,7 +6,7 @@ Source: Kubernetes 1.36, ``pkg/scheduler/framework/preemption/preemption.go``, D
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from gpuctl.capacity.arena import Arena, Candidate, QueuedPod
@@ -20,12 +20,15 @@ from gpuctl.capacity.simulated_nodes import SimulatedNodes
 
 
 class _Known:
-    """What making room for pods alike costs: by place, and the places in order, as of when so much had happened."""
+    """What making room for pods alike costs: by place, and the places in order, as of when so much had happened.
 
-    def __init__(self, hopeful: frozenset[int]) -> None:
-        self.hopeful = hopeful
-        self.found: dict[int, Candidate] = {}
-        self.places: list[int] = []
+    ``shared`` are the costs found in any run.
+    """
+
+    def __init__(self, shared: dict[object, Candidate | None], found: dict[int, Candidate]) -> None:
+        self.shared = shared
+        self.found = dict(found)
+        self.places = sorted(found)
         self.since = 0
 
 
@@ -50,7 +53,10 @@ class VictimSearch:
         if shape.simple:
             turn = self._in_turn(shape, entry, promised, places[start])
         else:
-            turn = ((place, self._candidate(shape, place, entry)) for place in (*places[start:], *places[:start]))
+            shared = self._arena.candidates(shape)
+            turn = (
+                (place, self._candidate(shape, place, entry, shared)) for place in (*places[start:], *places[:start])
+            )
         found: list[tuple[int, Candidate]] = []
         spares = False
         for place, one in turn:
@@ -83,48 +89,69 @@ class VictimSearch:
         # There nobody has to leave room for itself.
         ahead = sorted({*places, promised}, key=lambda place: (place < start, place))
         return (
-            (place, self._candidate(shape, place, entry) if place == promised else known.found[place])
+            (place, self._candidate(shape, place, entry, known.shared) if place == promised else known.found[place])
             for place in ahead
         )
 
     def _up_to_date(self, shape: Shape) -> _Known:
         """What is known for pods of which amounts tell, as of now: only where something happened it is looked anew."""
-        nodes = self._nodes
-        known = self._known.get(shape.standing)
+        nodes, standing = self._nodes, shape.standing
+        known = self._known.get(standing)
         if known is None:
-            known = self._known[shape.standing] = _Known(self._arena.hopeful(shape))
-            changed = known.hopeful | (nodes.left & shape.open_to)
-        elif known.since < nodes.changes:
-            changed = shape.open_to.intersection(nodes.changed_since(known.since))
-            changed &= known.hopeful | nodes.left
-        else:
-            return known
-        found = known.found
-        for place in changed:
-            one = self._candidate(shape, place, None)
+            if standing not in self._arena.first_candidates:
+                self._arena.first_candidates[standing] = self._found_first(shape)
+            known = self._known[standing] = _Known(
+                self._arena.candidates(shape), self._arena.first_candidates[standing]
+            )
+        if known.since < nodes.changes:
+            hopeful, left, changed = self._arena.hopeful(shape), nodes.left, nodes.changed_since(known.since)
+            worth = (place for place in changed if place in hopeful or (place in left and place in shape.open_to))
+            self._look(shape, known, worth)
+            known.since = nodes.changes
+        return known
+
+    def _found_first(self, shape: Shape) -> dict[int, Candidate]:
+        """What every run begins with."""
+        known = _Known(self._arena.candidates(shape), {})
+        untouched = VictimSearch(self._arena, SimulatedNodes(self._arena), self._draws)
+        untouched._look(shape, known, self._arena.hopeful(shape))
+        return known.found
+
+    def _look(self, shape: Shape, known: _Known, places: Iterable[int]) -> None:
+        """Look anew at some nodes."""
+        found, same = known.found, True
+        for place in places:
+            one = self._candidate(shape, place, None, known.shared)
+            same = same and (place in found) == (one is not None)
             if one is not None:
                 found[place] = one
             else:
                 found.pop(place, None)
-        known.places = sorted(found)
-        known.since = nodes.changes
-        return known
+        if not same:
+            known.places = sorted(found)
 
-    def _candidate(self, shape: Shape, place: int, entry: QueuedPod | None) -> Candidate | None:
+    def _candidate(
+        self, shape: Shape, place: int, entry: QueuedPod | None, known: dict[object, Candidate | None]
+    ) -> Candidate | None:
+        """What making room on a node costs.
+
+        :param known: the costs found in any run.
+        """
         nodes = self._nodes
         if not nodes.is_as_shared(shape, place):
             return self._fresh(shape, place, entry)
-        known = self._arena.candidates(shape)
         more = nodes.kept_for(shape, place, entry) if place in nodes.promised else ()
         # All are kept by the arena, so that their ids stay theirs; pods alike have one dict of requests.
         kept = tuple(sorted(id(pod.requests) for pod in more)) if more else ()
         key = id(nodes.residents[place]), id(nodes.states[place]), kept
-        if key not in known:
-            if shape.simple:
-                known[key] = _candidate_of(self._by_amounts(shape, nodes.residents[place], nodes.states[place], more))
-            else:
-                known[key] = self._fresh(shape, place, entry)
-        return known[key]
+        if key in known:
+            return known[key]
+        if shape.simple:
+            found = _candidate_of(self._by_amounts(shape, nodes.residents[place], nodes.states[place], more))
+        else:
+            found = self._fresh(shape, place, entry)
+        known[key] = found
+        return found
 
     def _fresh(self, shape: Shape, place: int, entry: QueuedPod | None) -> Candidate | None:
         return _candidate_of(self._eviction(shape, place, entry))
@@ -136,22 +163,30 @@ class VictimSearch:
         lower = residents.below(shape.priority)
         if lower is None:
             return None
+        free = state.free
+        for name, amount in shape.size.wanted:
+            if amount > free.get(name, 0) + lower.get(name, 0):
+                return None
         pods = residents.ranked_below(shape.priority)
-        left = {name: state.free.get(name, 0) + lower.get(name, 0) - amount for name, amount in shape.size.wanted}
-        left["pods"] = state.free["pods"] + len(pods) - 1 - len(more)
+        left = {name: free.get(name, 0) + lower.get(name, 0) - amount for name, amount in shape.size.wanted}
+        left["pods"] = free["pods"] + len(pods) - 1 - len(more)
         for pod in more:
             for name, _ in shape.size.wanted:
                 left[name] -= pod.requests.get(name, 0)
-        if any(amount < 0 for amount in left.values()):
+        if min(left.values()) < 0:
             return None
+        names = [name for name in left if name != "pods"]
 
         def spare(pod: PlacedPod) -> bool:
-            takes = {name: pod.requests.get(name, 0) for name in left}
-            takes["pods"] = 1
-            if any(amount > left[name] for name, amount in takes.items()):
+            asked = pod.requests
+            if left["pods"] < 1:
                 return False
-            for name, amount in takes.items():
-                left[name] -= amount
+            for name in names:
+                if asked.get(name, 0) > left[name]:
+                    return False
+            for name in names:
+                left[name] -= asked.get(name, 0)
+            left["pods"] -= 1
             return True
 
         return sparing(pods, spare, self._arena.budgets)
