@@ -41,7 +41,7 @@ class SimulatedNodes:
         # When something happened on a node, the last time, in this order.
         self._last: dict[int, int] = {}
         self._rows: dict[Standing, ScoreRow] = {}
-        # By priority, what is left beside what is promised, until something happens there.
+        # Node by node and by priority, what is left beside what is promised, until something happens there.
         self._beside: dict[int, dict[int, LeftAmounts]] = {}
         self._history: list[_Move] = []
         self._moves: dict[Shape, list[_Move]] = {}
