@@ -399,7 +399,8 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     assert command.end() == 130, command.err
     said = command.err.decode()
     assert "interrupted: finishing what is under way" in said
-    assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*1 not run", said), said
+    # What goes on beside the deletion may have been carried out by then.
+    assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
     assert "\ncluster prod: not run, nothing was changed there\n" in said
     assert "`gpuctl recover" not in said.rpartition("once more leaves it to `gpuctl recover`")[2]
     assert not place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v2")
