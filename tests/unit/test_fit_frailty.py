@@ -62,6 +62,13 @@ def test_all_pods_that_end_are_told(frail: bool, set_of: str, final: bool, lost:
     assert len(victims(answer)) == len(answer.victims) == lost
 
 
+def test_a_pod_whose_node_has_gone_is_not_lost_again() -> None:
+    have = wide(True)
+    rest = Snapshot(have.taken_at, have.nodes[:1], have.pods, priority_classes=have.priority_classes, jobs=have.jobs)
+    answer = judged(rest, job("urgent", gpus=4, priority="high"))["urgent"]
+    assert (answer.verdict, victims(answer)) == ("preempts", {"wide-a"})
+
+
 def test_what_ends_with_others_makes_room_for_who_could_not_evict_it() -> None:
     found = judged(wide(True), job("urgent", gpus=4, priority="high"), job("late", gpus=4))
     assert (found["urgent"].verdict, found["late"].verdict) == ("preempts", "fits")

@@ -196,7 +196,8 @@ def _wandering(
         index = todo.pop()
         lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
         for pod in lower:
-            joined.join_all(index, (places[id(other)] for other in cluster.returning.ending_with(pod)))
+            ending = cluster.returning.ending_with(pod)
+            joined.join_all(index, (places[id(other)] for other in ending if id(other) in places))
             again = cluster.returning.of(pod)
             if again is None:
                 continue

@@ -36,9 +36,8 @@ class Demand(NamedTuple):
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
-    they are given; ``in_turn``: its pods are made before the next one comes. ``frail``: it
-    fails when a pod of it is evicted. ``remarks`` are what else is to be said of
-    it.
+    they are given; ``in_turn``: its pods are made before the next one comes. ``frail``: it fails when a pod of it is
+    evicted. ``remarks`` are what else is to be said of it.
     """
 
     kind: str
@@ -110,7 +109,9 @@ def understand(
         if not ({"node", "nominatedNode"} & item.keys()) and id(pods[id(item)]) not in replaced
     ]
     nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
-    there = ((pods[id(item)], item) for item in snapshot.pods if "node" in item)
+    # A pod may outlive its node for a while.
+    nodes = {item["name"] for item in snapshot.nodes}
+    there = ((pods[id(item)], item) for item in snapshot.pods if item.get("node") in nodes)
     returning = Returning((pair for pair in there if id(pair[0]) not in replaced), snapshot, namespaces, classes)
     return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, returning=returning), result
 
