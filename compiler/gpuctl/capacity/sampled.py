@@ -57,11 +57,14 @@ class Sample:
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))
-        in_turn = all(demand.in_turn for demand in scene.demands)
+        every = all(demand.in_turn for demand in scene.demands)
+        drawn = any(demand.doubts for demand in scene.demands) or not all(item.settled for item in scene.admissions)
         arrivals: dict[object, list[list[QueuedPod]]] = {}
         for number in range(RUNS):
-            run = Run(arena, draws, in_turn=in_turn or is_in_turn(number))
-            order = _order(scene, number)
+            in_turn = every or is_in_turn(number)
+            run = Run(arena, draws, in_turn=in_turn)
+            # Where nothing else is drawn, nothing but the pace tells the orders of those in turn apart.
+            order = ("in turn", pace(number)) if in_turn and not drawn else number
             if order not in arrivals:
                 arrivals[order] = _arrivals(scene, arena, number)
             run.go(arrivals[order])
@@ -159,12 +162,6 @@ def _seed(scene: Scene) -> str:
     names = [(demand.kind, demand.namespace, demand.name, demand.pods) for demand in scene.demands]
     nodes = [(seat.node.name, len(seat.pods)) for seat in scene.cluster.seats]
     return repr((names, nodes))
-
-
-def _order(scene: Scene, run: int) -> object:
-    """Equal for runs in which the same pods come in the same order: nothing but the pace tells those in turn apart."""
-    drawn = any(demand.doubts for demand in scene.demands) or not all(item.settled for item in scene.admissions)
-    return ("in turn", pace(run)) if is_in_turn(run) and not drawn else run
 
 
 def _arrivals(scene: Scene, arena: Arena, run: int) -> list[list[QueuedPod]]:

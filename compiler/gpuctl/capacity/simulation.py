@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
@@ -173,7 +173,7 @@ class Run:
             self._nodes.leave(place, pods)
             self._gone |= gone
             self._return(own, pods)
-        for pod in [pod for pods in self._leaving.values() for pod in pods]:
+        for pod in chain.from_iterable(self._leaving.values()):
             for place, other in self._arena.ending_with(pod):
                 if id(other) not in self._gone:
                     self._gone.add(id(other))
