@@ -262,10 +262,10 @@ class Limit:
         """How many of its steps were taken."""
         return len(self._times)
 
-    def go_on(self, last_seen: float) -> None:
+    def go_on(self, known_until: float) -> None:
         """Take the next step.
 
-        :param last_seen: when a collector that is killed now was last sure of what there is.
+        :param known_until: until when a collector that is killed now was sure of what quotas allow.
         """
         begun, amount = float(int(time.time())), self.STEPS[self.turn]
         key = Key("ResourceQuota", self.namespace, "most")
@@ -273,7 +273,7 @@ class Limit:
         if amount is None:
             self._api.call("DELETE", key.path)
             # No object says when it went.
-            begun = min(begun, last_seen)
+            begun = min(begun, known_until)
         elif self.turn:
             self._api.call("PATCH", key.path, {"spec": spec}, MERGE_PATCH)
         else:
@@ -353,7 +353,7 @@ def test_killed_at_any_moment(
                 for limit in changing:
                     disturbed.until(lambda limit=limit: limit.is_known_to(collector), limit.namespace)
                     met.add((what, limit.turn))
-                    limit.go_on(collector.database.last_seen(1) or 0.0)
+                    limit.go_on(collector.database.quotas_seen(1) or 0.0)
                 time.sleep(random.uniform(0.0, 0.8))
                 disturbed.kill(what, random.uniform(0.0, 0.6))
                 for limit in changing:

@@ -16,12 +16,12 @@ import yaml
 
 from control_plane import ControlPlane
 from control_plane.audit_log import Asked
-from fault_tools.proxy import write_kubeconfig
+from fault_tools.proxy import Action, Proxy, Request, Upstream, meanwhile, write_kubeconfig
 from fault_tools.world import Api
 from gpuctl_server.settings import ServerSettings
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.usage_settings import UsageSettings
-from support.cluster_tools import GPU, POOL, Place, inference, notebook, training
+from support.cluster_tools import GPU, MERGE_PATCH, POOL, Place, inference, notebook, training
 from support.collecting import Collecting, collecting
 from support.deployments import DEPLOY, accept, kustomized
 from support.granted_rights import grants_of, unused
@@ -203,7 +203,8 @@ def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Colle
 
 
 def test_idle_jobs_are_paused_under_its_rights(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """The command of the CronJob, with its account's token: a job of each kind; of its rights only Kueue's are not used."""
+    """The command of the CronJob, with its account's token: a job of each kind, which a controller writes between the look
+    and the pause. Of its rights only Kueue's are not used."""
     namespace, name = ACCOUNT[0], "gpuctl-usage-idle"
     found = found_in(plane, "idle")
     spec = found["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -228,13 +229,23 @@ def test_idle_jobs_are_paused_under_its_rights(plane: ControlPlane, place: Place
     uid = plane.get("namespace", "kube-system")["metadata"]["uid"]
     small_world(start, workers).collected(tmp_path / "usage.db", start, now, uid=uid).close()
     token = plane.kubectl("create", "token", name, "-n", namespace, "--duration=2h").strip()
-    cluster = {
-        "server": f"https://127.0.0.1:{plane.port}",
-        "certificate-authority": str(plane.directory / "certificates" / "apiserver.crt"),
-    }
+    changed: set[str] = set()
+
+    def changing(request: Request) -> Action | None:
+        """Each job is different by the time of its first patch."""
+        if request.method != "PATCH" or request.path in changed:
+            return None
+        changed.add(request.path)
+        marked = {"metadata": {"annotations": {"example.com/changed": "meanwhile"}}}
+        return meanwhile(lambda: place.api.call("PATCH", request.path, marked, MERGE_PATCH))
+
     options = ("--platform", str(tmp_path / "idle.yaml"), "--database", str(tmp_path / "usage.db"))
-    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster, token)
-    done = place.anywhere("usage", "idle", "--yes", "-o", "json", *options, "--kubeconfig", str(kubeconfig))
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream, changing) as proxy:
+        kubeconfig = proxy.kubeconfig(tmp_path / "kubeconfig", token=token)
+        done = place.anywhere("usage", "idle", "--yes", "-o", "json", *options, "--kubeconfig", str(kubeconfig))
+    upstream.close()
+    assert changed == {place.path(kind, job["job"]["name"]) for kind, job in jobs.items()}
     actions = {item["name"]: item["action"] for item in done.value["items"] if item["namespace"] == place.namespace}
     assert actions == dict.fromkeys(("one", "two", "three", "four"), "paused")
     asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{namespace}:{name}")) if plane.audit else []
