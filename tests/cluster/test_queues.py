@@ -221,6 +221,46 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
+    queue_place: Place, queues: Queues, backend: str
+) -> None:
+    """As old as it is, and wherever it may run: not only in the flavor in which it ran."""
+    place = queue_place
+    kind = "JobSet" if backend == "jobset" else "Job"
+    flavor = queues.flavor("labelled", {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"})
+    team = queues.team(gpus=2, backend=backend, flavor=flavor, preemption={"withinClusterQueue": "LowerPriority"})
+    two = {"resources": {"nodes": 2}} if backend == "jobset" else {"resources": {"gpu": 2}}
+    first, urgent = (
+        training(name, job={"priority": rank}, **two) for name, rank in (("first", "low"), ("urgent", "high"))
+    )
+    place.apply(first)
+    queues.admitted("first", kind=kind)
+    place.gpuctl("pause", "first")
+    place.until(lambda: not place.pods("first"), "its pods to go")
+    place.apply(urgent)
+    queues.admitted("urgent", kind=kind)
+    place.gpuctl("pause", "urgent")
+    place.until(lambda: not place.pods("urgent"), "its pods to go")
+    place.apply(training("small", job={"priority": "low"}))
+    place.running("small")
+    [answer] = place.gpuctl("resume", "first", "--json").value["items"]
+    assert answer["message"] == (
+        f"is resumed; will wait: Kueue's queue team (ClusterQueue {team}): it asks for 2 {GPU}, 1 free in flavor {flavor} "
+        "(1 of 2 used)"
+    )
+    queues.waits("first", kind=kind)
+    refused = place.gpuctl("resume", "urgent", code=2).err
+    assert (
+        f"training/urgent in {place.namespace} evicts others as of now: training/small in {place.namespace}" in refused
+    )
+    assert "nobody can be asked here: confirm with --yes" in refused
+    assert rows(place) == {"first": "Queued", "urgent": "Paused", "small": "Running"}
+    place.gpuctl("resume", "urgent", "--yes")
+    queues.admitted("urgent", kind=kind)
+    place.until(lambda: rows(place) == {"first": "Queued", "urgent": "Running", "small": "Queued"}, "urgent to run")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_pause_lasts_through_a_change(
     queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
 ) -> None:

@@ -7,12 +7,13 @@ suspends: under it the Workload is deactivated, and a Job that it has made no Wo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
-from gpuctl.apply.state.queueing import is_held, queue_of
+from gpuctl.apply.state.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
@@ -21,7 +22,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
 
-_ADMITTED = "is resumed; it starts when Kueue admits it"
+_ADMITTED = "it starts when Kueue admits it"
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
@@ -56,16 +57,40 @@ def resume(session: Session, workload: Object, keys: Records, waits: str = "") -
     return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 
 
-def awake(live: Object, keys: Records) -> Object | None:
-    """A paused job as :func:`resume` leaves it; None where no pods come of that, or Kueue decides when."""
-    spec = live.get("spec") or {}
-    if queue_of(live) or is_held(live):
-        return None
+def awake(session: Session, live: Object, keys: Records) -> Object | None:
+    """A paused job as :func:`resume` leaves it; None where no pods come of that.
+
+    What goes to a queue of Kueue may run wherever its document lets it, not only where it ran, and is as old there as
+    its Workload.
+
+    :raises NotPausable: it waits for Kueue.
+    """
+    spec, marked = live.get("spec") or {}, keys.paused in annotations_of(live)
+    queued = _workload_of(session, live)
+    if queued is not None:
+        _, item = queued
+        if _is_active(item) and not marked:
+            return None
+        desired = _unsuspended(live)
+        as_submitted(desired, item)
+        desired["metadata"]["creationTimestamp"] = item["metadata"]["creationTimestamp"]
+        return desired
+    if is_held(live) and kueue_resources(session) is not None:
+        desired = _unsuspended(live)
+        release(desired)
+        del desired["metadata"]["creationTimestamp"]
+        return desired
     if live["kind"] in _BATCH:
-        return {**live, "spec": {**spec, "suspend": False}} if spec.get("suspend") else None
-    if spec.get("replicas", 1) or keys.paused not in annotations_of(live):
+        return _unsuspended(live) if spec.get("suspend") else None
+    if spec.get("replicas", 1) or not marked:
         return None
     return {**live, "spec": {**spec, "replicas": _remembered(live, keys)}}
+
+
+def _unsuspended(live: Object) -> Object:
+    desired = copy.deepcopy(live)
+    desired["spec"]["suspend"] = False
+    return desired
 
 
 def _remembered(live: Object, keys: Records) -> int:
@@ -102,7 +127,7 @@ def _pause(session: Session, live: Object, keys: Records) -> Paused:
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
-        if (item.get("spec") or {}).get("active") is False and marked:
+        if not _is_active(item) and marked:
             return Paused(key, "paused", False, "is paused already")
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}})
         _activate(session, resource, item, active=False)
@@ -133,15 +158,15 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
-        if (item.get("spec") or {}).get("active") is not False and remembered is None:
+        if _is_active(item) and remembered is None:
             return Paused(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key, "resumed", True, _ADMITTED)
+        return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if is_held(live) and kueue_resources(session) is not None:
         labels = {QUEUE_LABEL: queue_of(live)}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": {keys.paused: None}}})
-        return Paused(key, "resumed", True, _ADMITTED)
+        return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
@@ -167,7 +192,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused
 
 def _refusal(session: Session, live: Object) -> str:
     """Whether a quota, which gave the room to others meanwhile, refuses a pod of the job now; "" when none does."""
-    going_on = {**live, "spec": {**live["spec"], "suspend": False}}
+    going_on = _unsuspended(live)
     step = Step("create", key_of(live), desired=going_on)
     for template, pods in pod_templates(going_on):
         try:
@@ -209,6 +234,10 @@ def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | No
         f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
         "run it again in a moment; if that does not help, Kueue does not run",
     )
+
+
+def _is_active(workload: Object) -> bool:
+    return (workload.get("spec") or {}).get("active") is not False
 
 
 def _activate(session: Session, resource: Resource, item: Object, *, active: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import Paused
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import key_of
 from gpuctl.reading.find import find_job, workload_of
@@ -90,10 +91,11 @@ def _expected(
     plan = Plan()
     for job in jobs:
         live = workload_of(job)
-        desired = pausing.awake(live, keys)
+        desired = pausing.awake(session, live, keys)
         if desired is not None:
             title = f"{job.identity.kind}/{job.identity.name}"
-            plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title))
+            queued = bool(queue_of(desired))
+            plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title, queued=queued))
     foresee(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
     for note in plan.notes:
         conversation.say(f"note: {note}")
