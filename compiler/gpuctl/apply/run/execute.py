@@ -100,14 +100,14 @@ class Execution:
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        remember(self.session, deleting, self.how.keys, self.how.warn)
+        remember(self.session, deleting, self.how.keys, self.how.say)
         entries = entries_of(self.plan.steps, self.how.keys)
         try:
             return journals.write(self.session, entries, self.how.keys)
         except ApiError as error:
             if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
                 # Nothing comes back of it.
-                self.how.warn(not_noted({entry.key.namespace for entry in entries}))
+                self.how.say(not_noted({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
                 raise
@@ -201,7 +201,7 @@ class Execution:
                 self._begin_due(stage)
                 if self._is_interrupted() and not self._told:
                     self._told = True
-                    self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+                    self.how.say("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
         finally:
             stage.turns.stop()
         self._restore_companions(steps)
@@ -229,7 +229,7 @@ class Execution:
                 self._look_again(stage)
             elif stage.turns.awaited:
                 names = ", ".join(map(str, stage.turns.awaited[:3]))
-                self.how.tell(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+                self.how.wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
             return
         if kind == "woken":
             return
@@ -335,7 +335,7 @@ class Execution:
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])
         more = f" and {len(stage.waiting) - 3} more" if len(stage.waiting) > 3 else ""
-        self.how.tell(f"waiting until gone: {names}{more}")
+        self.how.wait(f"waiting until gone: {names}{more}")
 
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
