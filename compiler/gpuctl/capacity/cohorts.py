@@ -164,8 +164,10 @@ def asked(workload: Object) -> Amounts:
     told = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
     for item in (status.get("admission") or {}).get("podSetAssignments") or []:
         told[item.get("name", "main")] = item.get("resourceUsage") or {}
+    ended = {item["name"]: int(item.get("count", 0)) for item in status.get("reclaimablePods") or []}
     for pods in (workload.get("spec") or {}).get("podSets") or []:
-        name, count = pods.get("name", "main"), int(pods.get("count", 1))
+        name = pods.get("name", "main")
+        count = max(0, int(pods.get("count", 1)) - ended.get(name, 0))
         if name in told:
             amounts = {resource: quantity(value) for resource, value in told[name].items()}
         else:
@@ -173,4 +175,5 @@ def asked(workload: Object) -> Amounts:
             amounts = {resource: value * count for resource, value in each.items()}
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
-    return {resource: value for resource, value in total.items() if value}
+    # Of one that waits a request of nothing counts, too: a ClusterQueue that does not cover it never admits it.
+    return {resource: value for resource, value in total.items() if value or not status.get("admission")}

@@ -55,6 +55,7 @@ class QueueRun:
         self._parked: dict[str, list[QueuedJob]] = {}
         self._sticky: dict[str, QueuedJob] = {}
         self._tried: dict[int, Tried] = {}
+        self._searches: set[tuple[int, frozenset[tuple[tuple[int, int], int]]]] = set()
         self._leaving: list[tuple[int, QueuedJob]] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
         self.stopped: dict[int, list[QuotaVictim]] = {}
@@ -239,7 +240,10 @@ class QueueRun:
     def _requeue(self, job: QueuedJob, choice: FlavorChoice) -> bool:
         """Put a job back that has got nothing; whether that lets another be the first of its ClusterQueue."""
         self._tried[job.number] = choice.tried
-        pending = any(stop != -1 for stop in choice.tried.values())
+        search = job.number, frozenset(choice.tried.items())
+        # With several pod sets the next flavors may lead back to the first ones, again and again.
+        pending = any(stop != -1 for stop in choice.tried.values()) and search not in self._searches
+        self._searches.add(search)
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]
         if pending:
@@ -251,6 +255,7 @@ class QueueRun:
     def _admit(self, job: QueuedJob, choice: FlavorChoice) -> None:
         job.held, job.since, job.evicted = choice.usage, _LATER + self._clock, False
         self._holders.add(job)
+        self._searches.clear()
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]
         self.preempted.pop(job.number, None)
@@ -272,13 +277,15 @@ class QueueRun:
         return bool(new)
 
     def _let_leave(self) -> bool:
-        """Give back the quota of preempted jobs whose pods are gone; they wait again."""
+        """Give back the quota of jobs that are stopped and whose pods are gone; most of them wait again."""
         done = [job for clock, job in self._leaving if clock < self._clock]
         self._leaving = [item for item in self._leaving if item[0] >= self._clock]
         for job in done:
             self._holders.drop(job)
+            self._searches.clear()
             job.held, job.evicted = None, False
             self.admitted.pop(job.number, None)
-            self._push(job)
+            if not job.leaves:
+                self._push(job)
             self._unpark(job.queue)
         return bool(done)

@@ -33,7 +33,8 @@ class FlavorChoice(NamedTuple):
     """The outcome. ``flavors`` has for each pod set what each resource comes from.
 
     ``borrows`` tells how far away quota is borrowed from, 0: not at all. ``preempts`` are the slots for which others
-    have to go. Without ``fits`` and without these it cannot be admitted. ``tried`` is where the next search goes on.
+    have to go. Without ``fits`` and without these it cannot be admitted. ``tried`` is where the next search goes on: of
+    the pod sets before the one that found nothing, too.
     """
 
     usage: dict[Slot, int]
@@ -66,19 +67,20 @@ def choose(job: QueuedJob, rules: QueueRules, node: QuotaNode, oracle: Oracle, t
     usage: dict[Slot, int] = {}
     flavors: list[dict[str, str]] = []
     preempts: set[Slot] = set()
-    borrows, stops = 0, Tried()
+    borrows, done, stops = 0, Tried(), Tried()
     for number, pods in enumerate(job.pod_sets):
         given: dict[str, str] = {}
+        done = {**stops}
         for resource in pods.requests:
             if resource in given:
                 continue
             place = next((index for index, group in enumerate(rules.groups) if resource in group.resources), None)
             if place is None:
-                return FlavorChoice({}, [], 0, frozenset(), False, {})
+                return FlavorChoice({}, [], 0, frozenset(), False, done)
             first = tried.get((number, place), -1) + 1
             best, stop = _search(pods, rules.groups[place], rules, node, oracle, usage, first)
             if not best.assigned:
-                return FlavorChoice({}, [], 0, frozenset(), False, {})
+                return FlavorChoice({}, [], 0, frozenset(), False, done)
             stops[number, place] = stop
             for name, (flavor, mode, far) in best.assigned.items():
                 given[name] = flavor

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, permutations, product
+from math import prod
 from typing import NamedTuple
 
 from gpuctl.capacity.arrivals import RUNS, is_in_turn
 from gpuctl.capacity.cohorts import Slot
 from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.queue_cycles import Arrival, QueueRun
-from gpuctl.capacity.queue_flavors import FlavorChoice, FlavorMode, choose
+from gpuctl.capacity.queue_flavors import FlavorMode, choose
 from gpuctl.capacity.queue_preemption import free, may_preempt, use
 from gpuctl.capacity.queue_quota import QuotaNode, forest
 from gpuctl.capacity.queue_world import UNBORN, QueuedJob, QueueWorld
@@ -24,6 +25,8 @@ _RATES = (4, 12, 40)
 """So many jobs are created within a second."""
 _PATIENCE = (0, 0, 3, 12)
 _LONG = 64
+_MANY = 1 << 10
+"""So many choices of flavors are looked at for one job at most."""
 
 
 class QueueOutcomes(NamedTuple):
@@ -42,10 +45,12 @@ def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool, ord
     """
     waiting = sorted(world.waiting, key=lambda job: job.created)
     parked, again = ([], waiting) if fresh else (waiting, [])
-    movers = [*again, *coming]
-    # Those that wait already, and are asked about: Kueue knows all of them before anybody else comes.
+    # Those that wait already, and are looked at first, or asked about: Kueue knows them before anybody else comes.
+    untried = [job for job in parked if job.is_untried and not world.rules[job.queue].is_strict]
+    parked = [job for job in parked if job not in untried]
+    movers = [*again, *untried, *coming]
     known = [job for job in coming if not job.created.startswith(UNBORN)]
-    first = [Arrival(-1, job) for job in known]
+    first = [Arrival(-1, job) for job in (*untried, *known)]
     new = [job for job in coming if job.created.startswith(UNBORN)]
     sure = _sure(world, [*waiting, *coming])
     ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *known)}
@@ -152,7 +157,7 @@ def _is_plain(world: QueueWorld, sure: dict[int, bool], movers: Sequence[QueuedJ
 def is_hopeless(world: QueueWorld, job: QueuedJob) -> bool:
     """Whether a job is never admitted, not even when nobody else is there."""
     node = forest(world.cluster_queues, world.cohorts)[job.queue]
-    return not _chosen(world, node, job).fits
+    return not _may_fit(world, node, job)
 
 
 def _sure(world: QueueWorld, jobs: Sequence[QueuedJob]) -> dict[int, bool]:
@@ -165,7 +170,7 @@ def _sure(world: QueueWorld, jobs: Sequence[QueuedJob]) -> dict[int, bool]:
     if any(_may_take(world, job, other) for job in jobs for other in world.holding):
         return {}
     # Nobody who holds quota now ever loses it, so there is never more than there is now.
-    return {job.number: False for job in jobs if not _chosen(world, nodes[job.queue], job).fits}
+    return {job.number: False for job in jobs if not _may_fit(world, nodes[job.queue], job)}
 
 
 def _all_fit(world: QueueWorld, nodes: dict[str, QuotaNode], jobs: Sequence[QueuedJob]) -> bool:
@@ -206,9 +211,25 @@ def _nodes(world: QueueWorld) -> dict[str, QuotaNode]:
     return nodes
 
 
-def _chosen(world: QueueWorld, node: QuotaNode, job: QueuedJob) -> FlavorChoice:
-    """The flavors of a job when nobody is preempted."""
-    return choose(job, world.rules[job.queue], node, lambda slot, amount: (FlavorMode.NO_CANDIDATES, 0), {})
+def _may_fit(world: QueueWorld, node: QuotaNode, job: QueuedJob) -> bool:
+    """Whether a job is admitted with some flavors when nobody is preempted.
+
+    A search that fails at a later pod set goes on with the next flavors of those before, so that with several any of
+    their flavors may be tried; of very many choices it is not looked at all: one may do.
+    """
+    rules = world.rules[job.queue]
+    starts = [
+        [((number, place), stop) for stop in range(-1, len(group.flavors) - 1)]
+        for number, pods in enumerate(job.pod_sets if len(job.pod_sets) > 1 else ())
+        for place, group in enumerate(rules.groups)
+        if group.resources & pods.requests.keys()
+    ]
+    if prod(map(len, starts)) > _MANY:
+        return True
+    return any(
+        choose(job, rules, node, lambda slot, amount: (FlavorMode.NO_CANDIDATES, 0), dict(tried)).fits
+        for tried in product(*starts)
+    )
 
 
 def _may_take(world: QueueWorld, job: QueuedJob, other: QueuedJob) -> bool:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.projections import counted_pod
 
-_TOPOLOGY = ("podset-required-topology", "podset-preferred-topology", "podset-unconstrained-topology")
+_RESOURCES = ("requests", "limits")
+TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+"""The annotation by which pods ask Kueue for a topology, one of several."""
+_TOPOLOGY = (
+    TOPOLOGY,
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-unconstrained-topology",
+)
 # Source: Kueue's pkg/scheduler/scheduler.go, errInvalidWLResources and errLimitRangeConstraintsUnsatisfiedResources.
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
-_REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
+_TIMED_OUT = "PodsReadyTimeout"
+_REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
+# Source: pkg/controller/jobframework/reconciler.go, "handle eviction": of all others it sets Requeued to False.
+_QUEUED_AGAIN = ("Preempted", "NodeFailures")
+_PLACES_BY_TOPOLOGY = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
 
 
 def counted_workload(obj: Object) -> Object | None:
@@ -18,7 +29,8 @@ def counted_workload(obj: Object) -> Object | None:
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     states = {item["type"]: item for item in status.get("conditions") or []}
     admission = status.get("admission") if _is_true(states, "QuotaReserved") else None
-    if _is_true(states, "Finished") or (spec.get("active") is False and not admission):
+    is_leaving = spec.get("active") is False or bool(metadata.get("deletionTimestamp"))
+    if _is_true(states, "Finished") or (is_leaving and not admission):
         return None
     owner = next((item for item in metadata.get("ownerReferences") or [] if item.get("controller")), None)
     evicted = states.get("Evicted") or {}
@@ -35,17 +47,23 @@ def counted_workload(obj: Object) -> Object | None:
         "created": (evicted if at_the_end else {}).get("lastTransitionTime") or metadata.get("creationTimestamp") or "",
         "podSets": [_pod_set(item, metadata["namespace"]) for item in spec.get("podSets") or []],
     }
+    if at_the_end and evicted.get("reason") == _TIMED_OUT:
+        found["first"] = metadata.get("creationTimestamp") or ""
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]
         found["owner"] = {"group": group, "kind": owner["kind"], "name": owner["name"]}
     if admission is not None:
-        found["admission"] = _admission(admission, status.get("reclaimablePods") or [])
+        found["admission"] = _admission(admission, spec.get("podSets") or [], _ended(status))
         found["since"] = states["QuotaReserved"].get("lastTransitionTime") or ""
         for kind, key in (("Evicted", "evicted"), ("PodsReady", "ready")):
             if _is_true(states, kind):
                 found[key] = True
-    elif later:
-        found["later"] = True
+        if is_leaving or ("evicted" in found and evicted.get("reason") not in _QUEUED_AGAIN):
+            found.update(evicted=True, leaves=True)
+    else:
+        _add_requests(found["podSets"], spec.get("podSets") or [], status)
+        found.update({"later": True} if later else {})
+        found.update({} if "QuotaReserved" in states else {"untried": True})
     said = (states.get("QuotaReserved") or {}).get("message") or ""
     if admission is None and said.startswith(_REFUSED):
         found["refused"] = said
@@ -59,18 +77,79 @@ def _is_true(states: Object, kind: str) -> bool:
 def _pod_set(item: Object, namespace: str) -> Object:
     template = item.get("template") or {}
     metadata = {"name": item.get("name", "main"), "namespace": namespace, **(template.get("metadata") or {})}
-    pod = counted_pod({"metadata": {**metadata, "ownerReferences": []}, "spec": template.get("spec") or {}})
+    spec = template.get("spec") or {}
+    # The claims of ephemeral volumes are made with the pods.
+    spec = {**spec, "volumes": [volume for volume in spec.get("volumes") or [] if not volume.get("ephemeral")]}
+    pod = counted_pod({"metadata": {**metadata, "ownerReferences": []}, "spec": spec})
     found = {"name": item.get("name", "main"), "count": item.get("count", 1), "pod": pod}
-    return {**found, **{key: True for key in ("minCount", "topologyRequest") if item.get(key)}}
+    topology = item.get("topologyRequest") or {}
+    if any(topology.get(key) is not None for key in _PLACES_BY_TOPOLOGY):
+        found["topologyRequest"] = True
+    return {**found, "minCount": True} if item.get("minCount") else found
 
 
-def _admission(admission: Object, reclaimable: Iterable[Object]) -> Object:
-    """The quota that it has. Source: Kueue's ``pkg/workload/workload.go``, totalRequestsFromAdmission."""
-    ended = {item["name"]: item.get("count", 0) for item in reclaimable}
+def _ended(status: Object) -> dict[str, int]:
+    """The pods by pod set whose share is not asked for, or not held, any more: they have ended."""
+    return {item["name"]: item.get("count", 0) for item in status.get("reclaimablePods") or []}
+
+
+def _add_requests(found: Iterable[Object], pod_sets: Iterable[Object], status: Object) -> None:
+    """What a Workload that waits asks for: the sums where Kueue has written them down, what they are made of else.
+
+    Source: Kueue's ``pkg/workload``, totalRequestsFromPodSets, AdjustResources: LimitRanges and RuntimeClasses count
+    that are not in its spec.
+    """
+    ended = _ended(status)
+    sums = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
+    for part, item in zip(found, pod_sets, strict=True):
+        part["count"] = max(0, part["count"] - ended.get(part["name"], 0))
+        part["spec"] = _resources_of((item.get("template") or {}).get("spec") or {})
+        if part["name"] in sums:
+            part["sums"] = sums[part["name"]]
+
+
+def _resources_of(spec: Object) -> Object:
+    """What of a pod's spec decides what it asks for, and the volumes that are made for it."""
+    kept: Object = {key: spec[key] for key in ("overhead", "runtimeClassName") if spec.get(key)}
+    if spec.get("resources"):
+        kept["resources"] = _amounts_of(spec)
+    made = [_ephemeral(volume) for volume in spec.get("volumes") or [] if volume.get("ephemeral")]
+    kept.update({"volumes": made} if made else {})
+    for key in ("containers", "initContainers"):
+        kept[key] = [
+            {"name": item.get("name", "main"), "resources": _amounts_of(item)}
+            | ({"restartPolicy": item["restartPolicy"]} if item.get("restartPolicy") else {})
+            for item in spec.get(key) or []
+        ]
+    return kept
+
+
+def _ephemeral(volume: Object) -> Object:
+    """A volume whose claim is made for each pod, with what decides where there is one."""
+    spec = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
+    kept = ("accessModes", "storageClassName", "volumeMode", "volumeAttributesClassName", "selector", "resources")
+    own = {key: spec[key] for key in kept if spec.get(key) is not None}
+    return {"name": volume["name"], "ephemeral": {"volumeClaimTemplate": {"spec": own}}}
+
+
+def _amounts_of(item: Object) -> Object:
+    resources = item.get("resources") or {}
+    return {key: resources[key] for key in _RESOURCES if resources.get(key)}
+
+
+def _admission(admission: Object, pod_sets: Iterable[Object], ended: Mapping[str, int]) -> Object:
+    """The quota that it has. Source: Kueue's ``pkg/workload/workload.go``, totalRequestsFromAdmission.
+
+    ``ended`` are the pods that give a share of it back: admitted with fewer pods than it has, it gives nothing back
+    until fewer than these are left.
+    """
+    counts = {item.get("name", "main"): item.get("count", 1) for item in pod_sets}
     sets = []
     for item in admission.get("podSetAssignments") or []:
+        name = item.get("name", "main")
         found = {key: item.get(key) or {} for key in ("flavors", "resourceUsage")}
-        count, gone = item.get("count") or 0, ended.get(item.get("name", "main"), 0)
+        count = item.get("count", counts.get(name)) or 0
+        gone = max(0, count - (counts.get(name, count) - ended.get(name, 0)))
         sets.append({**found, "count": count, **({"ended": gone} if gone else {})})
     return {"clusterQueue": admission["clusterQueue"], "podSets": sets}
 
@@ -149,4 +228,4 @@ def counted_queue_priority(obj: Object) -> Object:
 def asks_for_topology(template: Object) -> bool:
     """Whether pods ask Kueue for a topology."""
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    return any(f"kueue.x-k8s.io/{name}" in annotations for name in _TOPOLOGY)
+    return any(name in annotations for name in _TOPOLOGY)

@@ -6,7 +6,6 @@ those are told whose answer does not rest on the order in which Kueue takes the 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,21 +14,28 @@ from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, 
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.limits import add_defaults, kueue_refuses
-from gpuctl.capacity.pod_requests import amounts, pod_templates
+from gpuctl.capacity.limits import kueue_refuses
+from gpuctl.capacity.namespace_labels import NamespaceLabels
+from gpuctl.capacity.pod_requests import amounts, pod_requests, pod_templates
 from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_configuration
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
 from gpuctl.capacity.queue_projections import asks_for_topology
 from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
-from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueWorld, pod_set, queue_world
-from gpuctl.capacity.seats import units
-from gpuctl.capacity.selectors import Labels
+from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueRules, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.queued_requests import NamespaceDefaults, counted_units, multiplied, waiting_requests
+from gpuctl.capacity.seats import Units, units
+from gpuctl.capacity.selectors import selects
 from gpuctl.capacity.snapshot import Snapshot
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label by which a job names a WorkloadPriorityClass."""
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""The annotation by which a job lets Kueue start it with fewer pods."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
+_DRAINS = "HoldAndDrain"
+KUEUE_COUNTS = "kueueCounts"
+"""Where an object has what Kueue counts of its pods in all, pod set by pod set, if that is known of another source."""
 
 
 class Standing(NamedTuple):
@@ -118,19 +124,14 @@ class _Builder:
         self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
         self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
-        self._ranges: dict[str, list[Object]] = {}
-        for entry in snapshot.limit_ranges:
-            self._ranges.setdefault(entry["namespace"], []).append(entry)
-        self._spaces: dict[str, Labels] = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
-        for obj in objects:
-            if obj["kind"] == "Namespace":
-                name = obj["metadata"]["name"]
-                self._spaces[name] = {**self._spaces.get(name, {}), **labels_of(obj)}
+        self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
+        self._spaces = NamespaceLabels(snapshot, objects)
         self._world = queue_world(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
         moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
         self._ages = {moment: age for age, moment in enumerate(moments)}
         self._workloads: dict[int, Object] = {}
         self._freed: set[str] = set()
+        self._guessed: set[str] = set()
 
     def stage(self) -> QueueStage:
         replaced = {
@@ -170,27 +171,15 @@ class _Builder:
         owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
         number = len(self._demands) + len(self._workloads)
         rules = self._world.rules[queue]
-        sets = tuple(
-            pod_set(
-                part["name"],
-                self._configuration.counted(units(amounts(part["pod"]["requests"]))),
-                part["count"],
-                waiting_spec(part["pod"]),
-                rules,
-                self._flavors,
-            )
-            for part in item["podSets"]
-        )
-        if "refused" in item:
-            sets = tuple(part.shut(rules) for part in sets)
-        job = QueuedJob(
-            number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], item["created"], sets
-        )
-        job.uid, job.since, job.evicted = (
-            item["uid"],
-            self._ages.get(item.get("since", ""), 0),
-            item.get("evicted", False),
-        )
+        sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
+        created = self._configuration.created(item)
+        job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
+        job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
+        job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
+        if admission is not None and self._is_drained(item, queue):
+            job.evicted = job.leaves = True
+        elif job.evicted:
+            job.leaves = item.get("leaves", False) or not self._queue_of(item)
         self._workloads[number] = item
         if admission is not None:
             job.held = _held(admission)
@@ -198,13 +187,37 @@ class _Builder:
         elif not item.get("later") and (rules.is_strict or not is_hopeless(self._world, job)):
             self._world.waiting.append(job)
 
+    def _waiting_set(self, item: Object, part: Object, rules: QueueRules) -> PodSet:
+        requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
+        found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
+        # A flavor without a topology is for nobody who asks for one: checkPodSetAndFlavorMatchForTAS.
+        return found.shut(rules) if "refused" in item or "topologyRequest" in part else found
+
+    def _is_drained(self, item: Object, queue: str) -> bool:
+        """Whether Kueue is about to stop a Workload that has quota, because its queue is."""
+        local = self._local.get((item["namespace"], item["queue"])) or {}
+        return _DRAINS in (local.get("stopPolicy"), self._queues[queue]["spec"].get("stopPolicy"))
+
     def _queue_of(self, item: Object) -> str:
         """The ClusterQueue in which a Workload waits; "" where it takes no part."""
         local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
         queue = self._queues.get(local["clusterQueue"])
-        if queue is None or unusable(local, queue, self._spaces.get(item["namespace"], {}), item["namespace"]):
+        if queue is None:
             return ""
-        return str(queue["name"])
+        refusal, doubt = self._unusable(local, queue, item["namespace"])
+        if doubt:
+            self._guessed.add(self._world.roots[queue["name"]])
+        return "" if refusal else str(queue["name"])
+
+    def _unusable(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
+        """Why the queues take no job of a namespace, and why that is not known."""
+        labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
+        if self._spaces.decide(selector, namespace):
+            return unusable(local, queue, labels, namespace), ""
+        anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
+        refusal = unusable(local, anywhere, labels, namespace)
+        doubt = f"its ClusterQueue takes jobs of some namespaces, and the labels of {namespace} may not be read"
+        return refusal, "" if refusal else doubt
 
     def _standing(self, number: int, obj: Object, name: str) -> Standing:
         demand = self._demands[number]
@@ -220,7 +233,7 @@ class _Builder:
         if queue is None:
             message = f"Kueue's queue {name} leads to the ClusterQueue {spot.cluster_queue}, which does not exist"
             return Standing(spot, refusal=message)
-        refusal = unusable(local, queue, self._spaces.get(demand.namespace, {}), demand.namespace)
+        refusal, unsure = self._unusable(local, queue, demand.namespace)
         if refusal:
             return Standing(spot, refusal=f"{spot} {refusal}")
         rules = self._world.rules[spot.cluster_queue]
@@ -233,10 +246,10 @@ class _Builder:
             if self._knows_ranks:
                 return Standing(spot, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it")
             return Standing(spot, doubt=f"WorkloadPriorityClass {rank} may not be read")
-        doubt = self._doubt(obj, queue)
+        doubt = unsure or self._unmanaged(demand) or self._doubt(obj, queue)
         if doubt:
             return Standing(spot, doubt=doubt)
-        priority = self._ranks[rank] if rank else _first_priority(demand)
+        priority = self._ranks[rank] if rank else _first_priority(demand, obj)
         sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
         created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
         job = QueuedJob(
@@ -265,19 +278,31 @@ class _Builder:
         """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
         if "refused" in obj:
             return str(obj["refused"])
-        ranges = self._ranges.get(demand.namespace, ())
+        ranges = self._defaults.ranges(demand.namespace)
         for template, _ in pod_templates(obj):
-            spec = copy.deepcopy(template["spec"])
-            add_defaults(spec, ranges)
-            if kueue_refuses(spec, ranges):
+            if kueue_refuses(self._defaults.added(template["spec"], demand.namespace), ranges):
                 return f"its pods are not within the LimitRanges of {demand.namespace}"
         return ""
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
         rules = self._world.rules[queue]
-        for (group, count), (template, _) in zip(demand.groups, pod_templates(obj), strict=True):
-            requests = self._configuration.counted(group.incoming.pod.requests)
-            yield pod_set("", requests, count, template["spec"], rules, self._flavors)
+        sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
+        for (_, count), (template, _), asked in zip(demand.groups, pod_templates(obj), sums, strict=True):
+            if asked is None:
+                each = counted_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
+                asked = multiplied(self._configuration.counted(each), count)
+            yield pod_set("", asked, count, template["spec"], rules, self._flavors)
+
+    def _unmanaged(self, demand: Demand) -> str:
+        """Why it is not known whether Kueue looks at a job at all."""
+        selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
+        if not self._configuration.manages(demand.kind):
+            return f"{settings} does not have {demand.kind}s among its integrations: nothing may hold it back"
+        if not self._spaces.decide(selector, demand.namespace):
+            return f"{settings} is for some namespaces, and the labels of {demand.namespace} may not be read"
+        if not selects(selector, self._spaces.of(demand.namespace)):
+            return f"{settings} leaves out the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
+        return ""
 
     def _doubt(self, obj: Object, queue: Object) -> str:
         """What decides that is not in a snapshot, or not understood."""
@@ -287,7 +312,7 @@ class _Builder:
         if transformed:
             return f"Kueue counts other resources for {' and '.join(transformed)} (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
-        if "kueue.x-k8s.io/job-min-parallelism" in annotations:
+        if MIN_PARALLELISM in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"
         several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
         if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
@@ -298,12 +323,16 @@ class _Builder:
         """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
         roots = self._world.roots
         found = {roots[item.spot.cluster_queue] for item in standings if item.doubt and item.spot.cluster_queue}
-        return found | {
-            roots[job.queue]
-            for job in self._world.waiting
-            if any("minCount" in part for part in self._workloads[job.number]["podSets"])
-            or self._topologies(self._queues[job.queue])
-        }
+        return (
+            found
+            | self._guessed
+            | {
+                roots[job.queue]
+                for job in self._world.waiting
+                if any({"minCount", "topologyRequest"} & part.keys() for part in self._workloads[job.number]["podSets"])
+                or self._topologies(self._queues[job.queue])
+            }
+        )
 
     def _topologies(self, queue: Object) -> list[str]:
         """The flavors of a ClusterQueue in which Kueue places pods by a topology."""
@@ -359,6 +388,9 @@ def _held(admission: Object) -> dict[Slot, int]:
     return held
 
 
-def _first_priority(demand: Demand) -> int:
-    """Source: ``pkg/controller/jobframework/reconciler.go``, extractPriorityFromPodSets."""
-    return next((group.incoming.pod.priority for group, _ in demand.groups), 0)
+def _first_priority(demand: Demand, obj: Object) -> int:
+    """That of the first class that is named. Source: ``jobframework/reconciler.go``, extractPriorityFromPodSets."""
+    pairs = zip(demand.groups, pod_templates(obj), strict=True)
+    named = [group for (group, _), (template, _) in pairs if template["spec"].get("priorityClassName")]
+    first = named or [group for group, _ in demand.groups]
+    return first[0].incoming.pod.priority if first else 0

@@ -71,7 +71,8 @@ class QueuedJob:
     """A Workload: of an object that comes, or one that the cluster has. Its ``number`` tells it from all others.
 
     ``created`` orders as text, ``since`` tells in which order jobs have got quota; ``held`` is the quota that it has.
-    ``in_turn``: Kueue knows of it before the next one is created.
+    ``in_turn``: Kueue knows of it before the next one is created. ``leaves``: it does not wait again once its pods have
+    gone. ``is_untried``: Kueue has not looked at it yet.
     """
 
     number: int
@@ -87,6 +88,8 @@ class QueuedJob:
     uid: str = ""
     evicted: bool = False
     in_turn: bool = False
+    leaves: bool = False
+    is_untried: bool = False
 
     @property
     def importance(self) -> tuple[int, int, str]:
@@ -167,8 +170,11 @@ def _rules(item: Object) -> QueueRules:
 def pod_set(
     name: str, requests: Units, count: int, spec: Object, rules: QueueRules, flavors: Mapping[str, Object]
 ) -> PodSet:
-    """The pods of one template in a ClusterQueue. Source: ``flavorassigner.go``, checkFlavorForPodSets."""
-    total = {resource: amount * count for resource, amount in requests.items()}
+    """The pods of one template, which request so much together, in a ClusterQueue.
+
+    Source: ``flavorassigner.go``, checkFlavorForPodSets.
+    """
+    total = {**requests}
     if any("pods" in group.resources for group in rules.groups):
         total["pods"] = count
     closed: dict[str, str] = {}

@@ -153,7 +153,8 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     if answer.verdict == "unknown":
         return answer
     names = ", ".join(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
-    said = f"{standing.spot} admits it with flavor {names}{f' and {stops}' if lost else ''}"
+    given = f" with flavor {names}" if names else ""
+    said = f"{standing.spot} admits it{given}{f' and {stops}' if lost else ''}"
     verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
     reason = "; ".join(part for part in (said, answer.reason) if part)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.queue_stage import PRIORITY_LABEL
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.queue_configuration import queue_configuration
+from gpuctl.capacity.queue_projections import TOPOLOGY
+from gpuctl.capacity.queue_stage import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
+from gpuctl.capacity.queued_requests import NamespaceDefaults, waiting_requests
+from gpuctl.capacity.quota_sum import format_amount
 
 _GROUP = "waiting.gpuctl/v1"
 
 
-def queued_objects(lists: Object) -> tuple[list[Object], Object]:
-    """The jobs that wait in their queues, in the order in which they came, and Kueue's lists without them."""
+def queued_objects(lists: Object, defaults: NamespaceDefaults) -> tuple[list[Object], Object]:
+    """The jobs that wait in their queues, in the order in which they came, and Kueue's lists without them.
+
+    What ``defaults`` add is in what they ask for: they are not to be added a second time.
+    """
     waiting = [item for item in lists.get("workloads") or () if "admission" not in item and _is_known(item)]
     taken = {id(item) for item in waiting}
     left = {**lists}
@@ -19,7 +27,12 @@ def queued_objects(lists: Object) -> tuple[list[Object], Object]:
         left["workloads"] = [item for item in lists["workloads"] if id(item) not in taken]
         known = lists.get("workloadpriorityclasses") or []
         left["workloadpriorityclasses"] = [*known, *({"name": name, "value": value} for name, value in ranks.items())]
-    return [_object(item) for item in sorted(waiting, key=lambda item: str(item["created"]))], left
+    configuration = queue_configuration(lists)
+    found = []
+    for item in sorted(waiting, key=configuration.created):
+        counts = [waiting_requests(part, item["namespace"], defaults, configuration) for part in item["podSets"]]
+        found.append({**_object(item, configuration.created(item), defaults), KUEUE_COUNTS: counts})
+    return found, left
 
 
 def _is_known(item: Object) -> bool:
@@ -32,18 +45,33 @@ def _rank(item: Object) -> str:
     return f"={item['priority']}"
 
 
-def _object(item: Object) -> Object:
+def _object(item: Object, created: str, defaults: NamespaceDefaults) -> Object:
     labels = {QUEUE_LABEL: item["queue"], PRIORITY_LABEL: _rank(item)}
     metadata = {"namespace": item["namespace"], "name": item["owner"]["name"], "labels": labels}
-    metadata["creationTimestamp"] = item["created"]
-    jobs = [{"name": part["name"], "replicas": 1, "template": {"spec": _job(part)}} for part in item["podSets"]]
+    metadata["creationTimestamp"] = created
+    if any("minCount" in part for part in item["podSets"]):
+        metadata["annotations"] = {MIN_PARALLELISM: ""}
+    specs = [_job(part, item["namespace"], defaults) for part in item["podSets"]]
+    jobs = [
+        {"name": part["name"], "replicas": 1, "template": {"spec": spec}}
+        for part, spec in zip(item["podSets"], specs, strict=True)
+    ]
     spec = {"replicatedJobs": jobs} if item["owner"]["kind"] == "JobSet" else jobs[0]["template"]["spec"]
     found = {"apiVersion": _GROUP, "kind": item["owner"]["kind"], "metadata": metadata, "spec": spec}
     return {**found, "refused": item["refused"]} if "refused" in item else found
 
 
-def _job(part: Object) -> Object:
-    pod = part["pod"]
+def _job(part: Object, namespace: str, defaults: NamespaceDefaults) -> Object:
+    pod, own = part["pod"], part.get("spec") or {}
+    if own:
+        # A RuntimeClass's overhead is added when the pods come.
+        each = pod_requests({**defaults.added(own, namespace), "overhead": own.get("overhead")})
+        pod = {**pod, "requests": {name: format_amount(name, amount) for name, amount in each.items()}}
     spec = {**waiting_spec(pod), **({"priorityClassName": pod["priorityClass"]} if "priorityClass" in pod else {})}
-    template = {"metadata": {"labels": pod.get("labels") or {}}, "spec": spec}
+    spec.update({"runtimeClassName": own["runtimeClassName"]} if "runtimeClassName" in own else {})
+    spec["volumes"] = [*spec["volumes"], *own.get("volumes", ())]
+    metadata: Object = {"labels": pod.get("labels") or {}}
+    if "topologyRequest" in part:
+        metadata["annotations"] = {TOPOLOGY: ""}
+    template = {"metadata": metadata, "spec": spec}
     return {"parallelism": part["count"], "template": template}

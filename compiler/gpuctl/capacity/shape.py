@@ -216,6 +216,16 @@ _SLOTS = [
         ],
     }
 ]
+_RESOURCES = {"requests": _Maybe(_AMOUNTS), "limits": _Maybe(_AMOUNTS)}
+_CLAIM = {
+    "accessModes": _Maybe([str]),
+    "storageClassName": _Maybe(str),
+    "volumeMode": _Maybe(str),
+    "volumeAttributesClassName": _Maybe(str),
+    "selector": _Maybe(_SELECTOR),
+    "resources": _Maybe(_RESOURCES),
+}
+_CONTAINERS = [{"name": str, "resources": _RESOURCES, "restartPolicy": _Maybe(str)}]
 _QUEUES: dict[str, Any] = {
     "workloads": _Maybe(
         [
@@ -231,6 +241,19 @@ _QUEUES: dict[str, Any] = {
                         "name": str,
                         "count": int,
                         "pod": SHAPE["pods"][0],
+                        "spec": _Maybe(
+                            {
+                                "containers": _CONTAINERS,
+                                "initContainers": _CONTAINERS,
+                                "resources": _Maybe(_RESOURCES),
+                                "overhead": _Maybe(_AMOUNTS),
+                                "runtimeClassName": _Maybe(str),
+                                "volumes": _Maybe(
+                                    [{"name": str, "ephemeral": {"volumeClaimTemplate": {"spec": _CLAIM}}}]
+                                ),
+                            }
+                        ),
+                        "sums": _Maybe(_AMOUNTS),
                         "minCount": _Maybe(bool),
                         "topologyRequest": _Maybe(bool),
                     }
@@ -245,9 +268,12 @@ _QUEUES: dict[str, Any] = {
                     }
                 ),
                 "since": _Maybe(str),
+                "first": _Maybe(str),
                 "evicted": _Maybe(bool),
+                "leaves": _Maybe(bool),
                 "ready": _Maybe(bool),
                 "later": _Maybe(bool),
+                "untried": _Maybe(bool),
                 "refused": _Maybe(str),
             }
         ]
@@ -302,6 +328,9 @@ _QUEUES: dict[str, Any] = {
             "excludeResourcePrefixes": [str],
             "transformedResources": [str],
             "manageJobsWithoutQueueName": bool,
+            "managedNamespaces": _Maybe(_SELECTOR),
+            "frameworks": _Maybe([str]),
+            "ordersByCreation": _Maybe(bool),
         }
     ),
 }

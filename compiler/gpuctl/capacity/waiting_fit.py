@@ -13,6 +13,7 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.queued_objects import queued_objects
+from gpuctl.capacity.queued_requests import NamespaceDefaults
 from gpuctl.capacity.snapshot import Snapshot
 
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
@@ -42,7 +43,8 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     objects = [_workload(whose, pods) for (whose, _), pods in groups.items()]
     cluster = _without_waiting(snapshot, waiting)
     if snapshot.kueue is not None:
-        queued, lists = queued_objects(snapshot.kueue)
+        defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
+        queued, lists = queued_objects(snapshot.kueue, defaults)
         objects += queued
         cluster = replace(cluster, kueue=lists)
     found = fit(cluster, objects)
