@@ -11,7 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, on, refuse
 from fault_tools.world import Api
-from support.cluster_tools import Place, places, training
+from support.cluster_tools import Place, outcome, places, training
 
 _numbers = itertools.count(1)
 
@@ -114,6 +114,21 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     theirs.until(lambda: len(victims.keys() - (theirs.pods("sft") | theirs.pods("eval")).keys()) == 1, "a victim to go")
     place.gpuctl("rerun", "done", "--yes")
     theirs.until(lambda: not victims.keys() & (theirs.pods("sft") | theirs.pods("eval")).keys(), "both to go")
+
+
+def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: Place, contested: Pool) -> None:
+    wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
+    place.apply(wide)
+    first, _ = place.running("wide", pods=2)
+    place.patch("Pod", first, {"metadata": {"annotations": outcome("complete")}})
+    place.until(lambda: place.get("Job", "wide")["status"].get("succeeded") == 1, "one pod to have done its part")
+    assert "its pod ends" in place.gpuctl("pause", "wide").out
+    place.until(lambda: place.get("Job", "wide")["status"].get("active", 0) == 0, "the other to go")
+    theirs.apply(contested.job("sft", "low", 8))
+    theirs.running("sft")
+    (answer,) = place.gpuctl("resume", "wide", "--json").value["items"]
+    assert answer["message"] == "is resumed; it starts from its beginning, or its last checkpoint"
+    place.until(lambda: place.get("Job", "wide")["status"].get("ready") == 1, "the rest to run")
 
 
 def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Pool) -> None:

@@ -171,9 +171,9 @@ def is_best_effort(spec: Object) -> bool:
 def pod_templates(workload: Object) -> list[tuple[Object, int]]:
     """The pod templates of an object and how many pods of each run at once; a Pod is its own, other kinds have none.
 
-    Templates are those of the object, not copies. A suspended workload has its templates with 0 pods. What has succeeded
-    by the object's status does not come again; of a JobSet only whole Jobs are known, which Kueue counts, too
-    (``jobset_controller.go``, ReclaimablePods).
+    Templates are those of the object, not copies. A suspended workload has its templates with 0 pods. What has
+    succeeded, by the object's status, does not come again; of a JobSet only whole Jobs are known, which Kueue counts
+    likewise (``jobset_controller.go``, ReclaimablePods).
     """
     kind, spec, status = workload["kind"], workload.get("spec") or {}, workload.get("status") or {}
     if kind == "Pod":
