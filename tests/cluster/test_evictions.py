@@ -120,7 +120,7 @@ def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: 
     wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
     place.apply(wide)
     first, _ = place.running("wide", pods=2)
-    place.patch("Pod", first, {"metadata": {"annotations": outcome("complete")}})
+    place.patch("Pod", first, {"metadata": outcome("complete")})
     place.until(lambda: place.get("Job", "wide")["status"].get("succeeded") == 1, "one pod to have done its part")
     assert "its pod ends" in place.gpuctl("pause", "wide").out
     place.until(lambda: place.get("Job", "wide")["status"].get("active", 0) == 0, "the other to go")

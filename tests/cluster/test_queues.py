@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
+from gpuctl.acts.pausing import awake
+from gpuctl.apply.state.records import records
+from gpuctl.kube.configuration import session_of
+from gpuctl.language.settings import Settings
 from support.cluster_tools import GPU, PAUSED, Document, Object, Place, image, inference, training
 from support.queues import Queues
 from support.why_records import record
@@ -292,8 +296,9 @@ def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, que
     # Kueue makes no Workload for a Deployment itself.
     place.patch("Deployment", "serve", {"metadata": {"labels": {QUEUE: "team"}}})
     place.gpuctl("pause", "first")
+    place.until(lambda: not place.pods("first"), "its pod to go")
     assert "Kueue has no Workload for it" in place.gpuctl("resume", "first", "serve", code=1).err
-    place.running("first")
+    assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
     # Kueue deletes the Workloads of what has ended after a while, if it is told to.
     place.api.call("DELETE", queues.path(queues.workload("done")))
     place.until(lambda: not queues.has_workload("done"), "its Workload to go")
@@ -308,7 +313,9 @@ def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Pl
     queues.team(gpus=2)
     place.apply(gpus("first", 2))
     before = place.running("first")
-    place.patch("Job", "first", {"metadata": {"annotations": {PAUSED: "0"}}})
+    marked = place.patch("Job", "first", {"metadata": {"annotations": {PAUSED: "0"}}})
+    with session_of(None) as session:
+        assert awake(session, marked, records(Settings())) is None, "its pods are there"
     [answer] = place.gpuctl("resume", "first", "--json").value["items"]
     assert answer["message"] == "is resumed; it starts when Kueue admits it"
     assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
