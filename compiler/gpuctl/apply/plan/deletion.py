@@ -15,7 +15,7 @@ from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Ob
 from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.generations import bare_name, generation_of, job_of
-from gpuctl.backend.order import sort_key
+from gpuctl.backend.order import leaving_rank
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
@@ -126,12 +126,10 @@ def not_ours(workload: Object, title: str) -> ForeignJob:
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:
-    """What runs first, then what stands around it."""
-
-    def order(step: Step) -> tuple[int, str, str, str]:
-        return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
-
-    return sorted(steps, key=order, reverse=True)
+    """As they are carried out: what runs first, then what stands around it."""
+    return sorted(
+        steps, key=lambda step: (leaving_rank(step.key.kind), step.key.namespace, step.key.name, step.key.kind)
+    )
 
 
 def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:
