@@ -34,13 +34,14 @@ def jobset(name: str, restarts: int = 0, **more: Any) -> Object:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
 
 
-def wide(frail: bool, set_of: str = "", final: bool = True) -> Snapshot:
+def wide(frail: bool, set_of: str = "", restarts: bool = False) -> Snapshot:
     """A job of two pods, one on each node."""
     labels = {"jobset.sigs.k8s.io/jobset-name": set_of} if set_of else {}
     owner = {"kind": "Job", "name": "wide", "group": "batch"}
     pods = [running(f"wide-{name}", name, 4, 10, owner=owner, labels=labels) for name in ("a", "b")]
-    jobs = [{"namespace": "team", "name": "wide", **({"frail": True} if frail else {"final": True})}]
-    return cluster(NODES, pods, jobs=jobs, job_sets=[{"namespace": "team", "name": set_of}] if set_of and final else [])
+    jobs = [{"namespace": "team", "name": "wide", **({"enough": 1} if frail else {"spared": 6, "enough": 7})}]
+    sets = [{"namespace": "team", "name": set_of, **({"restarts": True} if restarts else {})}] if set_of else []
+    return cluster(NODES, pods, jobs=jobs, job_sets=sets)
 
 
 def judged(have: Snapshot, *jobs: Object, in_turn: bool = False) -> dict[str, Fit]:
@@ -52,12 +53,12 @@ def victims(answer: Fit) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("frail", "set_of", "final", "lost"),
-    [(True, "", True, 2), (False, "", True, 1), (True, "wide", True, 2), (True, "wide", False, 2)],
+    ("frail", "set_of", "restarts", "lost"),
+    [(True, "", False, 2), (False, "", False, 1), (True, "wide", False, 2), (True, "wide", True, 2)],
     ids=["job", "job that makes it again", "jobset", "jobset that restarts"],
 )
-def test_all_pods_that_end_are_told(frail: bool, set_of: str, final: bool, lost: int) -> None:
-    answer = judged(wide(frail, set_of, final), job("urgent", gpus=4, priority="high"))["urgent"]
+def test_all_pods_that_end_are_told(frail: bool, set_of: str, restarts: bool, lost: int) -> None:
+    answer = judged(wide(frail, set_of, restarts), job("urgent", gpus=4, priority="high"))["urgent"]
     assert answer.verdict == "preempts"
     assert len(victims(answer)) == len(answer.victims) == lost
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_shapes import Landscape
+from gpuctl.capacity.returning import Returning
 from gpuctl.capacity.scheduling import NO_CENSUS, census, is_counted, obstacle
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Term
 from gpuctl.capacity.snapshot_cluster import Cluster
@@ -178,7 +179,7 @@ def _wandering(
 ) -> dict[int, set[int]]:
     """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
 
-    Pods that end with others, on other nodes, make room there.
+    Pods that may end with others, on other nodes, make room there, and may come again.
     """
     bold: dict[int, int] = {}
     # Lists of nodes are the landscape's: equal ones are the same.
@@ -190,14 +191,16 @@ def _wandering(
         bold.update(dict.fromkeys(reaches[priority, number], priority))
     result: dict[int, set[int]] = {}
     spread: set[tuple[int, int]] = set()
-    places = {id(pod): index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
+    places = {pod: index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
+    places.update((pod, index) for index, pod in cluster.nominated)
+    ended: set[PlacedPod] = set()
     todo = list(bold)
     while todo:
         index = todo.pop()
         lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
-        for pod in lower:
-            ending = cluster.returning.ending_with(pod)
-            joined.join_all(index, (places[id(other)] for other in ending if id(other) in places))
+        lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.returning, ended)) if other in places]
+        joined.join_all(index, (places[pod] for pod in lost))
+        for pod in lost:
             again = cluster.returning.of(pod)
             if again is None:
                 continue
@@ -212,6 +215,15 @@ def _wandering(
             bold.update(dict.fromkeys(bolder, pod.priority))
             todo += bolder
     return result
+
+
+def _ending(pod: PlacedPod, returning: Returning, ended: set[PlacedPod]) -> list[PlacedPod]:
+    """The others that may end with a pod; those ``ended`` are known."""
+    if pod in ended:
+        return []
+    found = [other for other in returning.may_end_with(pod) if other is not pod]
+    ended.update(found, (pod,))
+    return found
 
 
 def _coming(
