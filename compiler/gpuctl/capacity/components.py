@@ -47,8 +47,8 @@ def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: L
         views.append(view)
     _join_neighbours(joined, len(cluster.seats), demands)
     _join_budgets(joined, len(cluster.seats), demands, nodes, cluster)
-    wandering = _wandering(joined, demands, nodes, cluster)
-    coming = _coming(joined, demands, nodes, cluster)
+    wandering, freed = _wandering(joined, demands, nodes, cluster)
+    coming = _coming(joined, demands, nodes, cluster, freed)
     parts: dict[int, Component] = {}
     for number in range(len(demands)):
         root = joined.root(len(cluster.seats) + number)
@@ -176,10 +176,11 @@ def _join_budgets(
 
 def _wandering(
     joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
-) -> dict[int, set[int]]:
+) -> tuple[dict[int, set[int]], set[int]]:
     """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
 
-    Pods that may end with others, on other nodes, make room there, and may come again.
+    Pods that may end with others, on other nodes, make room there, and may come again. In the end all nodes that
+    somebody may leave.
     """
     bold: dict[int, int] = {}
     # Lists of nodes are the landscape's: equal ones are the same.
@@ -190,6 +191,7 @@ def _wandering(
     for priority, number in sorted(reaches, key=lambda key: key[0]):
         bold.update(dict.fromkeys(reaches[priority, number], priority))
     result: dict[int, set[int]] = {}
+    freed: set[int] = set()
     spread: set[tuple[int, int]] = set()
     places = {pod: index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
     places.update((pod, index) for index, pod in cluster.nominated)
@@ -199,7 +201,9 @@ def _wandering(
         index = todo.pop()
         lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
         lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.returning, ended)) if other in places]
-        joined.join_all(index, (places[pod] for pod in lost))
+        left = {places[pod] for pod in lost}
+        joined.join_all(index, left)
+        freed |= left
         for pod in lost:
             again = cluster.returning.of(pod)
             if again is None:
@@ -214,7 +218,7 @@ def _wandering(
             bolder = [goal for goal in goals if bold.get(goal, pod.priority - 1) < pod.priority]
             bold.update(dict.fromkeys(bolder, pod.priority))
             todo += bolder
-    return result
+    return result, freed
 
 
 def _ending(pod: PlacedPod, returning: Returning, ended: set[PlacedPod]) -> list[PlacedPod]:
@@ -227,20 +231,9 @@ def _ending(pod: PlacedPod, returning: Returning, ended: set[PlacedPod]) -> list
 
 
 def _coming(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster, freed: set[int]
 ) -> dict[int, list[int]]:
-    """The pods that wait which may take room, by number, and where: they have it now, or a job makes it."""
-    if not cluster.waiting:
-        return {}
-    lowest = [min((pod.priority for pod in seat.pods), default=None) for seat in cluster.seats]
-    freed = {
-        index
-        for groups in demands
-        for group in groups
-        if group.incoming.preempts
-        for index in nodes.open_to(group.incoming)
-        if (least := lowest[index]) is not None and least < group.incoming.pod.priority
-    }
+    """The pods that wait which may take room, by number, and where: they have it now, or somebody leaves it."""
     result = {}
     for number, rival in enumerate(cluster.waiting):
         reach = [index for index in nodes.open_to(rival) if index in freed]
