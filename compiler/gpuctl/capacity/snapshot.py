@@ -67,7 +67,7 @@ class Snapshot:
 
     @cached_property
     def sets_by_name(self) -> Mapping[tuple[str, str], Object]:
-        """The JobSets of which it is known what they do once a Job has failed, by namespace and name."""
+        """The JobSets that have not ended, by namespace and name."""
         return {(item["namespace"], item["name"]): item for item in self.job_sets}
 
     @cached_property
