@@ -15,6 +15,7 @@ from gpuctl.release import __version__
 
 __all__ = [
     "Answer",
+    "Changed",
     "ClusterError",
     "Compilation",
     "Connection",
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.frontend.source import Source
-    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.kube.api_errors import Changed, ClusterError
     from gpuctl.kube.configuration import connect
     from gpuctl.kube.connection import Connection
     from gpuctl.library import DocumentPlan, apply, plan
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "gpuctl.reading.why.answer",
+    "Changed": "gpuctl.kube.api_errors",
     "ClusterError": "gpuctl.kube.api_errors",
     "Compilation": "gpuctl.compilation",
     "Connection": "gpuctl.kube.connection",

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
-from gpuctl.collector import patient
 from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.garbage import patient
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
@@ -243,7 +243,7 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []
-    from gpuctl.backend.shared import EXISTING_NAMESPACES
+    from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
 
     told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
     told |= EXISTING_NAMESPACES

@@ -116,7 +116,7 @@ def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
     assert read == applyset.exact("demo", HOME, objects)._replace(tooling=tooling)
     assert read.group_kinds == {"Service", "Job.batch", "PriorityClass.scheduling.k8s.io"}
     assert parent["metadata"]["labels"] == {applyset.ID: read.id}
-    assert applyset.member_of(plane.get("job", "job", "-n", HOME)) == read.id
+    assert plane.get("job", "job", "-n", HOME)["metadata"]["labels"][PART_OF] == read.id
     with pytest.raises(NotOurSet) as caught:
         applyset.parse_parent(parent)
     assert str(caught.value) == f"the set demo is managed by {tooling}; gpuctl manages only its own sets"

@@ -300,12 +300,6 @@ def test_group_kind_of_objects_and_resources_agree() -> None:
     assert applyset.group_kind(_object("Job")) == "Job.batch"
 
 
-def test_member_of() -> None:
-    assert applyset.member_of(_object("Job", labels={"applyset.kubernetes.io/part-of": MY_ID})) == MY_ID
-    assert applyset.member_of(_object("Job", labels={applyset.ID: MY_ID})) is None
-    assert applyset.member_of(_object("Job")) is None
-
-
 def _git(root: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always"]
     done = subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True)

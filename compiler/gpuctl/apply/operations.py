@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.homes import add_home
-from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
+from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
@@ -20,7 +21,8 @@ from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Key
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 
@@ -38,12 +40,12 @@ class Unasked(Refused):
 
 @dataclass
 class Dialogue:
-    """How a command talks: ``ask`` returns whether the plan may go on, ``tell`` says what has to be known, ``wait``
+    """How a command talks: ``ask`` returns whether the plan may go on, ``say`` tells what has to be known, ``wait``
     what is being waited for. ``lose`` returns whether jobs may end whose checkpoints failed, as the problems say.
     """
 
     ask: Callable[[Plan], bool]
-    tell: Callable[[str], None]
+    say: Callable[[str], None]
     lose: Callable[[Sequence[str]], bool] = lambda problems: False
     wait: Callable[[str], None] = lambda text: None
 
@@ -61,7 +63,7 @@ def preview(
     :param checkpoint: as :class:`How` has it.
     """
     pending = Pending.read(session, request.keys, _namespaces(session, request, options))
-    return _plan(session, request, options, pending, server=server, checkpoint=checkpoint)[0]
+    return _whole_plan(session, request, options, pending, server=server, checkpoint=checkpoint)[0]
 
 
 def apply(
@@ -82,7 +84,7 @@ def apply(
     with session.within(how.timeout):
         pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
     with session.within(how.timeout):
-        plan, run = _plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
+        plan, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
     refuse(plan, pending)
     if seen is not None:
         _takes_no_more(plan, seen)
@@ -96,7 +98,7 @@ def apply(
         if not plan.writes and (run is None or run.is_settled):
             Execution(session, plan, how).run()
             return plan
-        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
+        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending, seen)
         if pending.is_left:
             _finish(session, pending, plan, how)
     return plan
@@ -111,13 +113,14 @@ def _carry_out(
     dialogue: Dialogue,
     options: SetOptions | None,
     pending: Pending,
+    seen: Plan | None,
 ) -> Plan:
     leases = Execution(session, plan, how).lease_keys()
     how.begins(plan)
     if run is not None:
         leases.add(run.lease)
         _make_home(session, plan, run)
-    with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+    with holding(session, leases, LEASE_WAIT, dialogue.say, optional=True) as held, held.interrupts.let_through():
         saved: set[str] = set()
         for attempt in (1, 2):
             try:
@@ -128,10 +131,13 @@ def _carry_out(
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
-                again, run = _plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
+                again, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
                 refuse(again)
-                if attempt == 2 or not _deletions(again) <= _deletions(plan):
+                is_confirmed = all_confirmed(again.questions, plan.questions)
+                if attempt == 2 or not (is_confirmed and _deletions(again) <= _deletions(plan)):
                     raise
+                if seen is not None:
+                    _takes_no_more(again, seen)
                 again.recovery = plan.recovery
                 plan = again
                 how.begins(plan)
@@ -181,7 +187,7 @@ def execute(
     with session.within(how.timeout):
         if pending.journals:
             _leave_out_gone(session, plan)
-        with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+        with holding(session, leases, LEASE_WAIT, dialogue.say, optional=True) as held, held.interrupts.let_through():
             _save(session, plan, how, dialogue, pending, set())
             execution.run(held)
         if pending.is_left:
@@ -209,8 +215,8 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: P
     from gpuctl.apply.run.checkpointing import CheckpointManner, save
     from gpuctl.apply.run.saving_first import unsaved
 
-    savings = unsaved(session, [step.live for step in steps if step.live is not None], how.keys, pending, dialogue.tell)
-    manner = CheckpointManner(dialogue.wait, dialogue.tell, dialogue.lose, how.stops, how.longest_checkpoint)
+    savings = unsaved(session, [step.live for step in steps if step.live is not None], how.keys, pending, dialogue.say)
+    manner = CheckpointManner(dialogue.wait, dialogue.say, dialogue.lose, how.stops, how.longest_checkpoint)
     session.count_from_now(how.timeout + how.longest_checkpoint)
     pods = save(session, savings, how.keys, manner, plan)
     for step, saving in zip(steps, savings, strict=True):
@@ -240,7 +246,7 @@ def _pending(session: Session, keys: Records, namespaces: set[str], dialogue: Di
     """
     pending = Pending.read(session, keys, namespaces)
     if any(item.unfit is None for item in pending.journals):
-        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, dialogue.tell)
+        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, dialogue.say)
     return pending
 
 
@@ -250,12 +256,12 @@ def _recover(session: Session, pending: Pending, plan: Plan, how: How, dialogue:
         return
     how.begins(plan)
     if plan.recovery:
-        dialogue.tell("an earlier apply did not finish: recovering what it left")
+        dialogue.say("an earlier apply did not finish: recovering what it left")
     outlook = pending.outlook
-    result = recovery.recover(session, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
+    result = recovery.recover(session, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.say)
     outcomes = {item.key: item for item in result.results}
     for item in result.results:
-        dialogue.tell(f"{item.key}: {item.message}")
+        dialogue.say(f"{item.key}: {item.message}")
     for step in plan.recovery:
         found = outcomes.get(step.key)
         if found is not None:
@@ -273,15 +279,20 @@ def _finish(session: Session, pending: Pending, plan: Plan, how: How) -> None:
         plan.unfinished = True
 
 
-def _plan(
+def _whole_plan(
     session: Session,
     request: Request,
     options: SetOptions | None,
-    pending: Pending | None,
+    pending: Pending,
     *,
     server: bool,
     checkpoint: bool = True,
 ) -> tuple[Plan, SetRun | None]:
+    """A plan with all that is to be said of it, and the run of its set.
+
+    In this order: what is done to each object, the set's own object and what it prunes, what a killed run has left,
+    what running work loses, checkpoints, what the server says to all of it, and who is evicted or has to wait.
+    """
     run = None
     if options is not None:
         if options.prune and not options.allow_empty and all(item.shared for item in request.lowered):
@@ -297,18 +308,18 @@ def _plan(
         if plan.writes:
             plan.confirm[:0] = request.confirm
         for step in plan.steps:
-            if step.action in ("create", "replace") and step.key in request.instead:
-                step.desired, step.tried = request.instead[step.key], False
+            if step.key in request.instead:
+                _put_instead(step, request.instead[step.key])
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
             add_home(session, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
-        if pending is not None:
-            prunes = run is not None and options is not None and options.prune
-            unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
-            pending.join(session, plan, request.keys, unwanted)
+        unwanted = {}
+        if run is not None and options is not None and options.prune:
+            unwanted = others.pruned(pending, plan, run.id, options.name)
+        pending.join(session, plan, request.keys, unwanted)
         weigh(session, plan)
         if checkpoint:
             note_checkpoints(plan, request.keys)
@@ -327,6 +338,14 @@ def _plan(
 
         foresee(session, plan, CheckOptions.of(request))
     return plan, run
+
+
+def _put_instead(step: Step, former: Object) -> None:
+    """Let a step bring back a former object, also where its document would be lowered to what is there now."""
+    step.desired, step.tried = former, False
+    if step.action in ("unchanged", "update") and step.live is not None:
+        step.action, step.method, step.reason = "replace", "post", "comes back as it was"
+        step.running = running(step.live)
 
 
 def _make_home(session: Session, plan: Plan, run: SetRun) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from gpuctl.backend import delivery, order, shared
+from gpuctl.backend import delivery, order, shared_objects
 from gpuctl.backend.canonical import embed
 from gpuctl.backend.context import Context, Lowered, Object
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -129,13 +129,13 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
         if _is_new(made, "Namespace", document.namespace):
             yield from _namespace(context, document, document.namespace)
         if _is_new(made, "PriorityClass", model.job.priority):
-            yield Lowered(shared.priority_class(context, model.job.priority), document, shared=True)
+            yield Lowered(shared_objects.priority_class(context, model.job.priority), document, shared=True)
         for obj in _lowering(document.kind)(context, document, model):
             yield Lowered(obj, document)
     elif model.kind == "pool":
         from gpuctl.backend.pool import lower_pool, node_labels
 
-        yield Lowered(shared.system_namespace(context), document, shared=True)
+        yield Lowered(shared_objects.system_namespace(context), document, shared=True)
         yield Lowered(lower_pool(context, model), document)
         if context.options.nodes:
             for node in node_labels(context, model):
@@ -148,9 +148,9 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
             for obj in objects:
                 yield Lowered(obj, document)
     else:
-        yield Lowered(shared.system_namespace(context), document, shared=True)
+        yield Lowered(shared_objects.system_namespace(context), document, shared=True)
         for level in DEFAULT_PRIORITIES:
-            yield Lowered(shared.priority_class(context, level), document, shared=True)
+            yield Lowered(shared_objects.priority_class(context, level), document, shared=True)
 
 
 def _is_new(made: set[tuple[str, str]], kind: str, name: str) -> bool:
@@ -165,6 +165,6 @@ def _lowering(kind: str) -> Any:
 
 
 def _namespace(context: Context, document: Document, name: str) -> Iterator[Lowered]:
-    namespace = shared.namespace(context, name)
+    namespace = shared_objects.namespace(context, name)
     if namespace is not None:
         yield Lowered(namespace, document, shared=True)

@@ -26,6 +26,18 @@ RANKS: dict[str, int] = {
 _LAST = 100
 
 
+_WORKLOADS = range(RANKS["Job"], RANKS["HorizontalPodAutoscaler"])
+
+
+def leaving_rank(kind: str) -> int:
+    """In which order objects are deleted: workloads of all kinds first, then what scales them, then what they need.
+
+    So a job that cannot be deleted keeps what stands around it.
+    """
+    rank = RANKS.get(kind, _LAST)
+    return 0 if rank in _WORKLOADS else _LAST - rank // 10 * 10
+
+
 def sort_key(obj: Object) -> tuple[int, str, str, str]:
     """Rank, then namespace, name and kind: one order whatever the order of the documents."""
     metadata = obj["metadata"]

@@ -184,11 +184,6 @@ def spread_normalised(raw: Sequence[int], ignored: Sequence[bool]) -> list[int]:
     return result
 
 
-def neighbour_scores(incoming: Incoming, nodes: Sequence[Seat], everywhere: Sequence[Seat]) -> list[int]:
-    """How welcome a pod is near others, and they to it. Source: ``interpodaffinity/scoring.go``."""
-    return neighbours_normalised(liking(incoming, everywhere), nodes)
-
-
 def neighbours_normalised(liked: Counter[Pair], nodes: Sequence[Seat]) -> list[int]:
     """Source: ``interpodaffinity/scoring.go``, Score and NormalizeScore."""
     topologies = {topology for topology, _ in liked}

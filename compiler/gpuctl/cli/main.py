@@ -17,7 +17,7 @@ from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.cli.options.choosing_service import is_server_stated, server_option
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
-from gpuctl.collector import THRESHOLDS
+from gpuctl.garbage import THRESHOLDS
 from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3

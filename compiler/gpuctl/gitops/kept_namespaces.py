@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection
 
-from gpuctl.backend import shared
+from gpuctl.backend import shared_objects
 from gpuctl.backend.context import Context, GitOps, Object, OutputOptions
 from gpuctl.backend.delivery import annotate
 from gpuctl.gitops.build_error import BuildError
@@ -45,7 +45,7 @@ def keep_namespaces(
     context = Context(result.settings, OutputOptions(gitops=gitops))
     kept = []
     for name in sorted(there - needed - set(removed)):
-        namespace = shared.namespace(context, name)
+        namespace = shared_objects.namespace(context, name)
         if namespace is not None:
             if gitops is not None:
                 annotate(context, namespace)

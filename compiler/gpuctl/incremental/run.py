@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
-from gpuctl.collector import patient
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.garbage import patient
 from gpuctl.incremental.entry import Entry, entry_of, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
 from gpuctl.incremental.keeping import read_entry, write_entry

@@ -61,8 +61,8 @@ class Conversation:
             stops=self.stops,
             begins=self.begins,
             done=self.done,
-            tell=self.wait,
-            warn=self.say,
+            wait=self.wait,
+            say=self.say,
         )
 
     def dialogue(self) -> Dialogue:

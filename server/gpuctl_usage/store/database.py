@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
-from gpuctl.collector import patient
+from gpuctl.garbage import patient
 from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing

@@ -187,11 +187,15 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     """Kinds that server-side apply changes: compared at the paths we set, and at those we set before."""
     desired, key = target.desired, target.key
     known = wish.keys.hash in annotations_of(live)
-    if key.kind == "Service" and _is_headless(desired) != _is_headless(live):
+    is_leaving = bool(live["metadata"].get("deletionTimestamp"))
+    if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
         changes = spec_changes(key.kind, desired, live)
-        step = replacement(target, live, wish, changes, "a Service's headlessness is fixed", Knowledge())
+        why = "it is being deleted" if is_leaving else "a Service's headlessness is fixed"
+        step = replacement(target, live, wish, changes, why, Knowledge())
         step.method = "apply"
         return step
+    if is_leaving:
+        raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
     changes = spec_changes(key.kind, desired, live, removed_from=tree)
     metadata = metadata_changes(desired, live, tree, partial(is_lasting, wish.keys))

@@ -15,7 +15,7 @@ from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Ob
 from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.generations import bare_name, generation_of, job_of
-from gpuctl.backend.order import sort_key
+from gpuctl.backend.order import leaving_rank
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
@@ -65,7 +65,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
     A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
-    them are meant, with one of these that one.
+    them are meant, with one of these that one. Of a job whose deletion was broken off it is what is left.
 
     :raises NoSuchJob: there is none, or there are several.
     """
@@ -77,6 +77,10 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
         mains = _mains(objects, keys, job)
     else:
         job = name
+    if not mains:
+        mains = [
+            obj for obj in objects if obj["kind"] in COMPANIONS and is_ours(obj) and keys.job_type in labels_of(obj)
+        ]
     if not mains:
         raise absent_job(name, namespace)
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
@@ -126,12 +130,10 @@ def not_ours(workload: Object, title: str) -> ForeignJob:
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:
-    """What runs first, then what stands around it."""
-
-    def order(step: Step) -> tuple[int, str, str, str]:
-        return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
-
-    return sorted(steps, key=order, reverse=True)
+    """As they are carried out: what runs first, then what stands around it."""
+    return sorted(
+        steps, key=lambda step: (leaving_rank(step.key.kind), step.key.namespace, step.key.name, step.key.kind)
+    )
 
 
 def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.backend import shared
+from gpuctl.backend import shared_objects
 from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.backend.context import Context, Lowered
 from gpuctl.kube.api_errors import ApiError
@@ -32,7 +32,7 @@ def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowere
 def add_home(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
     """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
     key = Key("Namespace", "", name)
-    namespace = shared.namespace(Context(settings), name)
+    namespace = shared_objects.namespace(Context(settings), name)
     if namespace is None or any(step.key == key for step in plan.steps):
         return
     try:

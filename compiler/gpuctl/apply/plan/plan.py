@@ -178,11 +178,6 @@ class Plan:
         return any(step.action in WRITING for step in self.steps)
 
     @property
-    def deletes(self) -> bool:
-        """Whether any object would go away."""
-        return any(step.deletes for step in self.steps)
-
-    @property
     def questions(self) -> list[str]:
         """What somebody has to confirm before the plan is carried out."""
         asked = [f"creates {step.key}: {step.reason}" for step in self.recovery if step.action == "create"]

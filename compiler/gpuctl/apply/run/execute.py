@@ -20,11 +20,11 @@ from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.restoring import remember
+from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.run.turns import Turns
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
-from gpuctl.backend.order import RANKS
+from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
@@ -39,6 +39,7 @@ class _Stage:
 
     by_key: dict[Key, Step]
     turns: Turns
+    leaving: LeavingJobs
     waiting: dict[Key, Step] = field(default_factory=dict)
     busy: int = 0
 
@@ -99,14 +100,14 @@ class Execution:
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        remember(self.session, deleting, self.how.keys, self.how.warn)
+        remember(self.session, deleting, self.how.keys, self.how.say)
         entries = entries_of(self.plan.steps, self.how.keys)
         try:
             return journals.write(self.session, entries, self.how.keys)
         except ApiError as error:
             if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
                 # Nothing comes back of it.
-                self.how.warn(not_noted({entry.key.namespace for entry in entries}))
+                self.how.say(not_noted({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
                 raise
@@ -130,8 +131,13 @@ class Execution:
         for journal in self._journals:
             if journal.namespace in failed - self._writes.leaving:
                 self.plan.unfinished = True
-            else:
+                continue
+            try:
                 journals.remove(self.session, journal)
+            except ClusterError as error:
+                # All is done: that is what has to be told, and whoever comes next takes it away.
+                self.plan.outage = self.plan.outage or is_outage(error)
+                self.plan.notes.append(f"a journal is left in {journal.namespace}: {error.message}")
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -169,7 +175,7 @@ class Execution:
                 )
 
     def _stages(self) -> None:
-        """What others need first, then the workloads, then what scales them, then what is pruned."""
+        """What others need first, then the workloads, then what scales them; then what leaves, the workloads first."""
         self._deadline = self._writes.deadline = time.monotonic() + self.how.timeout
         writing = [step for step in self.plan.steps if step.action in WRITING]
         for step in self.plan.steps:
@@ -177,7 +183,7 @@ class Execution:
                 step.result = "done"
                 self.how.done(step)
         failed = False
-        for group in _grouped(writing):
+        for group in stages(writing):
             if failed or self._is_interrupted():
                 for step in group:
                     step.result = "not-run"
@@ -192,7 +198,7 @@ class Execution:
             stage.turns.start()
             # Interrupted before its turn, a workload stays: its companions must not have left before it.
             for step in sorted(steps, key=lambda step: step.companion_of is not None):
-                if step not in stage.turns:
+                if step not in stage.turns and not stage.leaving.holds(step):
                     self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
             self._begin_due(stage)
             while stage.busy or stage.waiting or stage.turns.left:
@@ -200,7 +206,7 @@ class Execution:
                 self._begin_due(stage)
                 if self._is_interrupted() and not self._told:
                     self._told = True
-                    self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+                    self.how.say("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
         finally:
             stage.turns.stop()
         self._restore_companions(steps)
@@ -209,11 +215,13 @@ class Execution:
         by_key = {step.key: step for step in steps}
         lanes = [[by_key[key] for key in keys if key in by_key] for keys in self.plan.turns]
         by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
-        return _Stage(by_key, Turns(self.session, lanes, lambda: self._events.put(_WOKEN)))
+        return _Stage(by_key, Turns(self.session, lanes, lambda: self._events.put(_WOKEN)), LeavingJobs(steps))
 
     def _begin_due(self, stage: _Stage) -> None:
         for step in stage.turns.due(at_once=self._is_interrupted()):
             self._submit(stage, step, self._bring_about)
+        for step in stage.leaving.due():
+            self._submit(stage, step, self._take_away)
 
     def _next_event(self, stage: _Stage) -> None:
         try:
@@ -226,7 +234,7 @@ class Execution:
                 self._look_again(stage)
             elif stage.turns.awaited:
                 names = ", ".join(map(str, stage.turns.awaited[:3]))
-                self.how.tell(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+                self.how.wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
             return
         if kind == "woken":
             return
@@ -244,7 +252,7 @@ class Execution:
     def _take(self, stage: _Stage, step: Step, value: Any) -> None:
         """Take up how a task of a step ended: an error, what is deleted, or the result."""
         if isinstance(value, BaseException):
-            self._fail(step, value)
+            self._fail(stage, step, value)
         elif value in ("deleted", "gone"):
             live = key_of(step.live) if step.live is not None else step.key
             if value == "gone" or live in self._gone or (step.action != "replace" and not self.how.until_gone):
@@ -253,14 +261,21 @@ class Execution:
                 stage.waiting[live] = step
         else:
             step.result = value
-            self.how.done(step)
+            self._end(stage, step)
 
     def _is_gone(self, stage: _Stage, step: Step) -> None:
         if step.action == "replace":
             self._submit(stage, step, self._writes.succeed)
         else:
             step.result = "done"
-            self.how.done(step)
+            self._end(stage, step)
+
+    def _end(self, stage: _Stage, step: Step) -> None:
+        """Tell what became of a step; what stands around a workload goes after it, or stays with it."""
+        self.how.done(step)
+        for other in stage.leaving.ended(step):
+            other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
+            self.how.done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
@@ -293,7 +308,7 @@ class Execution:
         """Create or update in place, unless it is no longer time for that."""
         return "not-run" if self._is_interrupted() else self._writes.bring_about(step)
 
-    def _fail(self, step: Step, error: BaseException) -> None:
+    def _fail(self, stage: _Stage, step: Step, error: BaseException) -> None:
         step.result = "failed"
         self.plan.outage = self.plan.outage or is_outage(error)
         if isinstance(error, ClusterError):
@@ -303,7 +318,7 @@ class Execution:
         else:
             # A mistake of ours must not keep the other steps from being put together.
             step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
-        self.how.done(step)
+        self._end(stage, step)
 
     def _look_again(self, stage: _Stage) -> None:
         """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
@@ -320,12 +335,12 @@ class Execution:
         for key, step in replaced.items():
             if key.namespace in self._writes.leaving:
                 del stage.waiting[key]
-                self._fail(step, ClusterError(f"{step.key} is not created again: {goes(key.namespace)}"))
+                self._fail(stage, step, ClusterError(f"{step.key} is not created again: {goes(key.namespace)}"))
 
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])
         more = f" and {len(stage.waiting) - 3} more" if len(stage.waiting) > 3 else ""
-        self.how.tell(f"waiting until gone: {names}{more}")
+        self.how.wait(f"waiting until gone: {names}{more}")
 
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
@@ -351,7 +366,7 @@ class Execution:
                 step.error = f"{key} is still there after {self.how.timeout:.0f} s{held_by(self.session, key)}"
             if step.action == "replace":
                 step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
-            self.how.done(step)
+            self._end(stage, step)
 
     def _restore_companions(self, steps: Iterable[Step]) -> None:
         """A companion whose workload is the old one again, or still, comes back with it."""
@@ -371,20 +386,3 @@ class Execution:
                     # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
                     step.result, step.error = "not-run", main.error or step.error
             self.how.done(step)
-
-
-def _grouped(steps: list[Step]) -> list[list[Step]]:
-    """Steps by stage. Workloads of all kinds go together, with the companions that leave with them; prunes are last."""
-
-    def stage(step: Step) -> int:
-        if step.action == "prune":
-            return 1000
-        if step.companion_of is not None or step.key.kind in WORKLOADS:
-            return RANKS["Job"]
-        rank = RANKS.get(step.key.kind, 100)
-        return rank if rank < RANKS["ResourceQuota"] else rank // 10 * 10
-
-    groups: dict[int, list[Step]] = {}
-    for step in steps:
-        groups.setdefault(stage(step), []).append(step)
-    return [groups[number] for number in sorted(groups)]

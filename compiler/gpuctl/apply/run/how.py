@@ -18,7 +18,8 @@ class How:
     grace; without ``until_gone`` what is deleted and has no successor is not waited for. ``checkpoint`` lets what runs
     save its progress before it ends, each job for ``longest_checkpoint`` seconds at most. ``stops`` tells that nothing
     new is to be begun: the process is to end. ``begins`` hears of a plan before anything of it is done, ``done`` of
-    each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
+    each finished step, ``wait`` of what is waited for, which is of no interest afterwards, ``say`` of what has to be
+    known.
     """
 
     keys: Records
@@ -30,5 +31,5 @@ class How:
     stops: Callable[[], bool] = lambda: False
     begins: Callable[[Plan], None] = lambda plan: None
     done: Callable[[Step], None] = lambda step: None
-    tell: Callable[[str], None] = lambda text: None
-    warn: Callable[[str], None] = lambda text: None
+    wait: Callable[[str], None] = lambda text: None
+    say: Callable[[str], None] = lambda text: None

@@ -61,7 +61,7 @@ class StepWrites:
                 self._end_pods(step.live)
             except ClusterError as error:
                 # What is deleted already is waited for and succeeded all the same.
-                self.how.warn(f"warning: the pods of {live} may take their grace period: {error.message}")
+                self.how.say(f"warning: the pods of {live} may take their grace period: {error.message}")
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
@@ -164,7 +164,7 @@ class StepWrites:
             nonlocal pause
             if not lagging or time.monotonic() + pause > deadline:
                 return False
-            self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
+            self.how.wait(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
             return True

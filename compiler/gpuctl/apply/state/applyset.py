@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.names import is_dns_label
@@ -87,11 +86,6 @@ def group_kind(thing: Object | Resource) -> str:
         return thing.group_kind
     group, slash, _ = thing["apiVersion"].partition("/")
     return f"{thing['kind']}.{group}" if slash else str(thing["kind"])
-
-
-def member_of(obj: Object) -> str | None:
-    """The id of the set an object belongs to, or None."""
-    return labels_of(obj).get(PART_OF)
 
 
 def exact(name: str, namespace: str, objects: Iterable[Object], sources: tuple[str, ...] = ()) -> ApplySet:

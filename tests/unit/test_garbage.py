@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import gpuctl
-from gpuctl.collector import THRESHOLDS, patient
+from gpuctl.garbage import THRESHOLDS, patient
 
 DOCUMENT = gpuctl.Source("a.yaml", "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1'}\n")
 
