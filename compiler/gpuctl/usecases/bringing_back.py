@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuctl.apply.operations import Dialogue, apply
+from gpuctl.apply.operations import Dialogue, Unasked, apply
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.apply.run.recording import ApplyOrigin
@@ -101,8 +101,7 @@ def _bring_back(
         # What does not run has nothing to save.
         how = conversation.how(request.keys, replace(run, checkpoint=False))
         how.done = lambda step: None
-        # That it may end what does not run was said with the option.
-        dialogue = Dialogue(lambda asked: True, conversation.say)
+        dialogue = Dialogue(_ends_no_others, conversation.say)
         with Recorder(session, lambda: ApplyOrigin(who, is_back=True)) as recorder:
             back = apply(session, former, recorder.follow(how), dialogue)
             recorder.finish()
@@ -117,6 +116,17 @@ def _bring_back(
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, conversation)
+
+
+def _ends_no_others(back: Plan) -> bool:
+    """That what does not run may end was said with the option; of other people's work nothing was said.
+
+    :raises Unasked: the way back would evict what runs.
+    """
+    victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
+    if victims:
+        raise Unasked(f"it would evict others: {', '.join(map(str, victims))}", back)
+    return True
 
 
 def _former_request(session: Session, request: Request, plan: Plan, changed: Sequence[Step]) -> Request:

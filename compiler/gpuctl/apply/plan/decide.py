@@ -45,6 +45,9 @@ _LONG_NAME = 30
 # Kinds that are never deleted and never replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
 
+KEPT = "kept"
+"""How the reason of a step begins whose object is left as an earlier gpuctl, or platform, made it."""
+
 
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
     """The step for a target, or the question that has to be asked first. Raises :class:`DecisionRefused`."""
@@ -134,9 +137,9 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     from gpuctl.release import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
-    why = f"kept, lowered by gpuctl {by}"
+    why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:
-        why = "kept: the platform's or a pool's settings changed, the document did not"
+        why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
     return joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
 
 
