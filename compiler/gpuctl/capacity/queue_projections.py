@@ -84,7 +84,7 @@ def _pod_set(item: Object, namespace: str) -> Object:
     found = {"name": item.get("name", "main"), "count": item.get("count", 1), "pod": pod}
     topology = item.get("topologyRequest") or {}
     if any(topology.get(key) is not None for key in _PLACES_BY_TOPOLOGY):
-        found["topologyRequest"] = True
+        found["byTopology"] = True
     return {**found, "minCount": True} if item.get("minCount") else found
 
 

@@ -191,7 +191,7 @@ class _Builder:
         requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
         found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
         # A flavor without a topology is for nobody who asks for one: checkPodSetAndFlavorMatchForTAS.
-        return found.shut(rules) if "refused" in item or "topologyRequest" in part else found
+        return found.shut(rules) if "refused" in item or "byTopology" in part else found
 
     def _is_drained(self, item: Object, queue: str) -> bool:
         """Whether Kueue is about to stop a Workload that has quota, because its queue is."""
@@ -329,7 +329,7 @@ class _Builder:
             | {
                 roots[job.queue]
                 for job in self._world.waiting
-                if any({"minCount", "topologyRequest"} & part.keys() for part in self._workloads[job.number]["podSets"])
+                if any({"minCount", "byTopology"} & part.keys() for part in self._workloads[job.number]["podSets"])
                 or self._topologies(self._queues[job.queue])
             }
         )

@@ -71,7 +71,7 @@ def _job(part: Object, namespace: str, defaults: NamespaceDefaults) -> Object:
     spec.update({"runtimeClassName": own["runtimeClassName"]} if "runtimeClassName" in own else {})
     spec["volumes"] = [*spec["volumes"], *own.get("volumes", ())]
     metadata: Object = {"labels": pod.get("labels") or {}}
-    if "topologyRequest" in part:
+    if "byTopology" in part:
         metadata["annotations"] = {TOPOLOGY: ""}
     template = {"metadata": metadata, "spec": spec}
     return {"parallelism": part["count"], "template": template}

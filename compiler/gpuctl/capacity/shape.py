@@ -266,7 +266,7 @@ _QUEUES: dict[str, Any] = {
                         ),
                         "sums": _Maybe(_AMOUNTS),
                         "minCount": _Maybe(bool),
-                        "topologyRequest": _Maybe(bool),
+                        "byTopology": _Maybe(bool),
                     }
                 ],
                 "owner": _Maybe({"group": str, "kind": str, "name": str}),
