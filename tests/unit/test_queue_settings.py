@@ -1,0 +1,91 @@
+"""Whose jobs Kueue takes by its own configuration, and by labels of namespaces that may not be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.waiting_fit import fit_waiting
+from support.queue_cases import configured, job, judged, queue, snapshot, verdict, workload, world
+
+FITS, UNKNOWN = ("fits", True), ("unknown", False)
+BY_NAME = {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
+BY_LABEL = {"matchLabels": {"kueue": "yes"}}
+
+
+def unread(have: Snapshot) -> Snapshot:
+    """The same for who may not list namespaces."""
+    return replace(have, namespaces=[], unreadable=["namespaces"])
+
+
+def test_a_namespace_that_may_not_be_read_has_its_name() -> None:
+    chosen, other = (queue("team", 4, namespaceSelector=item) for item in (BY_NAME, BY_LABEL))
+    assert verdict(unread(snapshot(world(chosen))), job("new", "team", 1)) == FITS
+    assert verdict(snapshot(world(other)), job("new", "team", 1)) == ("never", True)
+    assert verdict(unread(snapshot(world(other))), job("new", "team", 1)) == UNKNOWN
+    stopped = queue("team", 4, namespaceSelector=BY_LABEL, stopPolicy="Hold")
+    assert verdict(unread(snapshot(world(stopped))), job("new", "team", 1)) == ("never", True)
+
+
+def test_nothing_is_certain_where_others_may_take_part() -> None:
+    """Whether the one that waits is in the way is not known."""
+    free, chosen = queue("free", 0, cohortName="lab"), queue("team", 4, cohortName="lab", namespaceSelector=BY_LABEL)
+    old = workload("old", "team", 2, created="2025-01-01T00:00:00Z")
+    have = unread(snapshot(world(free, chosen), old))
+    assert not judged(have, job("new", "free", 3))["new"].certain
+    assert [(answer.verdict, answer.certain) for answer in fit_waiting(have)] == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, FITS),
+        ({"managedJobsNamespaceSelector": BY_NAME}, FITS),
+        ({"managedJobsNamespaceSelector": BY_LABEL}, UNKNOWN),
+        ({"namespace": "team"}, UNKNOWN),
+        ({"integrations": {"frameworks": ["batch/job"]}}, FITS),
+        ({"integrations": {"frameworks": ["jobset.x-k8s.io/jobset"]}}, UNKNOWN),
+    ],
+)
+def test_whose_jobs_kueue_takes(settings: dict[str, Any], expected: tuple[str, bool]) -> None:
+    have = configured(snapshot(world(queue("team", 4))), settings)
+    assert verdict(have, job("new", "team", 1)) == expected
+
+
+def test_it_takes_jobs_alone_where_nothing_is_said() -> None:
+    have = configured(snapshot(world(queue("team", 0))), {})
+    inner = job("x", "team", 1)
+    roles = [{"name": "main", "replicas": 1, "template": {"spec": inner["spec"]}}]
+    found = {**inner, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": roles}}
+    assert verdict(have, found) == UNKNOWN
+    # Without a Configuration all kinds count: what Kueue is installed with names them.
+    assert verdict(snapshot(world(queue("team", 0))), found) == ("never", True)
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [("Creation", "early"), ("Eviction", "late")])
+def test_where_a_job_stands_that_was_not_ready_in_time(timestamp: str, first: str) -> None:
+    early, late = (
+        workload(name, "team", 1, created=f"{year}-01-01T00:00:00Z") for name, year in (("early", 2024), ("late", 2025))
+    )
+    evicted = {
+        "type": "Evicted",
+        "status": "True",
+        "reason": "PodsReadyTimeout",
+        "lastTransitionTime": "2025-06-01T00:00:00Z",
+    }
+    early["status"]["conditions"] = [evicted, {"type": "Requeued", "status": "True"}]
+    settings = {"waitForPodsReady": {"requeuingStrategy": {"timestamp": timestamp}}}
+    have = configured(snapshot(world(queue("team", 1)), early, late), settings)
+    starts = [answer.demand.name for answer in fit_waiting(have) if answer.admitted]
+    assert starts == [first]
+    assert all(answer.certain for answer in fit_waiting(have))
+
+
+def test_a_job_that_asks_for_nothing_gets_no_flavor() -> None:
+    found = job("new", "team", 1)
+    found["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    told = judged(snapshot(world(queue("team", 4))), found)["new"]
+    assert told.reason == "Kueue's queue team (ClusterQueue team) admits it"
