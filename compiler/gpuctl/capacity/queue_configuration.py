@@ -18,7 +18,6 @@ ASSUMED = (
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
     "assumed: no waitForPodsReady.blockAdmission, no resource left out or transformed, jobs without a queue left alone"
 )
-
 NAME_LABEL = "kubernetes.io/metadata.name"
 """A label with its name that every namespace has."""
 _FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
