@@ -225,19 +225,18 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
 
 
 def test_who_is_paused_does_not_come_back_when_its_pods_have_gone(queue_place: Place, queues: Queues) -> None:
-    """While they end it has its quota still: the next job is told that it gets it."""
+    """The next job is told that it gets the quota, though the Workload of the first one still has it written down."""
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("first", 2, job={"annotations": {"gpuctl.test/termination": "stuck"}}))
-    place.running("first")
+    [pod] = place.running("first")
     place.gpuctl("pause", "first")
     place.until(lambda: queues.condition("first", "Evicted").get("status") == "True", "Kueue to stop it")
-    [pod] = place.pods("first")
     found = place.gpuctl("fit", "-f", place.file(gpus("second", 2)), "-o", "json", code=None).value
     assert [(answer["admitted"], answer["verdict"]) for answer in found["jobs"]] == [(True, "fits")], found
     place.apply(gpus("second", 2))
     queues.admitted("second")
-    place.patch("Pod", pod["metadata"]["name"], {"metadata": {"annotations": {"gpuctl.test/termination": None}}})
+    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/termination": None}}})
     place.running("second")
     assert rows(place) == {"first": "Paused", "second": "Running"}
 
