@@ -7,6 +7,7 @@ from support.cluster_tools import HASH, Place, compute, image, inference, outcom
 from support.command import Start
 
 BACK = ("--yes", "--wait", "--rollback", "--timeout=6s")
+OUTCOME = "gpuctl.test/outcome"
 BAD = {"environment": image("nope"), "job": outcome("image-not-found")}
 
 
@@ -44,6 +45,26 @@ def test_a_bad_image_is_rolled_back(place: Place) -> None:
     assert place.plan(inference(**scaled)).actions["Deployment/serve"] == "update"
     assert causes(place, "serve") == [(3, "rolled back", 1), (2, "applied", None), (1, "applied", None)]
     place.running("serve")
+
+
+def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
+    """A hot fix, which the apply would have undone: the former document is lowered to what does not run."""
+    document = inference(**BAD, service={"port": 8001})
+    place.apply(document)
+    template = {"metadata": {"annotations": {OUTCOME: None}}}
+    place.patch("Deployment", "serve", {"spec": {"template": template}})
+    place.running("serve")
+    assert place.plan(document).actions["Deployment/serve"] == "replace"
+    bad = place.apply(document, flags=BACK, code=1)
+    assert f"deployment.apps/serve in {place.namespace} was brought back as it was\n" in bad.err
+    assert OUTCOME not in place.get("Deployment", "serve")["spec"]["template"]["metadata"].get("annotations", {})
+    place.running("serve")
+
+
+def test_what_only_joins_a_set_was_changed_by_nobody(place: Place) -> None:
+    place.apply(inference(**BAD))
+    bad = place.apply(inference(**BAD), flags=(*BACK, "--set", "jobs"), code=1)
+    assert f"deployment.apps/serve in {place.namespace} was not changed by this, and stays as it is" in bad.err
 
 
 def test_each_job_by_itself(place: Place) -> None:

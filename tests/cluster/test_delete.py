@@ -153,12 +153,28 @@ def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str)
 
     said = run("--timeout", "5", code=1)
     assert "is still there after 5 s: finalizer example.com/hold holds it" in said
-    assert said.count(f"(stays with deployment.apps/serve in {place.namespace})") == 2
+    assert said.count(f"(it stays as long as deployment.apps/serve in {place.namespace} does; run it again)") == 2
     assert place.names() == PARTS["serve"] | PARTS["train"]
     assert place.uids().items() <= before.items()
     place.patch("Deployment", "serve", {"metadata": {"finalizers": None}})
-    run()
+    place.until(lambda: not place.exists("Deployment", "serve"), "it to go")
+    if how == "delete":
+        # By its name as well, though the job itself is gone.
+        place.gpuctl("delete", "job", "serve")
+    else:
+        run()
     assert place.names() == PARTS["train"]
+
+
+def test_a_service_that_is_being_deleted_is_made_again(place: Place) -> None:
+    """A load balancer's goes when its provider has let go of it: a job that comes meanwhile must not rest on it."""
+    place.apply(compute())
+    place.patch("Service", "svc-comp", {"metadata": {"finalizers": ["example.com/balancer"]}})
+    place.kubectl("delete", "service/svc-comp", "deployment/comp", "--wait=false")
+    place.until(lambda: not place.exists("Deployment", "comp"), "it to go")
+    planned = place.plan(compute())
+    assert planned.actions == {"Service/svc-comp": "replace", "Deployment/comp": "create"}
+    place.patch("Service", "svc-comp", {"metadata": {"finalizers": None}})
 
 
 def test_deletion_as_json(place: Place) -> None:

@@ -111,6 +111,15 @@ def test_what_controllers_do_is_expected(place: Place) -> None:
     assert expected["spec.replicas"]["by"][-1]["manager"] == "kube-controller-manager"
 
 
+def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Place) -> None:
+    place.apply(training(), inference())
+    assert "kept" not in place.gpuctl("drift", place.file(training(), inference())).err
+    place.platform("priorities: {medium: {className: gpuctl-mid, value: 500}}")
+    said = place.gpuctl("drift", place.file(training(), inference())).err
+    assert "kept as an earlier gpuctl or platform made it, so only what others added is told" in said
+    assert f"deployment.apps/serve in {place.namespace}" in said
+
+
 def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
     """The API server calls it ours: a sidecar and a label that the documents do not have, in an object of ours."""
     document = inference()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, on, refuse
 from fault_tools.world import Api
-from support.cluster_tools import Place, places, training
+from support.cluster_tools import Place, merged, outcome, places, training
 
 _numbers = itertools.count(1)
 
@@ -116,6 +117,21 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     theirs.until(lambda: not victims.keys() & (theirs.pods("sft") | theirs.pods("eval")).keys(), "both to go")
 
 
+def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: Place, contested: Pool) -> None:
+    wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
+    place.apply(wide)
+    first, _ = place.running("wide", pods=2)
+    place.patch("Pod", first, {"metadata": outcome("complete")})
+    place.until(lambda: place.get("Job", "wide")["status"].get("succeeded") == 1, "one pod to have done its part")
+    assert "its pod ends" in place.gpuctl("pause", "wide").out
+    place.until(lambda: place.get("Job", "wide")["status"].get("active", 0) == 0, "the other to go")
+    theirs.apply(contested.job("sft", "low", 8))
+    theirs.running("sft")
+    (answer,) = place.gpuctl("resume", "wide", "--json").value["items"]
+    assert answer["message"] == "is resumed; it starts from its beginning, or its last checkpoint"
+    place.until(lambda: place.get("Job", "wide")["status"].get("ready") == 1, "the rest to run")
+
+
 def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Pool) -> None:
     theirs.apply(contested.job("one", "high", 8), contested.job("two", "high", 8))
     theirs.running("one", "two")
@@ -152,6 +168,29 @@ def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Plac
     place.apply(*jobs, flags=("--yes",))
     place.running("urgent", "later")
     assert not theirs.pods("wide")
+
+
+@pytest.mark.parametrize(("left", "goes_on"), [(1, False), (2, True)], ids=["too many", "as many as are left"])
+def test_how_many_evicted_pods_a_job_endures(
+    place: Place, theirs: Place, contested: Pool, left: int, goes_on: bool
+) -> None:
+    """Somebody's Job has two pods on each node: both of one are evicted, and whether that is enough its limit says."""
+    rendered = theirs.gpuctl("render", "-f", theirs.file(contested.job("wide", "low", 4)), "-o", "json").value
+    spec = {"parallelism": 4, "completions": 4, "backoffLimit": left, "podFailurePolicy": None}
+    items = [merged(item, {"spec": spec}) if item["kind"] == "Job" else item for item in rendered["items"]]
+    theirs.kubectl("apply", "-f", "-", input=json.dumps({**rendered, "items": items}))
+    before = theirs.running("wide", pods=4)
+    jobs = [contested.job("urgent", "high", 8), contested.job("later", "low", 8)]
+    steps = {step["name"]: step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"}
+    told = {pod for loss in steps["urgent"]["victims"] for pod in loss["pods"]}
+    assert (len(told), steps["later"]["verdict"]) == ((2, "fits-when-empty") if goes_on else (4, "fits"))
+    assert told <= set(before)
+    place.apply(*jobs, flags=("--yes",))
+    place.running(*(["urgent"] if goes_on else ["urgent", "later"]))
+    theirs.until(lambda: len(set(before) & set(theirs.pods("wide"))) == 4 - len(told), "those that were told to go")
+    ends = {item["type"] for item in theirs.get("Job", "wide")["status"].get("conditions") or []}
+    assert ("FailureTarget" in ends) is not goes_on
+    theirs.until(lambda: len(theirs.pods("wide")) == (4 if goes_on else 0), "the others to go, or to be made again")
 
 
 def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Pool) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.cluster_tools import Place, image, inference, notebook, training
+from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
+from gpuctl.apply.state.workload import recreatable
+from support.cluster_tools import Place, image, inference, notebook, outcome, training
 
 Object = dict[str, Any]
 SIDECAR = {"name": "proxy", "image": "registry.example.com/proxy:1"}
@@ -356,3 +358,25 @@ def test_what_admission_adds_to_every_new_object_is_not_lost(place: Place, admis
         place.apply(changed, flags=("--yes", f"--strategy={strategy}"))
         (container,) = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
         assert names == {"A", "INJECTED", "THEIRS"} & {item["name"] for item in container["env"]}
+
+
+def test_work_that_began_after_the_plan_is_asked_about(place: Place, proxy: Proxy) -> None:
+    """What had ended runs again by the time that the lease is had: nobody has agreed that it ends."""
+    place.apply(training(job=outcome("complete")))
+    place.ended("train")
+
+    def begin_again() -> None:
+        again = recreatable(place.get("Job", "train"))
+        again["spec"]["suspend"] = False
+        again["spec"]["template"]["metadata"]["annotations"] = {}
+        place.kubectl("delete", "job", "train")
+        place.create(again, manager="gpuctl")
+        place.running("train")
+
+    proxy.policy = on(nth(1, matching("POST", "/leases")), meanwhile(begin_again))
+    changed = training(environment=image("v2"))
+    refused = place.apply(changed, flags=(), code=3)
+    assert f"job.batch/train in {place.namespace} was changed by somebody else meanwhile" in refused.err
+    assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v1")
+    assert len(place.pods("train")) == 1
+    assert f"replaces training/train in {place.namespace}: running for" in place.apply(changed, flags=(), code=2).err

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from support.cluster_tools import GPU, PAUSED, Document, Object, Place, image, training
+from gpuctl.acts.pausing import awake
+from gpuctl.apply.state.records import records
+from gpuctl.kube.configuration import session_of
+from gpuctl.language.settings import Settings
+from support.cluster_tools import GPU, PAUSED, Document, Object, Place, image, inference, training
 from support.queues import Queues
 from support.why_records import record
 
@@ -258,6 +262,64 @@ def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     place.gpuctl("resume", "urgent", "--yes")
     queues.admitted("urgent", kind=kind)
     place.until(lambda: rows(place) == {"first": "Queued", "urgent": "Running", "small": "Queued"}, "urgent to run")
+
+
+def test_resume_tells_of_what_is_partly_done_what_its_rest_waits_for(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    team = queues.team(gpus=2)
+    place.apply(training("wide", resources={"nodes": 2}))
+    first, _ = place.running("wide", pods=2)
+    place.patch("Pod", first, {"metadata": {"annotations": {OUTCOME: "complete"}}})
+    place.until(lambda: place.get("Job", "wide")["status"].get("succeeded") == 1, "one pod to have done its part")
+    place.gpuctl("pause", "wide")
+    place.until(lambda: place.get("Job", "wide")["status"].get("active", 0) == 0, "the other to go")
+    place.apply(gpus("small", 1))
+    place.running("small")
+    [answer] = place.gpuctl("resume", "wide", "--json").value["items"]
+    assert answer["message"] == "is resumed; it starts when Kueue admits it"
+    queues.admitted("wide")
+    place.gpuctl("pause", "wide")
+    place.until(lambda: place.get("Job", "wide")["status"].get("active", 0) == 0, "it to go")
+    place.apply(gpus("other", 1))
+    place.running("other")
+    [answer] = place.gpuctl("resume", "wide", "--json").value["items"]
+    assert f"queue team (ClusterQueue {team}): it asks for 1 {GPU}, 0 free in flavor" in answer["message"]
+
+
+def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, queues: Queues) -> None:
+    """Those before it are resumed; why it is not, its own answer tells."""
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("done", 1, job={"annotations": {OUTCOME: "complete"}}), gpus("first", 1), inference("serve"))
+    place.gpuctl("wait", "done", "--for", "done", "--timeout", "180")
+    place.running("first", "serve")
+    # Kueue makes no Workload for a Deployment itself.
+    place.patch("Deployment", "serve", {"metadata": {"labels": {QUEUE: "team"}}})
+    place.gpuctl("pause", "first")
+    place.until(lambda: not place.pods("first"), "its pod to go")
+    assert "Kueue has no Workload for it" in place.gpuctl("resume", "first", "serve", code=1).err
+    assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
+    # Kueue deletes the Workloads of what has ended after a while, if it is told to.
+    place.api.call("DELETE", queues.path(queues.workload("done")))
+    place.until(lambda: not queues.has_workload("done"), "its Workload to go")
+    answer = place.gpuctl("resume", "done", code=1).err
+    assert "has finished" in answer
+    assert "gpuctl rerun done" in answer
+
+
+def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Place, queues: Queues) -> None:
+    """A pause that was broken off has written the mark, and the Workload is still active."""
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("first", 2))
+    before = place.running("first")
+    marked = place.patch("Job", "first", {"metadata": {"annotations": {PAUSED: "0"}}})
+    with session_of(None) as session:
+        assert awake(session, marked, records(Settings())) is None, "its pods are there"
+    [answer] = place.gpuctl("resume", "first", "--json").value["items"]
+    assert answer["message"] == "is resumed; it starts when Kueue admits it"
+    assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
+    assert place.running("first") == before
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -469,6 +469,34 @@ def test_job_moved_to_another_namespace(place: Place, repository: Repository, aw
     assert repository.recorded() == ("Job.batch", "")
 
 
+def test_a_place_that_only_the_prune_frees_is_missing_before_anything_is_done(
+    place: Place, repository: Repository
+) -> None:
+    """What is pruned goes last."""
+    repository.write(a=training("old"))
+    repository.apply()
+    place.limit("jobs", **{"count/jobs.batch": "1"})
+    repository.remove("a")
+    repository.write(b=training("new"))
+    refused = repository.prune(code=1)
+    assert "quota jobs: count/jobs.batch would be 2 of 1" in refused.err
+    assert place.exists("Job", "old")
+
+
+def test_an_autoscaler_that_is_kept_joins_a_set(place: Place, repository: Repository) -> None:
+    """It would be made otherwise by now: only the set's label is written."""
+    repository.write(a=inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4}))
+    place.gpuctl("apply", "-f", str(repository.directory))
+    before = place.get("HorizontalPodAutoscaler", "serve")["spec"]
+    place.platform(
+        "autoscaling: {metrics: {gpu: other_metric}}\npriorities: {medium: {className: gpuctl-mid, value: 500}}"
+    )
+    repository.apply()
+    scaler = place.get("HorizontalPodAutoscaler", "serve")
+    assert scaler["metadata"]["labels"]["applyset.kubernetes.io/part-of"]
+    assert scaler["spec"] == before
+
+
 def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()

@@ -8,11 +8,15 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+import yaml
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, shared
+from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run import turns
+from gpuctl.backend.api_resources import key_of
+from gpuctl.kube.configuration import session_of
 from support.cluster_tools import Document, Place, inference, training
 from support.queues import Queues
 
@@ -151,3 +155,36 @@ def test_jobs_in_a_queue_come_one_after_another(
     queues.waits("a", "b")
     made = [queues.workload(name)["metadata"]["creationTimestamp"] for name in ("c", "b", "a")]
     assert made == sorted(made)
+
+
+def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pods of chat-v2 are not chat's: its turn would be waited for in vain."""
+    monkeypatch.setattr(turns, "_PATIENCE", 3600.0)
+    place = queue_place
+    place.platform("training: {backend: jobset}")
+    mine = {
+        "chat": inference("chat"),
+        "chat-v2": inference("chat-v2"),
+        "train": training("train", resources={"nodes": 2}),
+        "train-big": training("train-big", resources={"nodes": 2}),
+        "last": training("last"),
+    }
+    made = yaml.safe_load_all(place.gpuctl("render", "-f", place.file(*mine.values())).out)
+    objects = {item["metadata"]["name"]: item for item in made if item["kind"] in ("Deployment", "JobSet", "Job")}
+    lane = [Step("create", key_of(objects[name]), desired=objects[name], method="post") for name in mine]
+    assert [step.key.kind for step in lane] == ["Deployment", "Deployment", "JobSet", "JobSet", "Job"]
+    came: list[str] = []
+    with session_of(None) as session:
+        order = turns.Turns(session, [lane], lambda: None)
+        order.start()
+        try:
+            while order.left:
+                (step,) = place.until(order.due, f"the turn after {came}")
+                assert not order.due()
+                place.apply(mine[step.key.name])
+                step.result = "done"
+                order.finished(step)
+                came.append(step.key.name)
+        finally:
+            order.stop()
+    assert came == list(mine)

@@ -91,6 +91,14 @@ class Queues:
         """The Workload that Kueue made for a job, once it is there."""
         return dict(self.place.until(lambda: self._workload(job, kind), f"the Workload of {job}"))
 
+    def has_workload(self, job: str, kind: str = "Job") -> bool:
+        """Whether Kueue has a Workload of a job."""
+        return self._workload(job, kind) is not None
+
+    def path(self, workload: Object) -> str:
+        """The path of a Workload."""
+        return f"{_GROUP}/namespaces/{self.place.namespace}/workloads/{workload['metadata']['name']}"
+
     def condition(self, job: str, which: str, kind: str = "Job") -> Object:
         """A condition of a job's Workload, {} when there is none."""
         workload = self._workload(job, kind) or {}

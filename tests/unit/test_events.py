@@ -12,6 +12,7 @@ from gpuctl import __main__ as program
 from gpuctl.cli import main as command_line
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.describe_job import alike
+from gpuctl.reading.event_rows import of_job
 from gpuctl.reading.job_rows import Identity, Job, refusals
 
 Object = dict[str, Any]
@@ -73,6 +74,55 @@ def test_what_a_controller_made_speaks_for_the_job(
     job.refusal = ""
     asked(monkeypatch, told, job, other)
     assert (job.refusal, other.refusal) == ("over quota", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "others", "own", "foreign"),
+    [
+        pytest.param(
+            "Deployment",
+            {},
+            [("ReplicaSet", "train-5d4f"), ("Job", "train-v2"), ("ReplicaSet", "train-v3-77d5")],
+            ["ReplicaSet/train-5d4f", "Pod/train-5d4f-x2x5z"],
+            ["Job/train-v2", "Pod/train-v2-x2x5z", "ReplicaSet/train-v3-77d5", "Pod/train-v3-77d5-x2x5z"],
+            id="a Deployment",
+        ),
+        pytest.param(
+            "Job",
+            {"completionMode": "Indexed"},
+            [("Job", "train-1")],
+            ["Job/train", "Pod/train-0-x2x5z"],
+            ["Job/train-1", "Pod/train-1-x2x5z", "Pod/train-x2x5z"],
+            id="an indexed Job",
+        ),
+        pytest.param(
+            "Job", {}, [], ["Pod/train-x2x5z"], ["Pod/train-0-x2x5z", "Pod/train-v2-x2x5z", "Job/train-0"], id="a Job"
+        ),
+        pytest.param(
+            "JobSet",
+            {"replicatedJobs": [{"name": "node", "template": {"spec": {"completionMode": "Indexed"}}}]},
+            [],
+            ["JobSet/train", "Job/train-node-0", "Pod/train-node-0-1-x2x5z"],
+            ["Job/train-big-node-0", "Pod/train-big-node-0-1-x2x5z", "Job/train-node", "Pod/train-node-0-x2x5z"],
+            id="a JobSet",
+        ),
+        pytest.param("StatefulSet", {}, [], ["Pod/train-0"], ["Pod/train-v2-0", "Pod/train-v2"], id="a StatefulSet"),
+    ],
+)
+def test_events_of_what_is_called_alike_are_its_own(
+    kind: str, spec: Object, others: list[tuple[str, str]], own: list[str], foreign: list[str]
+) -> None:
+    """Of pods that have gone only the names are left."""
+    metadata = {"name": "train", "namespace": "n", "uid": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    live = {"kind": kind, "metadata": metadata, "spec": spec}
+
+    def told(of: str, name: str) -> Object:
+        about = {"kind": of, "name": name, "namespace": "n", "uid": "x"}
+        return event("Told", about, lastTimestamp="2026-01-01T00:01:00Z")
+
+    every = [told(*item) for item in others] + [told(*item.split("/")) for item in (*own, *foreign)]
+    about = [item["involvedObject"] for item in of_job(every, "n", live, [])]
+    assert {f"{item['kind']}/{item['name']}" for item in about} == set(own)
 
 
 def test_events_of_one_second_are_in_their_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.projections import counted_job, counted_job_set, counted_pod
+from gpuctl.capacity.projections import counted_job, counted_pod
 from gpuctl.cli.output.fit_lines import fit_lines
 from support.fit_objects import cluster, job, node, running, waiting
 
@@ -130,60 +130,42 @@ def test_pods_are_counted_with_their_deadline() -> None:
     assert "endsBy" not in counted_pod(pod)
 
 
-EVICTED = [{"type": "DisruptionTarget", "status": "True"}]
-
-
 @pytest.mark.parametrize(
     ("spec", "status", "kept"),
     [
-        ({"backoffLimit": 0}, {}, {"final": True, "frail": True}),
-        ({}, {}, None),
-        ({}, {"failed": 6}, {"final": True, "frail": True}),
-        ({"backoffLimit": 2}, {"failed": 1}, None),
-        ({"backoffLimit": 0, "backoffLimitPerIndex": 1}, {}, None),
+        ({"backoffLimit": 0}, {}, {"final": True, "enough": 1}),
+        ({}, {}, {"spared": 6, "enough": 7}),
+        ({}, {"failed": 6}, {"final": True, "enough": 1}),
+        ({}, {"failed": 5, "uncountedTerminatedPods": {"failed": ["uid"]}}, {"final": True, "enough": 1}),
+        ({"backoffLimit": 2}, {"failed": 1}, {"spared": 1, "enough": 2}),
+        ({"backoffLimit": 2}, {"failed": 4}, {"final": True, "enough": 1}),
+        ({"activeDeadlineSeconds": 60}, {}, {"spared": 6, "enough": 7}),
         (
-            {"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": {}}]}},
-            {},
-            {"final": True, "frail": True},
+            {"activeDeadlineSeconds": 60},
+            {"startTime": "2026-01-01T00:00:00Z"},
+            {"spared": 6, "enough": 7, "endsBy": "2026-01-01T00:01:30Z"},
         ),
-        ({"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": {"x": 1}}]}}, {}, None),
-        (
-            {"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": EVICTED}]}},
-            {},
-            {"final": True},
-        ),
-        ({"podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": EVICTED}]}}, {}, {"frail": True}),
-        (
-            {"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Count", "onPodConditions": EVICTED}]}},
-            {},
-            {"final": True, "frail": True},
-        ),
-        ({"activeDeadlineSeconds": 60}, {}, None),
-        ({"activeDeadlineSeconds": 60}, {"startTime": "2026-01-01T00:00:00Z"}, {"endsBy": "2026-01-01T00:01:30Z"}),
         ({"backoffLimit": 0}, {"conditions": [{"type": "Complete", "status": "True"}]}, None),
+        ({"backoffLimit": 0, "suspend": True}, {}, None),
     ],
 )
-def test_jobs_are_counted_that_do_not_start_pods_again(spec: Object, status: Object, kept: Object | None) -> None:
+def test_jobs_are_counted_that_have_not_ended(spec: Object, status: Object, kept: Object | None) -> None:
     obj = copy.deepcopy({**job(), "status": status})
     obj["spec"].update(spec)
     expected = None if kept is None else {"namespace": "team", "name": "train", **kept}
     assert counted_job(obj) == expected
     obj["metadata"]["labels"] = {QUEUE_LABEL: "research"}
-    assert (counted_job(obj) or {}).keys() <= {"namespace", "name", "frail"}
+    assert (counted_job(obj) or {}).keys() <= {"namespace", "name", "spared", "enough"}
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "kept"),
-    [
-        ({}, {}, True),
-        ({"failurePolicy": {"maxRestarts": 2}}, {}, False),
-        ({"failurePolicy": {"maxRestarts": 2}}, {"restarts": 2}, True),
-        ({"failurePolicy": {"maxRestarts": 0, "rules": [{"action": "RestartJobSet"}]}}, {}, False),
-    ],
-)
-def test_sets_are_counted_that_do_not_restart(spec: Object, status: Object, kept: bool) -> None:
-    obj = {"metadata": {"namespace": "team", "name": "set"}, "spec": spec, "status": status}
-    assert counted_job_set(obj) == ({"namespace": "team", "name": "set"} if kept else None)
+def test_of_a_set_in_a_queue_no_opening_is_told() -> None:
+    """What it leaves is given to the next one there."""
+    pods = [ending("old", "a", 8, "01:00:00", labels={JOBSET: "set"})]
+    sets = {"namespace": "team", "name": "set"}
+    told = answer(pods, job(gpus=8), nodes="a", jobs=final("old"), job_sets=[sets])
+    assert told.opening is not None
+    for more in ({"queued": True}, {"restarts": True}, {"unsure": True}):
+        assert answer(pods, job(gpus=8), nodes="a", jobs=final("old"), job_sets=[{**sets, **more}]).opening is None
 
 
 def test_all_resources_are_waited_for() -> None:

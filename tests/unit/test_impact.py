@@ -517,6 +517,15 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     assert f"\nstarts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
 
 
+def test_a_training_called_as_a_generation_of_another_is_not_one(repository: Repository) -> None:
+    for name in ("exp", "exp-202401"):
+        repository.write(f"jobs/{name}.yaml", training(name))
+    assert repository.gpuctl("build", "jobs", "-o", "rendered").code == 0
+    assert (repository.root / "rendered/nlp/job-exp-202401.yaml").exists()
+    repository.commit()
+    assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"] == []
+
+
 def test_what_was_built_by_another_version_and_is_written_otherwise_now(repository: Repository) -> None:
     """The document changed as well: that is the reason, as of what it was."""
     repository.write("platform.yaml", "kind: platform\nversion: v0.1\n")

@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl.apply.run import lease
 from gpuctl.apply.state.records import PART_OF, records
-from gpuctl.apply.state.workload import age, carried_over, finished, recreatable, running
+from gpuctl.apply.state.workload import age, carried_over, finished, is_pod_of, recreatable, running
 from gpuctl.language.settings import Settings
 
 KEYS = records(Settings())
@@ -124,6 +124,38 @@ def test_a_set_and_a_strategy_are_carried_over() -> None:
     live["metadata"]["labels"] = {PART_OF: "applyset-x", "theirs": "1"}
     metadata = carried_over(deployment(1), live, KEYS)["metadata"]
     assert (metadata["labels"], metadata["annotations"]) == ({PART_OF: "applyset-x"}, {KEYS.strategy: "rolling"})
+
+
+def owned(kind: str, name: str, uid: str = "x", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {**metadata, "ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": True}]}}
+
+
+def test_pods_of_what_is_called_alike_are_its_own() -> None:
+    def live(kind: str, name: str, *jobs: str) -> dict[str, Any]:
+        spec = {"replicatedJobs": [{"name": job} for job in jobs]}
+        return {"kind": kind, "metadata": {"name": name, "uid": f"of-{name}"}, "spec": spec}
+
+    workloads = [
+        live("Deployment", "chat"),
+        live("Deployment", "chat-v2"),
+        live("JobSet", "train", "node", "a-b"),
+        live("JobSet", "train-big", "node"),
+        live("Job", "train-node"),
+        live("StatefulSet", "chat"),
+    ]
+
+    def of(pod: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(item["kind"], item["metadata"]["name"]) for item in workloads if is_pod_of(pod, item)]
+
+    assert of(owned("ReplicaSet", "chat-6c9f")) == [("Deployment", "chat")]
+    assert of(owned("ReplicaSet", "chat-v2-77d5")) == [("Deployment", "chat-v2")]
+    assert of(owned("ReplicaSet", "chat-v3-77d5")) == []
+    assert of(owned("Job", "train-node-0")) == [("JobSet", "train")]
+    assert of(owned("Job", "train-a-b-12")) == [("JobSet", "train")]
+    assert of(owned("Job", "train-big-node-0")) == [("JobSet", "train-big")]
+    assert of(owned("Job", "train-node", "of-train-node")) == [("Job", "train-node")]
+    assert of(owned("Job", "train-other")) == []
+    assert of({"metadata": {}}) == []
 
 
 def test_the_holder_of_a_lease() -> None:

@@ -21,6 +21,7 @@ from gpuctl.capacity.pod_requests import (
     pod_limits,
     pod_requests,
     pod_templates,
+    pods_left,
     quantity,
     replicas,
 )
@@ -324,6 +325,35 @@ def test_replicas(workload: Object, pods: int) -> None:
     assert replicas(workload) == pods
     for template, _ in pod_templates(workload):
         assert template["spec"] is TEMPLATE["spec"]
+
+
+def _partly_done(workload: Object, **status: Any) -> Object:
+    return {**workload, "status": status}
+
+
+_NAMED = _jobset(({"name": "driver"}, {}), ({"name": "worker", "replicas": 3}, {"parallelism": 2, "completions": 2}))
+
+
+@pytest.mark.parametrize(
+    ("workload", "pods", "left"),
+    [
+        (_partly_done(_workload("Job", parallelism=4, completions=4), succeeded=3), 4, 1),
+        (_partly_done(_workload("Job", parallelism=2, completions=8), succeeded=3), 2, 2),
+        (_partly_done(_workload("Job", parallelism=4, completions=4), succeeded=5), 4, 0),
+        (_partly_done(_workload("Job", parallelism=4, completions=4), failed=3), 4, 4),
+        (_partly_done(_workload("Job", parallelism=4, completions=4, suspend=True), succeeded=3), 0, 0),
+        # Without a number of completions none comes after the first that has succeeded.
+        (_partly_done(_workload("Job", parallelism=4), succeeded=1), 4, 0),
+        (_partly_done(_workload("Job", parallelism=4), succeeded=1, active=2), 4, 2),
+        (_partly_done(_workload("Job", parallelism=4), active=2), 4, 4),
+        (_partly_done(_NAMED, replicatedJobsStatus=[{"name": "worker", "succeeded": 2, "ready": 1}]), 7, 3),
+        (_partly_done(_NAMED, replicatedJobsStatus=[{"name": "driver", "succeeded": 1}, {"name": "worker"}]), 7, 6),
+        (_partly_done(_NAMED, replicatedJobsStatus=[{"name": "worker", "succeeded": 9}]), 7, 1),
+    ],
+)
+def test_what_has_succeeded_does_not_come_again(workload: Object, pods: int, left: int) -> None:
+    assert (replicas(workload), pods_left(workload)) == (pods, left)
+    assert sum(number for _, number in pod_templates(workload)) == left
 
 
 def test_a_suspended_workload_has_its_templates() -> None:

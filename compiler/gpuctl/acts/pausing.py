@@ -17,7 +17,7 @@ from gpuctl.apply.state.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.apply.state.records import HELD_QUEUE, Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
-from gpuctl.capacity.pod_requests import pod_templates, replicas
+from gpuctl.capacity.pod_requests import pod_templates, pods_left
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
@@ -65,11 +65,14 @@ def awake(session: Session, live: Object, keys: Records) -> Object | None:
 
     :raises NotPausable: it waits for Kueue.
     """
-    spec, marked = live.get("spec") or {}, keys.paused in annotations_of(live)
+    if live["metadata"].get("deletionTimestamp") or finished(live):
+        return None
+    spec = live.get("spec") or {}
     queued = _workload_of(session, live)
     if queued is not None:
         _, item = queued
-        if _is_active(item) and not marked:
+        if _is_active(item):
+            # It is there already, also with the mark of a pause that was broken off.
             return None
         desired = _unsuspended(live)
         as_submitted(desired, item)
@@ -82,7 +85,7 @@ def awake(session: Session, live: Object, keys: Records) -> Object | None:
         return desired
     if live["kind"] in _BATCH:
         return _unsuspended(live) if spec.get("suspend") else None
-    if spec.get("replicas", 1) or not marked:
+    if spec.get("replicas", 1) or keys.paused not in annotations_of(live):
         return None
     return {**live, "spec": {**spec, "replicas": _remembered(live, keys)}}
 
@@ -137,7 +140,7 @@ def _pause(session: Session, live: Object, keys: Records) -> Paused:
     if key.kind in _BATCH:
         if spec.get("suspend") and marked:
             return Paused(key, "paused", False, "is paused already")
-        running = replicas(live)
+        running = pods_left(live)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
         return Paused(key, "paused", True, _ends(running) if running else "stays suspended until it is resumed")
     count = int(spec.get("replicas", 1))
@@ -195,6 +198,8 @@ def _refusal(session: Session, live: Object) -> str:
     going_on = _unsuspended(live)
     step = Step("create", key_of(live), desired=going_on)
     for template, pods in pod_templates(going_on):
+        if not pods:
+            continue
         try:
             session.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.homes import add_home
-from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
+from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
@@ -20,7 +21,8 @@ from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Key
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 
@@ -96,7 +98,7 @@ def apply(
         if not plan.writes and (run is None or run.is_settled):
             Execution(session, plan, how).run()
             return plan
-        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
+        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending, seen)
         if pending.is_left:
             _finish(session, pending, plan, how)
     return plan
@@ -111,6 +113,7 @@ def _carry_out(
     dialogue: Dialogue,
     options: SetOptions | None,
     pending: Pending,
+    seen: Plan | None,
 ) -> Plan:
     leases = Execution(session, plan, how).lease_keys()
     how.begins(plan)
@@ -130,8 +133,11 @@ def _carry_out(
                 # Planned once more; what takes nothing away that was not confirmed may go on.
                 again, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
                 refuse(again)
-                if attempt == 2 or not _deletions(again) <= _deletions(plan):
+                is_confirmed = all_confirmed(again.questions, plan.questions)
+                if attempt == 2 or not (is_confirmed and _deletions(again) <= _deletions(plan)):
                     raise
+                if seen is not None:
+                    _takes_no_more(again, seen)
                 again.recovery = plan.recovery
                 plan = again
                 how.begins(plan)
@@ -302,8 +308,8 @@ def _whole_plan(
         if plan.writes:
             plan.confirm[:0] = request.confirm
         for step in plan.steps:
-            if step.action in ("create", "replace") and step.key in request.instead:
-                step.desired, step.tried = request.instead[step.key], False
+            if step.key in request.instead:
+                _put_instead(step, request.instead[step.key])
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
@@ -332,6 +338,14 @@ def _whole_plan(
 
         foresee(session, plan, CheckOptions.of(request))
     return plan, run
+
+
+def _put_instead(step: Step, former: Object) -> None:
+    """Let a step bring back a former object, also where its document would be lowered to what is there now."""
+    step.desired, step.tried = former, False
+    if step.action in ("unchanged", "update") and step.live is not None:
+        step.action, step.method, step.reason = "replace", "post", "comes back as it was"
+        step.running = running(step.live)
 
 
 def _make_home(session: Session, plan: Plan, run: SetRun) -> None:

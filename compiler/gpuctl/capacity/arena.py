@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuctl.capacity.frailty import ENDLESS, Endurance
+from gpuctl.capacity.job_pods import JobPods, Whole
 from gpuctl.capacity.node_choice import ScoreRow
 from gpuctl.capacity.node_states import LeftAmounts, NodeStates, Size
 from gpuctl.capacity.placement import PodGroup
@@ -62,7 +64,7 @@ class Arena:
             self.promised.setdefault(places[index], []).append(pod)
         self.coming: dict[tuple[int, int], list[QueuedPod]] = {}
         self.waiting: list[QueuedPod] = []
-        self.frail: Container[int | None] = ()
+        self.endurance: Sequence[Endurance] = ()
         self._shapes: dict[object, Shape] = {}
         # Those with rules about others.
         self._minders: list[Shape] = []
@@ -79,7 +81,7 @@ class Arena:
         self._hopeful: dict[Standing, frozenset[int]] = {}
         self._emptier: dict[tuple[int, frozenset[int]], tuple[Seat, Seat]] = {}
         self._minding: dict[object, tuple[PlacedPod, list[Shape]]] = {}
-        self._places: dict[int, int] = {}
+        self._places: dict[PlacedPod, int] = {}
         self.landscape = Landscape(self.seats)
 
     def in_order(self, seats: Sequence[Seat]) -> list[Seat]:
@@ -138,12 +140,20 @@ class Arena:
         shape = self._shape_of(incoming)
         return QueuedPod(replace(incoming.pod), shape, None, self.minding(incoming.pod))
 
-    def ending_with(self, pod: PlacedPod) -> list[tuple[int, PlacedPod]]:
-        """The pods of before that end when one of them is evicted, with their nodes' places."""
-        others = self._returning.ending_with(pod)
-        if others and not self._places:
-            self._places = {id(one): place for place, seat in enumerate(self.seats) for one in seat.pods}
-        return [(self._places[id(other)], other) for other in others if id(other) in self._places]
+    def job_of(self, pod: PlacedPod) -> JobPods | None:
+        """The Job of a pod of before."""
+        return self._returning.jobs.of(pod)
+
+    def whole_of(self, pod: PlacedPod) -> Whole | None:
+        """What a pod of before ends with when its Job fails."""
+        return self._returning.jobs.whole_of(pod)
+
+    def placed(self, pods: Iterable[PlacedPod]) -> list[tuple[int, PlacedPod]]:
+        """Those of some pods of before that are on these nodes, or promised one, with the places of the nodes."""
+        if not self._places:
+            self._places = {pod: place for place, seat in enumerate(self.seats) for pod in seat.pods}
+            self._places.update((pod, place) for place, promised in self.promised.items() for pod in promised)
+        return [(self._places[pod], pod) for pod in pods if pod in self._places]
 
     def beside(self, state: LeftAmounts, pods: Iterable[PlacedPod]) -> LeftAmounts:
         """What is left of a node beside some pods."""
@@ -172,13 +182,16 @@ class Arena:
         return self._shapes[key]
 
     def queue(
-        self, jobs: Sequence[Sequence[tuple[PodGroup, int]]], waiting: Sequence[Incoming], frail: Container[int] = ()
+        self,
+        jobs: Sequence[Sequence[tuple[PodGroup, int]]],
+        waiting: Sequence[Incoming],
+        endurance: Sequence[Endurance] = (),
     ) -> None:
         """Add the pods of jobs, and those that wait already.
 
-        :param frail: the jobs that fail with a pod that is evicted.
+        :param endurance: what each of the jobs endures; without it all go on.
         """
-        self.frail = frail
+        self.endurance = endurance or [ENDLESS] * len(jobs)
         kinds = [*(group.incoming for groups in jobs for group, _ in groups), *waiting]
         self._others = [incoming.pod for incoming in kinds if any(True for _ in incoming.pod.terms)]
         for number, groups in enumerate(jobs):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_shapes import Landscape
+from gpuctl.capacity.returning import Returning
 from gpuctl.capacity.scheduling import NO_CENSUS, census, is_counted, obstacle
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Term
 from gpuctl.capacity.snapshot_cluster import Cluster
@@ -46,8 +47,8 @@ def components(cluster: Cluster, demands: Sequence[Sequence[PodGroup]], nodes: L
         views.append(view)
     _join_neighbours(joined, len(cluster.seats), demands)
     _join_budgets(joined, len(cluster.seats), demands, nodes, cluster)
-    wandering = _wandering(joined, demands, nodes, cluster)
-    coming = _coming(joined, demands, nodes, cluster)
+    wandering, freed = _wandering(joined, demands, nodes, cluster)
+    coming = _coming(joined, demands, nodes, cluster, freed)
     parts: dict[int, Component] = {}
     for number in range(len(demands)):
         root = joined.root(len(cluster.seats) + number)
@@ -175,10 +176,11 @@ def _join_budgets(
 
 def _wandering(
     joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
-) -> dict[int, set[int]]:
+) -> tuple[dict[int, set[int]], set[int]]:
     """By node, where pods may go that are evicted from it and come again; these may evict others in their turn.
 
-    Pods that end with others, on other nodes, make room there.
+    Pods that may end with others, on other nodes, make room there, and may come again. In the end all nodes that
+    somebody may leave.
     """
     bold: dict[int, int] = {}
     # Lists of nodes are the landscape's: equal ones are the same.
@@ -189,15 +191,20 @@ def _wandering(
     for priority, number in sorted(reaches, key=lambda key: key[0]):
         bold.update(dict.fromkeys(reaches[priority, number], priority))
     result: dict[int, set[int]] = {}
+    freed: set[int] = set()
     spread: set[tuple[int, int]] = set()
-    places = {id(pod): index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
+    places = {pod: index for index, seat in enumerate(cluster.seats) for pod in seat.pods}
+    places.update((pod, index) for index, pod in cluster.nominated)
+    ended: set[PlacedPod] = set()
     todo = list(bold)
     while todo:
         index = todo.pop()
         lower = (pod for pod in cluster.seats[index].pods if pod.priority < bold[index])
-        for pod in lower:
-            ending = cluster.returning.ending_with(pod)
-            joined.join_all(index, (places[id(other)] for other in ending if id(other) in places))
+        lost = [other for pod in lower for other in (pod, *_ending(pod, cluster.returning, ended)) if other in places]
+        left = {places[pod] for pod in lost}
+        joined.join_all(index, left)
+        freed |= left
+        for pod in lost:
             again = cluster.returning.of(pod)
             if again is None:
                 continue
@@ -211,24 +218,22 @@ def _wandering(
             bolder = [goal for goal in goals if bold.get(goal, pod.priority - 1) < pod.priority]
             bold.update(dict.fromkeys(bolder, pod.priority))
             todo += bolder
-    return result
+    return result, freed
+
+
+def _ending(pod: PlacedPod, returning: Returning, ended: set[PlacedPod]) -> list[PlacedPod]:
+    """The others that may end with a pod; those ``ended`` are known."""
+    if pod in ended:
+        return []
+    found = [other for other in returning.may_end_with(pod) if other is not pod]
+    ended.update(found, (pod,))
+    return found
 
 
 def _coming(
-    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster
+    joined: _Joined, demands: Sequence[Sequence[PodGroup]], nodes: Landscape, cluster: Cluster, freed: set[int]
 ) -> dict[int, list[int]]:
-    """The pods that wait which may take room, by number, and where: they have it now, or a job makes it."""
-    if not cluster.waiting:
-        return {}
-    lowest = [min((pod.priority for pod in seat.pods), default=None) for seat in cluster.seats]
-    freed = {
-        index
-        for groups in demands
-        for group in groups
-        if group.incoming.preempts
-        for index in nodes.open_to(group.incoming)
-        if (least := lowest[index]) is not None and least < group.incoming.pod.priority
-    }
+    """The pods that wait which may take room, by number, and where: they have it now, or somebody leaves it."""
     result = {}
     for number, rival in enumerate(cluster.waiting):
         reach = [index for index in nodes.open_to(rival) if index in freed]

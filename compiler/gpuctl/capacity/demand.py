@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts
-from gpuctl.capacity.frailty import is_frail
+from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
@@ -36,8 +36,8 @@ class Demand(NamedTuple):
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
-    they are given; ``in_turn``: its pods are made before the next one comes. ``frail``: it fails when a pod of it is
-    evicted. ``remarks`` are what else is to be said of it.
+    they are given; ``in_turn``: its pods are made before the next one comes. ``endurance`` tells how many of them may
+    be evicted before it fails. ``remarks`` are what else is to be said of it.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Demand(NamedTuple):
     owned: list[PlacedPod]
     created: int
     in_turn: bool = False
-    frail: bool = False
+    endurance: Endurance = ENDLESS
     remarks: tuple[str, ...] = ()
 
     @property
@@ -62,6 +62,11 @@ class Demand(NamedTuple):
     def pods(self) -> int:
         """How many pods have to run at once."""
         return sum(number for _, number in self.groups)
+
+    @property
+    def frail(self) -> bool:
+        """Whether it may fail when its pods are evicted. One that comes again waits longer than others take to come."""
+        return self.endurance.fails(self.pods) is not False
 
     @property
     def priority(self) -> int:
@@ -103,16 +108,16 @@ def understand(
     result = [demand._replace(created=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)]
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
     replaced = {id(pod) for demand in result for pod in demand.owned}
-    waiting = [
-        waiting_pod(item, snapshot, namespaces, classes)
-        for item in snapshot.pods
-        if not ({"node", "nominatedNode"} & item.keys()) and id(pods[id(item)]) not in replaced
-    ]
+    rest = [item for item in snapshot.pods if id(pods[id(item)]) not in replaced]
+    without_node = [item for item in rest if not ({"node", "nominatedNode"} & item.keys())]
+    waiting = [waiting_pod(item, snapshot, namespaces, classes) for item in without_node]
     nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
     # A pod may outlive its node for a while.
     nodes = {item["name"] for item in snapshot.nodes}
-    there = ((pods[id(item)], item) for item in snapshot.pods if item.get("node") in nodes)
-    returning = Returning((pair for pair in there if id(pair[0]) not in replaced), snapshot, namespaces, classes)
+    there = ((pods[id(item)], item) for item in rest if item.get("node") in nodes)
+    expected = [(pods[id(item)], item) for item in rest if "node" not in item and "nominatedNode" in item]
+    expected += [(incoming.pod, item) for incoming, item in zip(waiting, without_node, strict=True)]
+    returning = Returning(there, expected, snapshot, namespaces, classes)
     return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, returning=returning), result
 
 
@@ -218,8 +223,8 @@ def _demand(
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.
     counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
-    frail = is_frail(obj)
-    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number, frail=frail)
+    own = workload_endurance(obj)
+    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number, endurance=own)
 
 
 def _names_hosts(incoming: Incoming) -> bool:

@@ -1,8 +1,6 @@
-"""When pods that run end: at their own deadlines, with the Jobs that would make them again, or with an evicted pod."""
+"""When pods that run end at the latest: at their own deadlines, or with the Jobs that would make them again."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.snapshot import Snapshot
@@ -16,43 +14,28 @@ def known_end(pod: Object, snapshot: Snapshot) -> str:
 
     A deadline that is over and has ended nothing, as on a node that is lost, tells nothing.
     """
-    owner = pod.get("owner")
-    ends = [pod.get("endsBy")] if owner is None else list(_ends_in_job(pod, owner, snapshot))
+    ends = [pod.get("endsBy")] if pod.get("owner") is None else _ends_in_job(pod, snapshot)
     end: str = min(filter(None, ends), default="")
     return end if end > snapshot.taken_at else ""
 
 
-class Whole(NamedTuple):
-    """A Job or JobSet all of whose pods end when one is evicted; ``restarts``: all of them are made again then."""
-
-    kind: str
-    namespace: str
-    name: str
-    restarts: bool
-
-
-def whole_of(pod: Object, snapshot: Snapshot) -> Whole | None:
-    """What ends with a pod that is evicted, besides that pod.
-
-    Source: JobSet 0.12, ``pkg/controllers/failure_policy.go``: it starts all of its Jobs again when one has failed.
-    """
+def job_of(pod: Object) -> tuple[str, str] | None:
+    """The namespace and name of the Job that a pod of a snapshot is of. In older ones owners have no API group."""
     owner = pod.get("owner")
     if owner is None or (owner["kind"], owner.get("group", "batch")) != _JOBS:
         return None
-    space = pod["namespace"]
-    if not snapshot.jobs_by_name.get((space, owner["name"]), {}).get("frail"):
-        return None
-    jobset = (pod.get("labels") or {}).get(JOBSET_LABEL)
-    if jobset is None:
-        return Whole("Job", space, owner["name"], restarts=False)
-    return Whole("JobSet", space, jobset, restarts=(space, jobset) not in snapshot.final_sets)
+    return pod["namespace"], owner["name"]
 
 
-def _ends_in_job(pod: Object, owner: Object, snapshot: Snapshot) -> list[str | None]:
-    if (owner["kind"], owner.get("group", "batch")) != _JOBS:
-        return []
-    job = snapshot.jobs_by_name.get((pod["namespace"], owner["name"]))
-    jobset = (pod.get("labels") or {}).get(JOBSET_LABEL)
-    if job is None or (jobset is not None and (pod["namespace"], jobset) not in snapshot.final_sets):
+def job_set_of(pod: Object) -> tuple[str, str] | None:
+    """The namespace and name of the JobSet that the Job of a pod is of."""
+    name = (pod.get("labels") or {}).get(JOBSET_LABEL)
+    return None if name is None else (pod["namespace"], name)
+
+
+def _ends_in_job(pod: Object, snapshot: Snapshot) -> list[str | None]:
+    name, whole = job_of(pod), job_set_of(pod)
+    job = None if name is None else snapshot.jobs_by_name.get(name)
+    if job is None or (whole is not None and whole not in snapshot.final_sets):
         return []
     return [job.get("endsBy"), pod.get("endsBy") if job.get("final") else None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.job_pods import Lost
 from gpuctl.capacity.placement import Placements, State, initial, settle
 from gpuctl.capacity.pod_shapes import shape_key
 from gpuctl.capacity.proofs import Proofs
@@ -27,6 +28,7 @@ FEW = 4
 """As many jobs are looked at more closely, on however many nodes."""
 _OF_THE_SAME_RANK = "the scheduler may evict others of the same rank instead"
 _OTHERS = "others may be evicted instead: that depends on which node is taken, and on the order of pods"
+_MAY_END = "others may end with who is evicted: whether their jobs go on without them cannot be told"
 _COME_AGAIN = "who is evicted may come again, and evict others in turn"
 
 
@@ -120,13 +122,20 @@ def _followed(scene: Scene, demand: Demand, admission: Admission) -> Fit | None:
 
 def _others(scene: Scene, ends: Sequence[State]) -> str:
     """Why others may be evicted than those that are told."""
-    return _COME_AGAIN if _goes_on(scene, ends) else others_instead(_lost(scene, end) for end in ends)
+    if _goes_on(scene, ends):
+        return _COME_AGAIN
+    if any(_lost_with(scene, end).unsure for end in ends):
+        return _MAY_END
+    return others_instead(_lost(scene, end) for end in ends)
+
+
+def _lost_with(scene: Scene, end: State) -> Lost:
+    return scene.cluster.returning.jobs.lost_with(end.evicted)
 
 
 def _lost(scene: Scene, end: State) -> frozenset[PlacedPod]:
-    """The pods that are evicted, and those that end with them."""
-    returning = scene.cluster.returning
-    return frozenset(end.evicted).union(*map(returning.ending_with, end.evicted))
+    """The pods that are evicted, and those that end with them, or may."""
+    return frozenset(end.evicted).union(_lost_with(scene, end).all)
 
 
 def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
@@ -137,12 +146,15 @@ def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
 
 def _makes_more_room(scene: Scene, ends: Sequence[State]) -> bool:
     """Whether pods end with those that are evicted, so that the next one may find room where they were."""
-    return any(sum(end.placed.values()) > 1 and not _lost(scene, end) <= set(end.evicted) for end in ends)
+    several = (_lost_with(scene, end) for end in ends if sum(end.placed.values()) > 1)
+    return any(lost.all or lost.frees for lost in several)
 
 
 def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
-    """Whether a pod that is evicted comes again and may evict others in its turn."""
-    returning = [pod for end in ends for pod in end.evicted if pod in scene.cluster.returning]
+    """Whether a pod that is evicted, or ends with one, may come again and evict others in its turn."""
+    returning = [
+        pod for end in ends for pod in _lost(scene, end) - _lost_with(scene, end).over if pod in scene.cluster.returning
+    ]
     if not returning:
         return False
     boldest = max(pod.priority for pod in returning)
@@ -152,7 +164,8 @@ def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
 def _is_certain(scene: Scene, outcome: Placements) -> bool:
     """Whether as many pods start, at the cost of the same others, whatever is chosen."""
     alike = len({(_lost(scene, end), sum(end.placed.values())) for end in outcome.states}) == 1
-    return alike and outcome.exhaustive and all(end.certain for end in outcome.states)
+    known = all(end.certain and not _lost_with(scene, end).unsure for end in outcome.states)
+    return alike and outcome.exhaustive and known
 
 
 def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verdict | None:

@@ -14,6 +14,7 @@ from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.every_choice import judge, not_now, plain_verdict
+from gpuctl.capacity.job_pods import Whole
 from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.queue_stage import queue_name, queue_stage
@@ -21,6 +22,7 @@ from gpuctl.capacity.queued_fit import queued, without_pods
 from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
 from gpuctl.capacity.sampled import Sample
 from gpuctl.capacity.scene import Scene, shown
+from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
@@ -49,20 +51,23 @@ def fit(snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] =
 
 def _with_those_that_end(answers: list[Fit], cluster: Cluster) -> list[Fit]:
     """The answers, where what is evicted takes others with it: each pod is told once."""
-    told = {id(victim.pod) for answer in answers for victim in answer.victims}
-    if not any(cluster.returning.ending_with(victim.pod) for answer in answers for victim in answer.victims):
+    jobs = cluster.returning.jobs
+    lost = jobs.lost_with(victim.pod for answer in answers for victim in answer.victims)
+    if not lost.all:
         return answers
-    nodes = {id(pod): seat.node.name for seat in cluster.seats for pod in seat.pods}
+    nodes = {pod: seat.node.name for seat in cluster.seats for pod in seat.pods}
+    ending = set(lost.ending)
+    missing: dict[Whole | None, list[PlacedPod]] = {}
+    for pod in lost.all:
+        missing.setdefault(jobs.whole_of(pod), []).append(pod)
     result = []
     for answer in answers:
-        victims = []
-        for victim in answer.victims:
-            victims.append(victim)
-            for other in cluster.returning.ending_with(victim.pod):
-                if id(other) not in told:
-                    told.add(id(other))
-                    victims.append(Victim(other, nodes[id(other)], victim.likelihood))
-        result.append(replace(answer, victims=victims))
+        more = [
+            Victim(other, nodes[other], victim.likelihood if other in ending else None)
+            for victim in answer.victims
+            for other in missing.pop(jobs.whole_of(victim.pod), ())
+        ]
+        result.append(replace(answer, victims=[*answer.victims, *more]))
     return result
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
-from gpuctl.capacity.frailty import fails_evicted, has_no_retries, is_final
+from gpuctl.capacity.frailty import endurance, restarts
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
 
@@ -26,6 +26,7 @@ _FILES = "Filesystem"
 # Seconds: the server's default (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
 _JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+_SET_ENDS = ("Completed", "Failed")
 SCHEDULER = "default-scheduler"
 """The scheduler whose rules are known."""
 
@@ -94,27 +95,34 @@ def _end(spec: Object, start: str | None, pod: Object) -> str | None:
 
 
 def counted_job(job: Object) -> Object | None:
-    """A Job of which it is known when it ends: ``final``, with the first pod that fails; ``frail``, that is evicted.
+    """A Job that has not ended, with what it endures (:class:`~gpuctl.capacity.frailty.Endurance`).
 
-    When one in a queue of Kueue's ends tells nothing: what it leaves is given to the next one there.
+    ``endsBy`` tells when it ends at the latest, ``final`` that it fails with the first pod that does. When one in a
+    queue of Kueue's ends tells nothing: what it leaves is given to the next one there.
     Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline).
     """
     spec, status = job["spec"], job.get("status") or {}
-    ended = any(item["type"] in _JOB_ENDS and item["status"] == "True" for item in status.get("conditions") or [])
-    if ended:
+    if spec.get("suspend") or _has_condition(status, _JOB_ENDS):
         return None
-    failed = status.get("failed") or 0
-    found: Object = {"frail": fails_evicted(spec, failed)}
+    own = endurance(spec, status)
+    found: Object = {"spared": own.spared or None, "enough": own.enough}
     if QUEUE_LABEL not in labels_of(job):
         end = _end(spec, status.get("startTime"), spec["template"]["spec"])
-        found.update(endsBy=end, final=has_no_retries(spec, failed))
-    found = _without_empty(found)
-    return {**_named(job, namespaced=True), **found} if found else None
+        found.update(endsBy=end, final=endurance(spec, status, evicted=False).fails(1))
+    return {**_named(job, namespaced=True), **_without_empty(found)}
 
 
 def counted_job_set(obj: Object) -> Object | None:
-    """A JobSet that starts none of its Jobs again."""
-    return _named(obj, namespaced=True) if is_final(obj) and QUEUE_LABEL not in labels_of(obj) else None
+    """A JobSet that has not ended: whether it ``restarts`` when a Job has failed, or its rules leave it ``unsure``."""
+    if _has_condition(obj.get("status") or {}, _SET_ENDS):
+        return None
+    again = restarts(obj)
+    found = {"restarts": again, "unsure": again is None, "queued": QUEUE_LABEL in labels_of(obj)}
+    return {**_named(obj, namespaced=True), **_without_empty(found)}
+
+
+def _has_condition(status: Object, types: Iterable[str]) -> bool:
+    return any(item["type"] in types and item["status"] == "True" for item in status.get("conditions") or [])
 
 
 def _claims(pod: Object) -> list[str]:

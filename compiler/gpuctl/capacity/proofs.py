@@ -90,7 +90,9 @@ class Proofs:
         if boldest not in self._comers:
             returning = self._scene.cluster.returning
             pods = [pod for seat in self._scene.cluster.seats for pod in seat.pods if pod.priority < boldest]
-            comers = (returning.of(pod) for pod in pods)
+            # Each of them once, in this order.
+            lost = dict.fromkeys(other for pod in pods for other in returning.may_end_with(pod))
+            comers = (returning.of(pod) for pod in lost)
             self._comers[boldest] = [
                 (PodGroup(("returning", number), comer), 1) for number, comer in enumerate(comers) if comer is not None
             ]

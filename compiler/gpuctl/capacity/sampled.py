@@ -52,8 +52,7 @@ class Sample:
             scene.cluster.seats, scene.cluster.budgets, nodes, scene.cluster.nominated, scene.cluster.returning
         )
         self._seats = arena.seats
-        frail = {position for position, demand in enumerate(scene.demands) if demand.frail}
-        arena.queue(scene.shown, scene.cluster.waiting, frail)
+        arena.queue(scene.shown, scene.cluster.waiting, [demand.endurance for demand in scene.demands])
         self._outcomes: list[list[_Outcome]] = [[] for _ in scene.demands]
         self._left: dict[int, list[Seat]] = {}
         draws = Draws(_seed(scene))

@@ -191,8 +191,19 @@ SHAPE: dict[str, Any] = {
     "csiDrivers": [{"name": str, "storageCapacity": _Maybe(bool)}],
     "storageCapacities": [{"storageClass": str, "size": _Maybe(quantity), "topology": _Maybe(_SELECTOR)}],
     "attachments": [{"node": str, "driver": str, "volume": str}],
-    "jobs": [{"namespace": str, "name": str, "endsBy": _Maybe(_moment), "final": _Maybe(bool), "frail": _Maybe(bool)}],
-    "jobSets": [{"namespace": str, "name": str}],
+    "jobs": [
+        {
+            "namespace": str,
+            "name": str,
+            "endsBy": _Maybe(_moment),
+            "final": _Maybe(bool),
+            "spared": _Maybe(int),
+            "enough": _Maybe(int),
+        }
+    ],
+    "jobSets": [
+        {"namespace": str, "name": str, "restarts": _Maybe(bool), "unsure": _Maybe(bool), "queued": _Maybe(bool)}
+    ],
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }

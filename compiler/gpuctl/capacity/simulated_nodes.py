@@ -130,10 +130,10 @@ class SimulatedNodes:
         self.promised.setdefault(place, []).append((entry.pod, entry))
         self._note(place)
 
-    def forget(self, entry: QueuedPod, place: int) -> None:
+    def forget(self, pod: PlacedPod, place: int) -> None:
         """Keep room for a pod no longer."""
         self._freed.add(place)
-        kept = [item for item in self.promised[place] if item[1] is not entry]
+        kept = [item for item in self.promised[place] if item[0] is not pod]
         if kept:
             self.promised[place] = kept
         else:

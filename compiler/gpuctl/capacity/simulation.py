@@ -13,6 +13,8 @@ from itertools import chain, compress
 
 from gpuctl.capacity.arena import Arena, QueuedPod
 from gpuctl.capacity.draws import Draws
+from gpuctl.capacity.job_failures import JobFailures
+from gpuctl.capacity.job_pods import JobPods, Whole
 from gpuctl.capacity.node_choice import ScoreRow, best_of_kinds, best_place, in_place, looked_at
 from gpuctl.capacity.pod_shapes import Shape
 from gpuctl.capacity.preemption import Eviction
@@ -49,7 +51,9 @@ class Run:
         self._again: list[QueuedPod] = []
         # Jobs that have failed, and pods of before that are gone.
         self._over: set[int | None] = set()
-        self._gone: set[int] = set()
+        self._gone: set[PlacedPod] = set()
+        self._failures = JobFailures(draws)
+        self._ended: set[Whole] = set()
         # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
         self._leaves_at = draws.below(3)
         # Their controllers make them again at once, or after some time, before so many of those that come as may be.
@@ -109,7 +113,7 @@ class Run:
     def _try(self, entry: QueuedPod) -> bool:
         """Whether a pod is bound, or wanted no longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
         shape, nodes = entry.shape, self._nodes
-        if entry.job in self._over:
+        if entry.job in self._over or entry.pod in self._gone:
             return True
         promised = self._nominated.get(entry)
         if promised is None and self._failed.get(shape) == self._stage(shape):
@@ -147,7 +151,7 @@ class Run:
     def _forget(self, entry: QueuedPod) -> None:
         place = self._nominated.pop(entry, None)
         if place is not None:
-            self._nodes.forget(entry, place)
+            self._nodes.forget(entry.pod, place)
 
     def _evict(self, entry: QueuedPod, place: int, found: Eviction) -> None:
         there = self._leaving.setdefault(place, [])
@@ -163,29 +167,42 @@ class Run:
         """Let victims be gone."""
         if not self._leaving:
             return
+        left = [pod for pod in chain.from_iterable(self._leaving.values()) if pod not in self._gone]
+        failed = self._failures.failing(job for pod in left if (job := self._arena.job_of(pod)) is not None)
+        self._ended.update(job.whole for job in failed if not self._failures.restarts(job.whole))
         for place, leaving in self._leaving.items():
-            pods = [pod for pod in leaving if id(pod) not in self._gone]
-            gone = set(map(id, pods))
+            pods = [pod for pod in leaving if pod not in self._gone]
+            gone = set(pods)
             came = self._nodes.has_newcomers(place)
-            own = [entry for entry, at in self.bound.items() if at == place and id(entry.pod) in gone] if came else []
+            own = [entry for entry, at in self.bound.items() if at == place and entry.pod in gone] if came else []
             for entry in own:
                 del self.bound[entry]
             self._nodes.leave(place, pods)
             self._gone |= gone
             self._return(own, pods)
-        for pod in chain.from_iterable(self._leaving.values()):
-            for place, other in self._arena.ending_with(pod):
-                if id(other) not in self._gone:
-                    self._gone.add(id(other))
-                    self._nodes.leave(place, [other])
-                    self._return((), [other])
-                    self._evicted_with(pod).append((other, place))
+        for job in failed:
+            self._end(job, left)
         self._leaving = {}
         self._nodes.departed()
 
-    def _evicted_with(self, pod: PlacedPod) -> list[tuple[PlacedPod, int]]:
-        """The victims of the job that has evicted a pod."""
-        return next(found for found in self.evicted.values() if any(other is pod for other, _ in found))
+    def _end(self, job: JobPods, left: Sequence[PlacedPod]) -> None:
+        """Let what fails with a Job of before end, as pods of it have left."""
+        first = next(pod for pod in left if self._arena.job_of(pod) is job)
+        victims = next(found for found in self.evicted.values() if any(other is first for other, _ in found))
+        for place, other in self._arena.placed(job.whole.pods):
+            if other not in self._gone:
+                self._nodes.leave(place, [other])
+                victims.append((other, place))
+                self._gone.add(other)
+                self._return((), [other])
+        for place, other in self._arena.placed(job.whole.expected):
+            if other not in self._gone:
+                self._nodes.forget(other, place)
+                self._gone.add(other)
+                self._return((), [other])
+        if job.whole in self._ended:
+            # Those that wait are wanted no longer.
+            self._gone.update(job.whole.expected)
 
     def _fail(self, job: int | None) -> None:
         """Let a job end as a whole."""
@@ -194,15 +211,17 @@ class Run:
             self._forget(entry)
         for entry, place in [item for item in self.bound.items() if item[0].job == job]:
             del self.bound[entry]
-            self._gone.add(id(entry.pod))
+            self._gone.add(entry.pod)
             self._nodes.leave(place, [entry.pod])
 
     def _return(self, own: Sequence[QueuedPod], pods: Sequence[PlacedPod]) -> None:
         """Let controllers make victims again, those of jobs that come and those of before."""
-        for job in {entry.job for entry in own if entry.job in self._arena.frail}:
-            self._fail(job)
+        for job in dict.fromkeys(entry.job for entry in own if entry.job is not None):
+            if self._failures.fails(job, self._arena.endurance[job], sum(entry.job == job for entry in own)):
+                self._fail(job)
         again = [replace(entry, pod=replace(entry.pod)) for entry in own if entry.job not in self._over]
-        again += [entry for pod in pods if (entry := self._arena.returned(pod)) is not None]
+        wanted = [pod for pod in pods if self._arena.whole_of(pod) not in self._ended]
+        again += [entry for pod in wanted if (entry := self._arena.returned(pod)) is not None]
         for entry in again:
             self._nodes.meet(entry.shape)
         self._again += again

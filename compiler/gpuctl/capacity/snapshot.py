@@ -62,13 +62,19 @@ class Snapshot:
 
     @cached_property
     def jobs_by_name(self) -> Mapping[tuple[str, str], Object]:
-        """The Jobs of which it is known when they end, by namespace and name."""
+        """The Jobs that have not ended, by namespace and name."""
         return {(item["namespace"], item["name"]): item for item in self.jobs}
 
     @cached_property
+    def sets_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The JobSets that have not ended, by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.job_sets}
+
+    @cached_property
     def final_sets(self) -> frozenset[tuple[str, str]]:
-        """The JobSets that start none of their Jobs again, by namespace and name."""
-        return frozenset((item["namespace"], item["name"]) for item in self.job_sets)
+        """The JobSets that start none of their Jobs again, and leave what they had to anybody."""
+        found = (key for key, item in self.sets_by_name.items() if not ({"restarts", "unsure", "queued"} & item.keys()))
+        return frozenset(found)
 
     def lacks(self, *names: str) -> list[str]:
         """Those of some lists, by their names in the document, that could not be read."""

@@ -34,7 +34,9 @@ def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> lis
     was, becomes = _trainings(before), _trainings(after)
     for job in sorted(was.keys() & becomes.keys()):
         old, new = digest(was[job]), digest(becomes[job])
-        names = {name for namespace, name in rendered if namespace == job.namespace and is_generation(name, job.name)}
+        # Another training may be called as a generation of this one would be: exp-202401 beside exp.
+        own = (name for place, name in rendered if place == job.namespace and job._replace(name=name) not in was)
+        names = {name for name in own if is_generation(name, job.name)}
         if names and generation_name(job.name, new) not in names:
             found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
         elif not names and old != new:

@@ -67,12 +67,25 @@ def kueue_configuration(session: Session) -> object:
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
-    """The Workload that Kueue made for a Job or JobSet, among those of its namespace."""
+    """The Workload by which Kueue goes for a Job or JobSet, among those of its namespace.
+
+    It is one that the job controls: anybody who may write Workloads can name the job as a further owner. An elastic job
+    has one for each of its sizes, of which the latest counts that has not finished. Source: Kueue 0.15,
+    ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
+    """
     uid = job["metadata"]["uid"]
-    for item in workloads:
-        if any(owner.get("uid") == uid for owner in item["metadata"].get("ownerReferences") or []):
-            return item
-    return None
+    return max((item for item in workloads if _controller_of(item) == uid), key=_slice_order, default=None)
+
+
+def _controller_of(workload: Object) -> object:
+    owners = workload["metadata"].get("ownerReferences") or []
+    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+
+
+def _slice_order(workload: Object) -> tuple[bool, str]:
+    conditions = (workload.get("status") or {}).get("conditions") or []
+    over = any(item.get("type") == "Finished" and item.get("status") == "True" for item in conditions)
+    return not over, workload["metadata"].get("creationTimestamp") or ""
 
 
 def find_workload(session: Session, job: Object) -> Object | None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
 
+from gpuctl.apply.state.workload import Made, made_of, without_last_word
 from gpuctl.backend.api_resources import Object
 
-# What controllers put behind a workload's name for what they make: k8s.io/kubernetes, pkg/controller.
-_MADE = {
-    "Job": {"Pod": r"-[a-z0-9]{5}"},
-    "Indexed": {"Pod": r"-\d+-[a-z0-9]{5}"},
-    "Deployment": {"ReplicaSet": r"-[a-z0-9]{1,10}", "Pod": r"-[a-z0-9]{1,10}-[a-z0-9]{5}"},
-    "StatefulSet": {"Pod": r"-\d+"},
-    "JobSet": {"Job": r"-[a-z0-9-]+-\d+", "Pod": r"-[a-z0-9-]+-\d+(-\d+)?-[a-z0-9]{5}"},
-}
+# What controllers put behind the name of what makes pods: k8s.io/kubernetes, pkg/controller.
+_POD = r"-[a-z0-9]{5}"
+_INDEXED_POD = rf"-\d+{_POD}"
+_ORDINAL = r"-\d+"
 
 
 def of_job(
@@ -26,7 +23,9 @@ def of_job(
     A job of the same name may have been there before: its events are not this one's. Events about what is there have
     its uid: without one they are nobody's.
     """
+    events = list(events)
     pods = {pod["metadata"]["name"]: pod for pod in members}
+    makers = _makers(events, pods.values())
     claims = {name for pod in pods.values() for name in _claims(pod)}
     born = workload["metadata"].get("creationTimestamp") or "" if workload is not None else ""
     for event in events:
@@ -40,7 +39,7 @@ def of_job(
         elif kind == "PersistentVolumeClaim":
             if name in claims:
                 yield event
-        elif workload is not None and _is_about(kind, name, workload):
+        elif workload is not None and _is_about(kind, name, workload, makers):
             same = uid == workload["metadata"].get("uid") or kind != workload["kind"]
             # Times of both generations of events are RFC 3339 in UTC: what differs is only the fraction.
             if same and event_time(event)[:19] >= born[:19]:
@@ -53,13 +52,42 @@ def _claims(pod: Object) -> Iterator[str]:
             yield volume["persistentVolumeClaim"]["claimName"]
 
 
-def _is_about(kind: str, name: str, workload: Object) -> bool:
-    own = workload["metadata"]["name"]
+def _makers(events: Iterable[Object], pods: Iterable[Object]) -> set[tuple[str, str]]:
+    """Kind and name of what makes pods, as far as it is told of, or pods of it are there."""
+    about = [event.get("involvedObject") or {} for event in events]
+    owners = [owner for pod in pods for owner in pod["metadata"].get("ownerReferences") or []]
+    return {(item.get("kind") or "", item.get("name") or "") for item in (*about, *owners)}
+
+
+def _is_about(kind: str, name: str, workload: Object, makers: Collection[tuple[str, str]]) -> bool:
     if kind == workload["kind"]:
-        return bool(name == own)
-    indexed = (workload.get("spec") or {}).get("completionMode") == "Indexed"
-    pattern = _MADE.get("Indexed" if indexed else workload["kind"], {}).get(kind)
-    return pattern is not None and re.fullmatch(re.escape(own) + pattern, name) is not None
+        return bool(name == workload["metadata"]["name"])
+    if kind != "Pod":
+        return Made(kind, without_last_word(name)) in made_of(workload)
+    return _may_be_pod_of(name, workload, makers)
+
+
+def _may_be_pod_of(name: str, workload: Object, makers: Collection[tuple[str, str]]) -> bool:
+    """Whether a pod that has gone was a workload's, by its name and by what else is there to make such a pod."""
+    own, above, spec = workload["metadata"]["name"], without_last_word(name), workload.get("spec") or {}
+    if workload["kind"] == "Deployment":
+        # Those of a Job chat-v2 are called as those of a ReplicaSet of chat may be.
+        return ("ReplicaSet", above) in makers and without_last_word(above) == own
+    if workload["kind"] == "JobSet":
+        named = ((f"{own}-{item['name']}", item["template"]["spec"]) for item in spec.get("replicatedJobs") or [])
+        return any(_is_called(name, begins, _ORDINAL + _pod_of(job)) for begins, job in named)
+    if workload["kind"] == "StatefulSet":
+        return _is_called(name, own, _ORDINAL)
+    # Those of a Job train-1 are called as one of the indexed Job train.
+    return _is_called(name, own, _pod_of(spec)) and (above == own or ("Job", above) not in makers)
+
+
+def _pod_of(job: Object) -> str:
+    return _INDEXED_POD if job.get("completionMode") == "Indexed" else _POD
+
+
+def _is_called(name: str, own: str, pattern: str) -> bool:
+    return re.fullmatch(re.escape(own) + pattern, name) is not None
 
 
 def event_time(event: Object) -> str:

@@ -14,7 +14,7 @@ from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_rows import Job, Row, job_row, labels, pod_row
+from gpuctl.reading.job_rows import Job, Row, as_begun, job_row, labels, pod_row
 from gpuctl.reading.timeline import timeline
 
 SERVING = ("Deployment", "StatefulSet")
@@ -119,7 +119,7 @@ def _template(job: Job) -> Object:
     """The pod that there are most of."""
     if job.workload is None:
         return job.pods[-1] if job.pods else {}
-    templates = pod_templates(job.workload)
+    templates = pod_templates(as_begun(job.workload))
     return max(templates, key=lambda item: item[1])[0] if templates else {}
 
 

@@ -313,7 +313,7 @@ def job_row(job: Job, names: Labels) -> Row:
             _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
         )
         return newest._replace(job_id=job.identity.object_name, ready=ready, gpu=gpus)
-    templates = pod_templates(_awake(job.workload))
+    templates = pod_templates(as_begun(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
@@ -359,13 +359,12 @@ def _ready(job: Job) -> int:
 def _done(job: Job) -> int:
     """How many pods a job without any to run had or would have."""
     assert job.workload is not None
-    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(_awake(job.workload))
+    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(as_begun(job.workload))
 
 
-def _awake(workload: Object) -> Object:
-    """The workload as it is when nobody suspends it."""
-    spec = workload.get("spec") or {}
-    return {**workload, "spec": {**spec, "suspend": False}} if spec.get("suspend") else workload
+def as_begun(workload: Object) -> Object:
+    """The workload as it begins: nobody suspends it, and nothing of it is done."""
+    return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
 
 
 def _gpus(spec: Object, names: Labels) -> int:

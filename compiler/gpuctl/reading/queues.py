@@ -261,7 +261,8 @@ def claim_of(workload: Object, keys: Records) -> Claim:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     pods: Object = next(iter(spec.get("podSets") or []), {})
     labels = ((pods.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    owner = next(iter(metadata.get("ownerReferences") or []), {"kind": "Workload", "name": metadata["name"]})
+    owners = (item for item in metadata.get("ownerReferences") or [] if item.get("controller"))
+    owner = next(owners, {"kind": "Workload", "name": metadata["name"]})
     name = f"{owner['kind']}/{owner['name']}"
     if keys.job_type in labels:
         name = f"{labels[keys.job_type]}/{labels.get('app', owner['name'])}"

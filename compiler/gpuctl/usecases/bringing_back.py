@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuctl.apply.operations import Dialogue, apply
+from gpuctl.apply.operations import Dialogue, Unasked, apply
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.apply.run.recording import ApplyOrigin
@@ -55,7 +55,7 @@ def bring_back(
         if step.action == "create":
             said.append(f"{step.key} is new, and stays as it is")
             hints.append(f"`gpuctl why {name}` tells more; `gpuctl delete job {name}` deletes it")
-        elif step.action not in ("replace", "update") or step.live is None:
+        elif not _changes_pods(step):
             said.append(f"{step.key} was not changed by this, and stays as it is")
             hints.append(f"`gpuctl why {name}` tells more")
         elif not _is_ours_still(session, step, request.keys):
@@ -73,6 +73,13 @@ def _is_ours_still(session: Session, step: Step, keys: Records) -> bool:
     live = session.get(step.key)
     made = annotations_of(step.desired).get(keys.hash) if step.desired is not None else None
     return live is not None and made is not None and annotations_of(live).get(keys.hash) == made
+
+
+def _changes_pods(step: Step) -> bool:
+    """Whether a step does more to a workload than to let it join a set, or to record whose it is."""
+    return step.action == "replace" or (
+        step.action == "update" and any(change.path.partition(".")[0] == "spec" for change in step.changes)
+    )
 
 
 def _bring_back(
@@ -94,8 +101,7 @@ def _bring_back(
         # What does not run has nothing to save.
         how = conversation.how(request.keys, replace(run, checkpoint=False))
         how.done = lambda step: None
-        # That it may end what does not run was said with the option.
-        dialogue = Dialogue(lambda asked: True, conversation.say)
+        dialogue = Dialogue(_ends_no_others, conversation.say)
         with Recorder(session, lambda: ApplyOrigin(who, is_back=True)) as recorder:
             back = apply(session, former, recorder.follow(how), dialogue)
             recorder.finish()
@@ -110,6 +116,17 @@ def _bring_back(
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, conversation)
+
+
+def _ends_no_others(back: Plan) -> bool:
+    """That what does not run may end was said with the option; of other people's work nothing was said.
+
+    :raises Unasked: the way back would evict what runs.
+    """
+    victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
+    if victims:
+        raise Unasked(f"it would evict others: {', '.join(map(str, victims))}", back)
+    return True
 
 
 def _former_request(session: Session, request: Request, plan: Plan, changed: Sequence[Step]) -> Request:
@@ -162,7 +179,11 @@ def _told(
         other = undone.get(step.key)
         if other is None or (step.key not in mains and other.action == "unchanged"):
             continue
-        if other.result in _DONE:
+        if other.action == "unchanged":
+            step.result = "failed"
+            step.error = f"{step.key} could not be brought back: what its former document makes today is what is there"
+            said.append(step.error)
+        elif other.result in _DONE:
             step.result = "rolled-back"
             why = late.get(step.key, "its job does not run").removeprefix(f"{step.key} ")
             step.error = f"{step.key} was brought back as it was: {why}"

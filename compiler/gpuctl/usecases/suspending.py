@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.acts.pausing import Paused
+from gpuctl.acts.pausing import NotPausable, Paused
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import key_of
@@ -91,7 +91,11 @@ def _expected(
     plan = Plan()
     for job in jobs:
         live = workload_of(job)
-        desired = pausing.awake(session, live, keys)
+        try:
+            desired = pausing.awake(session, live, keys)
+        except NotPausable:
+            # `resume` says so, when those before it are resumed.
+            continue
         if desired is not None:
             title = f"{job.identity.kind}/{job.identity.name}"
             queued = bool(queue_of(desired))

@@ -68,15 +68,19 @@ def _check(
         return []
     objects, demands, rolling = _asked(mine, pods)
     freed = _freed(session, namespace, leaving, rolling)
+    # What is pruned goes after what is created: its pods' room is waited for, its place as an object comes too late.
+    first = [step for step in leaving if step.action != "prune"]
+    freed_before = freed if len(first) == len(leaving) else _freed(session, namespace, first, rolling)
     never = _never(namespace, quotas, mine, pods, queued_only=queueing is None)
     if queueing is None:
         every = [*objects, *(usage for demand in demands for usage in demand.pods)]
-        found = _told(namespace, shortfalls(quotas, every, freed))
-        may_wait = bool(advice and found) and not shortfalls(quotas, objects, freed)
+        too_late = shortfalls(quotas, objects, freed_before)
+        found = _told(namespace, shortfalls(quotas, every, freed) or too_late)
+        may_wait = bool(advice and found) and not too_late
         if may_wait and not _never(namespace, quotas, mine, pods, queued_only=False):
             found[-1] += f"; {advice}"
         return [*found, *never]
-    found = [*_told(namespace, shortfalls(quotas, objects, freed)), *never]
+    found = [*_told(namespace, shortfalls(quotas, objects, freed_before)), *never]
     if not found:
         classes = {step.key.name: step.desired for step in steps if step.key.kind == "PriorityClass" and step.desired}
         # Python's sort keeps the order of what is equal.

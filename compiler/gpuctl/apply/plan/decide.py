@@ -45,6 +45,9 @@ _LONG_NAME = 30
 # Kinds that are never deleted and never replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
 
+KEPT = "kept"
+"""How the reason of a step begins whose object is left as an earlier gpuctl, or platform, made it."""
+
 
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
     """The step for a target, or the question that has to be asked first. Raises :class:`DecisionRefused`."""
@@ -134,9 +137,9 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     from gpuctl.release import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
-    why = f"kept, lowered by gpuctl {by}"
+    why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:
-        why = "kept: the platform's or a pool's settings changed, the document did not"
+        why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
     return joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
 
 
@@ -187,11 +190,15 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     """Kinds that server-side apply changes: compared at the paths we set, and at those we set before."""
     desired, key = target.desired, target.key
     known = wish.keys.hash in annotations_of(live)
-    if key.kind == "Service" and _is_headless(desired) != _is_headless(live):
+    is_leaving = bool(live["metadata"].get("deletionTimestamp"))
+    if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
         changes = spec_changes(key.kind, desired, live)
-        step = replacement(target, live, wish, changes, "a Service's headlessness is fixed", Knowledge())
+        why = "it is being deleted" if is_leaving else "a Service's headlessness is fixed"
+        step = replacement(target, live, wish, changes, why, Knowledge())
         step.method = "apply"
         return step
+    if is_leaving:
+        raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
     changes = spec_changes(key.kind, desired, live, removed_from=tree)
     metadata = metadata_changes(desired, live, tree, partial(is_lasting, wish.keys))

@@ -65,7 +65,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
     A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
-    them are meant, with one of these that one.
+    them are meant, with one of these that one. Of a job whose deletion was broken off it is what is left.
 
     :raises NoSuchJob: there is none, or there are several.
     """
@@ -77,6 +77,10 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
         mains = _mains(objects, keys, job)
     else:
         job = name
+    if not mains:
+        mains = [
+            obj for obj in objects if obj["kind"] in COMPANIONS and is_ours(obj) and keys.job_type in labels_of(obj)
+        ]
     if not mains:
         raise absent_job(name, namespace)
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})

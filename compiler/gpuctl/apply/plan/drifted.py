@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from gpuctl.apply.plan.decide import KEPT
 from gpuctl.apply.plan.losses import ADMISSION, RETURNING, is_hidden, lost_fields, written_by
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
@@ -99,6 +100,13 @@ def find_drift(session: Session, request: Request) -> Drift:
         is_expected = step.action == "unchanged" and not found.fields
         (drift.expected if is_expected else drift.objects).append(found)
     drift.objects += _unnamed(session, plan.steps, wanted)
+    kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT)]
+    if kept:
+        more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
+        drift.notes.append(
+            f"{', '.join(kept[:3])}{more}: kept as an earlier gpuctl or platform made it, so only what others added is "
+            "told, not what they took out; `gpuctl apply --relower` makes it anew"
+        )
     return drift
 
 

@@ -137,6 +137,8 @@ def _ask_about_fewer(draft: Draft) -> None:
             step.key.kind != "HorizontalPodAutoscaler"
             or step.desired is None
             or step.action not in ("create", "update")
+            # One that only joins the set stays as it is.
+            or "spec" not in step.desired
         ):
             continue
         key = Key(step.desired["spec"]["scaleTargetRef"]["kind"], step.key.namespace, step.key.name)

@@ -131,8 +131,13 @@ class Execution:
         for journal in self._journals:
             if journal.namespace in failed - self._writes.leaving:
                 self.plan.unfinished = True
-            else:
+                continue
+            try:
                 journals.remove(self.session, journal)
+            except ClusterError as error:
+                # All is done: that is what has to be told, and whoever comes next takes it away.
+                self.plan.outage = self.plan.outage or is_outage(error)
+                self.plan.notes.append(f"a journal is left in {journal.namespace}: {error.message}")
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -269,7 +274,7 @@ class Execution:
         """Tell what became of a step; what stands around a workload goes after it, or stays with it."""
         self.how.done(step)
         for other in stage.leaving.ended(step):
-            other.result, other.error = "not-run", f"{other.key} stays with {step.key}"
+            other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
             self.how.done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:

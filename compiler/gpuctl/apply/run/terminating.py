@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable
 
 from gpuctl.backend.api_resources import Key
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 
 
@@ -16,10 +16,10 @@ def goes(namespace: str) -> str:
 
 
 def terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
-    """Those of namespaces that are being terminated or have gone, as far as that may be read."""
+    """Those of namespaces that are being terminated or have gone, as far as the server says so."""
     found = set()
     for namespace in sorted(namespaces):
-        with contextlib.suppress(ApiError):
+        with contextlib.suppress(ClusterError):
             obj = session.get(Key("Namespace", "", namespace))
             if obj is None or obj["metadata"].get("deletionTimestamp"):
                 found.add(namespace)

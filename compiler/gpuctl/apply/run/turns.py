@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.apply.state.workload import stands_for
-from gpuctl.backend.api_resources import Key
+from gpuctl.apply.state.workload import Made, made_of, without_last_word
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
@@ -51,6 +51,13 @@ class Turns:
         self._wake = wake
         self._every = [_Lane(list(steps)) for steps in lanes if steps]
         self._lanes = {step.key: lane for lane in self._every for step in lane.left}
+        self._makers = {
+            (step.key.namespace, made): step.key
+            for lane in self._every
+            for step in lane.left
+            if step.desired is not None
+            for made in made_of(step.desired)
+        }
         self._vain = 0.0
         self._lock = threading.Lock()
         self._pods: Counter[Key] = Counter()
@@ -134,11 +141,13 @@ class Turns:
                     self._pods.clear()
                     self._answered.clear()
                 return
+            if event.kind == "Pod" and event.type != "ADDED":
+                return
             key = self._about(event)
             if key is None:
                 return
             if event.kind == "Pod":
-                self._pods[key] += event.type == "ADDED"
+                self._pods[key] += 1
             else:
                 self._answered.add(key)
         self._wake()
@@ -147,15 +156,14 @@ class Turns:
         """The workload in turn that an event is about."""
         metadata = event.object["metadata"]
         if event.kind == "Pod":
-            named = [owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
+            owners = (owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller"))
+            named: Object = next(owners, {})
         else:
-            named = [event.object.get("involvedObject") or {}]
-        for owner in named:
-            for key in self._lanes:
-                kind, name = str(owner.get("kind")), str(owner.get("name"))
-                if key.namespace == metadata["namespace"] and stands_for(kind, name, key):
-                    return key
-        return None
+            named = event.object.get("involvedObject") or {}
+        key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))
+        if key in self._lanes:
+            return key
+        return self._makers.get((key.namespace, Made(key.kind, without_last_word(key.name))))
 
 
 def _wanted(step: Step) -> int:

@@ -6,11 +6,11 @@ import copy
 import json
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of
+from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
@@ -32,8 +32,6 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
 )
 _BATCH = ("Job", "JobSet")
-_MADE = {"Deployment": "ReplicaSet", "JobSet": "Job"}
-"""The kinds that controllers make of a workload before any pod; their names begin with its name."""
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -120,16 +118,35 @@ def is_pod_of(pod: Object, workload: Object) -> bool:
     """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
     for owner in pod["metadata"].get("ownerReferences") or []:
         if owner.get("controller"):
-            made = workload["kind"] in _MADE and stands_for(owner["kind"], owner["name"], key_of(workload))
+            made = Made(owner["kind"], without_last_word(owner["name"])) in made_of(workload)
             return bool(made or owner["uid"] == workload["metadata"]["uid"])
     return False
 
 
-def stands_for(kind: str, name: str, key: Key) -> bool:
-    """Whether an object of a kind and name, in its namespace, is a workload or was made of it, as far as names tell."""
-    if kind == _MADE.get(key.kind):
-        return name.startswith(f"{key.name}-")
-    return (kind, name) == (key.kind, key.name)
+class Made(NamedTuple):
+    """What a controller makes of a workload before any pod: ``beginning`` is its name but for the last word, see
+    :func:`without_last_word`. A name that merely begins with the workload's may be another workload's."""
+
+    kind: str
+    beginning: str
+
+
+def made_of(workload: Object) -> list[Made]:
+    """What a workload's controller makes of it before any pod.
+
+    Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName).
+    """
+    name = workload["metadata"]["name"]
+    if workload["kind"] == "Deployment":
+        return [Made("ReplicaSet", name)]
+    if workload["kind"] == "JobSet":
+        return [Made("Job", f"{name}-{item['name']}") for item in workload["spec"].get("replicatedJobs") or []]
+    return []
+
+
+def without_last_word(name: str) -> str:
+    """A name without the hash or number that a controller has put behind its last hyphen."""
+    return name.rpartition("-")[0]
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:

@@ -13,7 +13,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.pod_requests import replicas
+from gpuctl.capacity.pod_requests import pods_left, replicas
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.kube.api_errors import ApiError
@@ -90,13 +90,7 @@ class Evidence:
     def wanted(self) -> int:
         """How many pods the job is to have now."""
         workload = self.job.workload
-        if workload is None:
-            return len(self.pods)
-        if workload["kind"] != "Job":
-            return replicas(workload)
-        spec, done = workload.get("spec") or {}, int((workload.get("status") or {}).get("succeeded") or 0)
-        left = int(spec["completions"]) - done if spec.get("completions") is not None else replicas(workload)
-        return 0 if spec.get("suspend") else max(0, min(replicas(workload), left))
+        return len(self.pods) if workload is None else pods_left(workload)
 
     def told(self, *reasons: str, pod: Object | None = None) -> list[Object]:
         """The events of some reasons, about one pod if it is given, oldest first.
