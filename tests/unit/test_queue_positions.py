@@ -127,6 +127,9 @@ def test_what_kueue_has_not_counted_yet_is_no_reason() -> None:
     own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "example.com/x": "1"}}]
     found = told(own, queues=[queue("gpus", a=4)])
     assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["example.com/x"])
+    own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "cpu": "0"}}]
+    found = told(own, queues=[queue("gpus", a=4)])
+    assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["cpu"])
 
 
 def test_pods_that_have_ended_ask_for_nothing() -> None:

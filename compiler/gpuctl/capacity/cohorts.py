@@ -171,7 +171,12 @@ def asked(workload: Object) -> Amounts:
     for amounts in asked_by_pod_sets(workload):
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
-    return {resource: value for resource, value in total.items() if value}
+    # Of one that waits a request of nothing counts, too: a ClusterQueue that does not cover it never admits it.
+    return {
+        resource: value
+        for resource, value in total.items()
+        if value or not (workload.get("status") or {}).get("admission")
+    }
 
 
 def asked_by_pod_sets(workload: Object) -> Iterator[Amounts]:
