@@ -13,6 +13,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, on, refuse
 from fault_tools.world import Api
 from support.cluster_tools import Place, merged, outcome, places, training
+from support.command import Start
 
 _numbers = itertools.count(1)
 
@@ -252,3 +253,24 @@ def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, pr
     assert "Job/small" in place.names()
     assert done.err.startswith("note: whether these jobs fit, and whom they evict, is not known: ")
     assert "no pods today" in done.err
+
+
+def test_a_way_back_evicts_nobody_who_was_not_asked_about(
+    place: Place, theirs: Place, contested: Pool, start: Start
+) -> None:
+    """What ran before has lost its room to others: they run, and were in no question."""
+    theirs.apply(contested.job("important", "high", 8))
+    theirs.running("important")
+    place.apply(contested.job("urgent", "medium", 8))
+    place.running("urgent")
+    smaller = contested.job("urgent", "medium", 4)
+    smaller["job"].update(outcome("image-not-found"))
+    path = place.file(smaller, name="smaller.yaml")
+    back = ("--yes", "--wait", "--rollback", "--timeout=25s")
+    command = start("apply", "-f", path, "-n", place.namespace, *back)
+    command.until(b"replaced  job.batch/urgent")
+    theirs.apply(contested.job("sft", "low", 4))
+    there = theirs.running("sft")
+    assert command.end() == 1
+    assert b"could not be brought back: it would evict others: training/sft in " in command.err
+    assert theirs.running("sft") == there

@@ -367,12 +367,17 @@ def test_a_pause_lasts_through_a_change(
     assert writes_nothing(changed)
 
 
+@pytest.mark.parametrize("queue", ["team", f"team-{'q' * 58}"], ids=["short", "long"])
 def test_what_had_ended_and_comes_back_does_not_run_again(
-    queue_plane: ControlPlane, queue_place: Place, queues: Queues, writes_nothing: Judge
+    queue_place: Place, queues: Queues, writes_nothing: Judge, queue: str
 ) -> None:
-    """The new object is refused after the old one is gone: a quota for Jobs filled up in between."""
+    """The new object is refused after the old one is gone: a quota for Jobs filled up in between. Kueue gives what names
+    no queue that of the namespace's default."""
     place = queue_place
-    queues.team(gpus=2)
+    team = queues.cluster_queue()
+    queues.local_queue(queue, team)
+    queues.default_queue(team)
+    queues.use(queue)
     place.apply(gpus("train", 1, job={"annotations": {OUTCOME: "complete"}}))
     place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
     live = place.get("Job", "train")
@@ -385,11 +390,12 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     assert not place.pods("train")
     answer = why(place, "train")
     assert answer["cause"] == "suspended"
-    assert "kept out of Kueue's queue team" in answer["message"]
+    assert f"kept out of Kueue's queue {queue}:" in answer["message"]
     document = gpus("train", 1, job={"annotations": {OUTCOME: "complete"}})
     assert writes_nothing(document)
     place.gpuctl("resume", "train")
     place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
+    assert queues.workload("train")["spec"]["queueName"] == queue
     assert writes_nothing(document)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -83,3 +84,25 @@ def test_what_a_workload_asks_for() -> None:
     assignment = {"name": "node", "count": 2, "resourceUsage": {GPU: "4", "memory": "0"}}
     workload["status"] = {"admission": {"podSetAssignments": [assignment]}}
     assert asked(workload) == {GPU: 4}
+    # Partly admitted: 1 of 3 pods has ended, which leaves as many as have quota.
+    workload["status"]["reclaimablePods"] = [{"name": "node", "count": 1}]
+    assert asked(workload) == {GPU: 4}
+    workload["status"]["reclaimablePods"] = [{"name": "node", "count": 2}]
+    assert asked(workload) == {GPU: 2}
+    del workload["status"]["admission"]
+    assert asked(workload) == {GPU: 2, "cpu": 0.5}
+    sets.append({**sets[0], "name": "none", "count": 0})
+    workload["status"]["admission"] = {"podSetAssignments": [{"name": "none", "count": 0, "resourceUsage": {GPU: "0"}}]}
+    assert asked(workload) == {GPU: 2, "cpu": 0.5}
+
+
+def test_quota_in_whole_numbers() -> None:
+    """Kueue rounds up, CPUs to thousandths."""
+    half = queue("q", 0)
+    half["spec"]["resourceGroups"][0]["flavors"][0]["resources"] = [
+        {"name": GPU, "nominalQuota": "500m", "borrowingLimit": "1500m"},
+        {"name": "cpu", "nominalQuota": "1500100u"},
+    ]
+    node = cluster_queue(half)
+    assert [node.potential(SLOT), node.quota(SLOT).borrowing_limit] == [1, 2]
+    assert node.potential(Slot("a100", "cpu")) == Fraction(1501, 1000)

@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl.apply.run import lease
 from gpuctl.apply.state.records import PART_OF, records
-from gpuctl.apply.state.workload import age, carried_over, finished, is_pod_of, recreatable, running
+from gpuctl.apply.state.workload import age, carried_over, finished, is_pod_of, pods_of_each, recreatable, running
 from gpuctl.language.settings import Settings
 
 KEYS = records(Settings())
@@ -145,6 +145,7 @@ def test_pods_of_what_is_called_alike_are_its_own() -> None:
     ]
 
     def of(pod: dict[str, Any]) -> list[tuple[str, str]]:
+        assert [bool(mine) for mine in pods_of_each([pod], workloads)] == [is_pod_of(pod, item) for item in workloads]
         return [(item["kind"], item["metadata"]["name"]) for item in workloads if is_pod_of(pod, item)]
 
     assert of(owned("ReplicaSet", "chat-6c9f")) == [("Deployment", "chat")]

@@ -17,9 +17,10 @@ from gpuctl.apply.state.queueing import (
     release,
     was_admitted,
 )
-from gpuctl.apply.state.records import records
+from gpuctl.apply.state.records import HELD_QUEUE, records
 from gpuctl.apply.state.workload import recreatable, restorable
 from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.settings import Settings
 
 KEYS = records(Settings())
@@ -56,10 +57,33 @@ def test_kept_out_and_let_in(kind: str) -> None:
     assert job == training(kind, suspend=True)
 
 
-def test_a_name_that_is_too_long_for_a_mark() -> None:
-    job = training(queue="q" * 60)
+@pytest.mark.parametrize("name", ["q" * 48, "q" * 49, f"{'q' * 47}.team", f"{'q' * 46}--team", "q" * 63])
+def test_a_name_of_any_length_is_kept_out_and_let_in(name: str) -> None:
+    """Without a name Kueue's webhook would give it that of a LocalQueue named default, and start it."""
+    job = training(queue=name, suspend=True)
     hold(job)
-    assert QUEUE not in job["metadata"]["labels"]
+    held = copy.deepcopy(job)
+    hold(job)
+    assert job == held
+    label = job["metadata"]["labels"][QUEUE]
+    assert label not in ("", name)
+    assert is_label_value(label)
+    # Kueue refuses any other: ValidateLabelAsCRDName.
+    assert is_dns_subdomain(label)
+    assert (queue_of(job), is_held(job), is_queued(job, KEYS)) == (name, True, False)
+    release(job)
+    assert job == training(queue=name, suspend=True)
+
+
+def test_what_is_said_of_another_queue_is_not_believed() -> None:
+    job = training(suspend=True)
+    job["metadata"]["annotations"] = {HELD_QUEUE: "other", "note": "mine"}
+    assert (queue_of(job), is_held(job)) == ("team", False)
+    job["metadata"]["labels"][QUEUE] = "team.held-by-gpuctl"
+    assert (queue_of(job), is_held(job)) == ("team", True)
+    release(job)
+    assert job["metadata"]["labels"][QUEUE] == "team"
+    assert job["metadata"]["annotations"] == {"note": "mine"}
 
 
 def test_what_waits() -> None:

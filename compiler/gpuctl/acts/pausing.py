@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
 from gpuctl.apply.state.queueing import as_submitted, is_held, queue_of, release
-from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.records import HELD_QUEUE, Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
 from gpuctl.capacity.pod_requests import pod_templates, pods_left
@@ -167,8 +167,8 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
         return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if is_held(live) and kueue_resources(session) is not None:
-        labels = {QUEUE_LABEL: queue_of(live)}
-        _patch(session, live, {"metadata": {"labels": labels, "annotations": {keys.paused: None}}})
+        labels, gone = {QUEUE_LABEL: queue_of(live)}, {keys.paused: None, HELD_QUEUE: None}
+        _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
         return Paused(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if key.kind in _BATCH:
         if not spec.get("suspend"):

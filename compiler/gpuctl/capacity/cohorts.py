@@ -1,12 +1,13 @@
 """What a ClusterQueue of Kueue may still use: its own quota, and what its cohort lends it.
 
 Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go`` (available, potentialAvailable, SubtreeQuota, localQuota,
-accumulateFromChild).
+accumulateFromChild); ``pkg/workload/workload.go`` (totalRequestsFromPodSets, totalRequestsFromAdmission).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -86,7 +87,7 @@ def cluster_queue(obj: Object) -> Node:
     """A ClusterQueue by itself: what it may use is known if it is in no cohort."""
     reserved = (obj.get("status") or {}).get("flavorsReservation") or []
     used = {
-        Slot(flavor["name"], item["name"]): quantity(item.get("total") or 0)
+        Slot(flavor["name"], item["name"]): _counted(item["name"], item.get("total") or 0)
         for flavor in reserved
         for item in flavor.get("resources") or []
     }
@@ -97,9 +98,9 @@ def quotas(obj: Object) -> dict[Slot, FlavorQuota]:
     """What a ClusterQueue or Cohort states, in the order in which Kueue tries flavors."""
     return {
         Slot(flavor["name"], item["name"]): FlavorQuota(
-            quantity(item.get("nominalQuota") or 0),
-            _limit(item.get("borrowingLimit")),
-            _limit(item.get("lendingLimit")),
+            _counted(item["name"], item.get("nominalQuota") or 0),
+            _limit(item["name"], item.get("borrowingLimit")),
+            _limit(item["name"], item.get("lendingLimit")),
         )
         for group in (obj.get("spec") or {}).get("resourceGroups") or []
         for flavor in group.get("flavors") or []
@@ -107,8 +108,14 @@ def quotas(obj: Object) -> dict[Slot, FlavorQuota]:
     }
 
 
-def _limit(value: str | int | None) -> Fraction | None:
-    return None if value is None else quantity(value)
+def _limit(resource: str, value: str | int | None) -> Fraction | None:
+    return None if value is None else _counted(resource, value)
+
+
+def _counted(resource: str, value: str | int | Fraction) -> Fraction:
+    """An amount as Kueue counts it: CPUs in thousandths, all else in whole numbers. Source: ResourceValue."""
+    amount = value if isinstance(value, Fraction) else quantity(value)
+    return Fraction(math.ceil(amount * 1000), 1000) if resource == "cpu" else Fraction(math.ceil(amount))
 
 
 def cohort_of(obj: Object) -> str:
@@ -131,7 +138,7 @@ def tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object])
         found = node if node.name == name else found
     for cohort, item in above.items():
         parent = parent_of(item)
-        if parent and cohort not in _ancestors(parent, above):
+        if parent and cohort not in lineage(parent, above):
             _join(nodes[cohort], nodes, parent)
     return found
 
@@ -142,7 +149,8 @@ def parent_of(cohort: Object) -> str:
     return str(spec.get("parentName") or spec.get("parent") or "")
 
 
-def _ancestors(name: str, cohorts: Mapping[str, Object]) -> set[str]:
+def lineage(name: str, cohorts: Mapping[str, Object]) -> set[str]:
+    """A cohort, and those that it belongs to; of those with an ancestor in common each may lend what others use."""
     found: set[str] = set()
     while name and name not in found:
         found.add(name)
@@ -158,22 +166,44 @@ def _join(node: Node, nodes: dict[str, Node], parent: str) -> None:
 
 
 def asked(workload: Object) -> Amounts:
-    """What a Workload asks for, or has reserved, in all. Kueue writes the sums down when it looks at it."""
+    """What a Workload asks for, or has reserved, in all."""
     total: Amounts = {}
-    status = workload.get("status") or {}
-    told = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
-    for item in (status.get("admission") or {}).get("podSetAssignments") or []:
-        told[item.get("name", "main")] = item.get("resourceUsage") or {}
-    ended = {item["name"]: int(item.get("count", 0)) for item in status.get("reclaimablePods") or []}
-    for pods in (workload.get("spec") or {}).get("podSets") or []:
-        name = pods.get("name", "main")
-        count = max(0, int(pods.get("count", 1)) - ended.get(name, 0))
-        if name in told:
-            amounts = {resource: quantity(value) for resource, value in told[name].items()}
-        else:
-            each = pod_requests((pods.get("template") or {}).get("spec") or {})
-            amounts = {resource: value * count for resource, value in each.items()}
+    for amounts in asked_by_pod_sets(workload):
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
     # Of one that waits a request of nothing counts, too: a ClusterQueue that does not cover it never admits it.
-    return {resource: value for resource, value in total.items() if value or not status.get("admission")}
+    return {
+        resource: value
+        for resource, value in total.items()
+        if value or not (workload.get("status") or {}).get("admission")
+    }
+
+
+def asked_by_pod_sets(workload: Object) -> Iterator[Amounts]:
+    """What each pod set asks for, or has reserved: pods that have ended for good give theirs back.
+
+    Kueue writes the sums down when it looks at a Workload (:func:`is_counted`). Before, it is what the pods request.
+    """
+    status = workload.get("status") or {}
+    ended = {item["name"]: int(item["count"]) for item in status.get("reclaimablePods") or []}
+    told = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
+    has = {item.get("name", "main"): item for item in (status.get("admission") or {}).get("podSetAssignments") or []}
+    for pods in (workload.get("spec") or {}).get("podSets") or []:
+        name, count = pods.get("name", "main"), int(pods.get("count", 1))
+        left = max(0, count - ended.get(name, 0))
+        if name in has:
+            admitted = int(has[name].get("count") or count)
+            share = Fraction(left, admitted) if left < admitted else 1
+            usage = has[name].get("resourceUsage") or {}
+            yield {resource: quantity(value) * share for resource, value in usage.items()}
+        elif name in told:
+            yield {resource: quantity(value) for resource, value in told[name].items()}
+        else:
+            each = pod_requests((pods.get("template") or {}).get("spec") or {})
+            yield {resource: _counted(resource, value) * left for resource, value in each.items()}
+
+
+def is_counted(workload: Object) -> bool:
+    """Whether Kueue has written down what a Workload asks for: its Configuration may leave resources out, or count
+    them as others."""
+    return bool((workload.get("status") or {}).get("resourceRequests"))

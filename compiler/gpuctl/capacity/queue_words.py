@@ -30,10 +30,12 @@ class QueueRoom(NamedTuple):
     """What a ClusterQueue has of one resource that a job asks for, in one flavor, in the scheduler's units.
 
     ``free`` is what the job finds, with what its cohort lends; ``used`` is of the ClusterQueue's ``nominal`` quota.
+    ``largest`` is what the pod set asks for that asks for most of those that may have the flavor.
     """
 
     slot: Slot
     asked: int
+    largest: int
     nominal: int
     used: int
     free: int
@@ -53,12 +55,12 @@ def unusable(local: Object, queue: Object, labels: Labels, namespace: str) -> st
 
 
 def rooms(job: QueuedJob, rules: QueueRules, node: QuotaNode) -> list[QueueRoom]:
-    """What there is for a job in each flavor that is for it."""
-    closed = {flavor for pods in job.pod_sets for flavor in pods.closed}
+    """What there is for a job in each flavor that is for one of its pod sets."""
     return [
         QueueRoom(
             slot := Slot(flavor, resource),
             asked,
+            max(sizes),
             node.own[slot].nominal,
             node.used.get(slot, 0),
             max(0, node.available(slot)),
@@ -66,9 +68,10 @@ def rooms(job: QueuedJob, rules: QueueRules, node: QuotaNode) -> list[QueueRoom]
         )
         for group in rules.groups
         for flavor in group.flavors
-        if flavor not in closed
         for resource, asked in job.requests.items()
         if resource in group.resources
+        for sizes in [[pods.requests.get(resource, 0) for pods in job.pod_sets if flavor not in pods.closed]]
+        if sizes
     ]
 
 
@@ -79,18 +82,28 @@ def too_much(spot: QueueSpot, job: QueuedJob, rules: QueueRules, world: QueueWor
     if uncovered:
         return f"{spot} has no quota for {' and '.join(uncovered)}, which it asks for"
     found = rooms(job, rules, forest(world.cluster_queues, world.cohorts)[job.queue])
+    for pods in job.pod_sets:
+        for resource, asked in pods.requests.items():
+            own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.closed]
+            if not own:
+                said = ", ".join(f"flavor {flavor} {why}" for flavor, why in pods.closed.items())
+                return f"no flavor of {spot} is for it: {said}"
+            most = max(item.most for item in own)
+            if most < asked:
+                whose = f"its pod set {pods.name} asks" if asked < own[0].asked else "it asks"
+                return _never(spot, whose, resource, asked, most)
     for resource, asked in job.requests.items():
-        own = [item for item in found if item.slot.resource == resource]
-        if not own:
-            closed = {flavor: why for pods in job.pod_sets for flavor, why in pods.closed.items()}
-            said = ", ".join(f"flavor {flavor} {why}" for flavor, why in closed.items())
-            return f"no flavor of {spot} is for it: {said}"
-        most = max(item.most for item in own)
+        most = sum(item.most for item in found if item.slot.resource == resource)
         if most < asked:
-            lent = f", with what cohort {spot.cohort} lends" if spot.cohort else ""
-            has = told(resource, most).split()[0]
-            return f"it never fits into {spot}: it asks for {told(resource, asked)} in all, and {has} is the most{lent}"
+            return _never(spot, "it asks", resource, asked, most)
     return f"it never fits into {spot}: no flavor has all that it asks for"
+
+
+def _never(spot: QueueSpot, whose: str, resource: str, asked: int, most: int) -> str:
+    lent = f", with what cohort {spot.cohort} lends" if spot.cohort else ""
+    in_all = " in all" if whose == "it asks" else ""
+    has = told(resource, most).split()[0]
+    return f"it never fits into {spot}: {whose} for {told(resource, asked)}{in_all}, and {has} is the most{lent}"
 
 
 def waits(spot: QueueSpot, found: Iterable[QueueRoom], ahead: int) -> str:
@@ -99,7 +112,7 @@ def waits(spot: QueueSpot, found: Iterable[QueueRoom], ahead: int) -> str:
     parts = []
     for resource in dict.fromkeys(item.slot.resource for item in kept):
         own = [item for item in kept if item.slot.resource == resource]
-        if all(item.free < item.asked for item in own):
+        if all(item.free < item.largest for item in own) or sum(item.free for item in own) < own[0].asked:
             parts.append(_lack(own))
     # GPUs are what people ask about.
     parts.sort(key=lambda part: "/" not in part)

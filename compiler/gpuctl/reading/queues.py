@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.cohorts import ZERO, FlavorQuota, Node, Slot, asked, cluster_queue, cohort_of, tree
+from gpuctl.capacity.cohorts import (
+    ZERO,
+    FlavorQuota,
+    Node,
+    Slot,
+    asked,
+    asked_by_pod_sets,
+    cluster_queue,
+    cohort_of,
+    is_counted,
+    lineage,
+    tree,
+)
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
@@ -45,25 +57,17 @@ class Room:
     """What a ClusterQueue has for one resource of a job in one flavor: cores, bytes or pieces.
 
     ``free`` is what a job gets without anybody being preempted, ``most`` what it gets when nothing else runs, both with
-    what the cohort lends; None: that may not be read.
+    what the cohort lends; None: that may not be read. ``largest`` is what the pod set asks for that asks for most: all
+    of its pods get the resource from one flavor.
     """
 
     slot: Slot
     asked: Fraction
+    largest: Fraction
     quota: FlavorQuota
     used: Fraction
     free: Fraction | None
     most: Fraction | None
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the job has to wait for others here."""
-        return self.free is not None and self.free < self.asked
-
-    @property
-    def is_too_small(self) -> bool:
-        """Whether the job never fits here."""
-        return self.most is not None and self.most < self.asked
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class QueuePosition:
     """A job in its queue. ``ahead`` are the jobs that Kueue looks at before it, first in front; ``waiting`` counts all.
 
     Both, and ``holders`` (who has quota of what it lacks), are those of the ClusterQueue that may be read; None: none.
+    ``is_counted``: Kueue has written down what it asks for. ``is_put_off``: see :func:`is_put_off`.
     """
 
     queue: str
@@ -84,23 +89,27 @@ class QueuePosition:
     ahead: list[Claim] | None = None
     waiting: int | None = None
     holders: list[Claim] = field(default_factory=list)
+    is_counted: bool = False
+    is_put_off: bool = False
 
     @property
     def short(self) -> list[Room]:
-        """The rooms of the resources that are short in every flavor, by resource."""
-        resources = dict.fromkeys(room.slot.resource for room in self.rooms)
-        lacking = [name for name in resources if all(room.is_short for room in self._of(name))]
-        return [room for name in lacking for room in self._of(name)]
+        """The rooms of the resources of which less is free than it asks for."""
+        return self._lacking(lambda room: room.free)
 
     @property
     def too_small(self) -> list[Room]:
-        """The rooms of the resources of which no flavor ever has enough."""
-        resources = dict.fromkeys(room.slot.resource for room in self.rooms)
-        never = [name for name in resources if all(room.is_too_small for room in self._of(name))]
-        return [room for name in never for room in self._of(name)]
+        """The rooms of the resources of which there is never enough; none before Kueue has counted what it asks for."""
+        return self._lacking(lambda room: room.most) if self.is_counted else []
 
-    def _of(self, resource: str) -> list[Room]:
-        return [room for room in self.rooms if room.slot.resource == resource]
+    def _lacking(self, amount: Callable[[Room], Fraction | None]) -> list[Room]:
+        found = []
+        for resource in dict.fromkeys(room.slot.resource for room in self.rooms):
+            rooms = [room for room in self.rooms if room.slot.resource == resource]
+            known = [has for has in map(amount, rooms) if has is not None]
+            short = max(known, default=ZERO) < rooms[0].largest or sum(known) < rooms[0].asked
+            found += rooms if short and len(known) == len(rooms) else []
+        return found
 
 
 def read_kueue(scope: Scope) -> KueueLists:
@@ -143,39 +152,58 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePositio
     leads = _leads(lists.local_queues or [])
     name = ((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or leads.get((namespace, queue))
     obj = next((item for item in lists.cluster_queues or [] if item["metadata"]["name"] == name), None)
-    wants, priority = asked(workload), int(spec.get("priority") or 0)
     cohort = cohort_of(obj) if obj is not None else ""
     strategy = str(((obj or {}).get("spec") or {}).get("queueingStrategy") or "")
-    rooms = list(_rooms(obj, wants, lists)) if obj is not None else []
+    wants, counted = asked(workload), is_counted(workload)
+    rooms = list(_rooms(obj, workload, lists)) if obj is not None else []
     covered = {room.slot.resource for room in rooms}
-    uncovered = [resource for resource in wants if resource not in covered] if obj is not None else []
-    place = QueuePosition(queue, name, cohort, strategy, priority, wants, rooms, uncovered)
+    place = QueuePosition(
+        queue,
+        name,
+        cohort,
+        strategy,
+        int(spec.get("priority") or 0),
+        wants,
+        rooms,
+        [resource for resource in wants if resource not in covered] if obj is not None and counted else [],
+        is_counted=counted,
+        is_put_off=is_put_off(workload),
+    )
     if name is None or lists.workloads is None:
         return place
-    same = [item for item in lists.workloads if _goes_to(item, leads) == name]
-    waiting = [item for item in same if _waits(item)]
+    open_ones = _leads(item for item in lists.local_queues or [] if not _is_stopped(item))
+    waiting = [item for item in lists.workloads if _goes_to(item, open_ones) == name and _waits(item)]
     before = sorted((item for item in waiting if _order(item) < _order(workload)), key=_order)
     short = {room.slot.resource for room in place.short}
     holders = [claim_of(item, keys) for item in _holding(lists.workloads, name, cohort, lists) if item is not workload]
-    holders = [claim for claim in holders if short & claim.amounts.keys()]
-    ahead = [claim_of(item, keys) for item in before]
-    return QueuePosition(queue, name, cohort, strategy, priority, wants, rooms, uncovered, ahead, len(waiting), holders)
+    return replace(
+        place,
+        ahead=[claim_of(item, keys) for item in before],
+        waiting=len(waiting),
+        holders=[claim for claim in holders if short & claim.amounts.keys()],
+    )
 
 
-def _rooms(obj: Object, wants: Amounts, lists: KueueLists) -> Iterator[Room]:
+def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[Room]:
     own = cluster_queue(obj)
     node: Node | None = own
     if cohort_of(obj):
         # Without the cohorts what they have themselves, and whom they belong to, is not known.
         known = lists.cluster_queues is not None and lists.cohorts is not None
         node = tree(own.name, lists.cluster_queues or [], lists.cohorts or []) if known else None
+    wants, sets = asked(workload), list(asked_by_pod_sets(workload))
     for slot, quota in own.quotas.items():
         want = wants.get(slot.resource)
         if want is None:
             continue
+        largest = max(item.get(slot.resource, ZERO) for item in sets)
         free = max(ZERO, node.available(slot)) if node is not None else None
         most = node.potential(slot) if node is not None else None
-        yield Room(slot, want, quota, own.used.get(slot, ZERO), free, most)
+        yield Room(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
+
+
+def _is_stopped(queue: Object) -> bool:
+    return ((queue.get("spec") or {}).get("stopPolicy") or "None") != "None"
 
 
 def _leads(local_queues: Iterable[Object]) -> dict[tuple[str, str], str]:
@@ -192,8 +220,19 @@ def _goes_to(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
 
 
 def _waits(workload: Object) -> bool:
-    active = (workload.get("spec") or {}).get("active") is not False
+    """Whether it is in its queue."""
+    active = (workload.get("spec") or {}).get("active") is not False and not is_put_off(workload)
     return active and condition(workload, "QuotaReserved") is None and condition(workload, "Finished") is None
+
+
+def is_put_off(workload: Object) -> bool:
+    """Whether Kueue leaves a Workload out of its queue for a time after it was evicted.
+
+    Source: backoffWaitingTimeExpired; the controller takes the marks away when the time is over.
+    """
+    status = workload.get("status") or {}
+    requeued = [item.get("status") for item in status.get("conditions") or [] if item.get("type") == "Requeued"]
+    return requeued == ["False"] or bool((status.get("requeueState") or {}).get("requeueAt"))
 
 
 def _order(workload: Object) -> tuple[int, str]:
@@ -205,11 +244,15 @@ def _order(workload: Object) -> tuple[int, str]:
 
 
 def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLists) -> Iterator[Object]:
-    """The Workloads that have quota of a ClusterQueue, or of others of its cohort."""
-    others = {item["metadata"]["name"] for item in lists.cluster_queues or [] if cohort and cohort_of(item) == cohort}
+    """The Workloads that have quota of a ClusterQueue, or of others that may lend it theirs."""
+    cohorts = {item["metadata"]["name"]: item for item in lists.cohorts or []}
+    kin = lineage(cohort, cohorts)
+    lenders = {
+        item["metadata"]["name"] for item in lists.cluster_queues or [] if kin & lineage(cohort_of(item), cohorts)
+    }
     for item in workloads:
         admission = (item.get("status") or {}).get("admission") or {}
-        if admission.get("clusterQueue") in {name, *others} and condition(item, "Finished") is None:
+        if admission.get("clusterQueue") in {name, *lenders} and condition(item, "Finished") is None:
             yield item
 
 

@@ -105,7 +105,7 @@ def find_drift(session: Session, request: Request) -> Drift:
         more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
         drift.notes.append(
             f"{', '.join(kept[:3])}{more}: kept as an earlier gpuctl or platform made it, so only what others added is "
-            "told, not what they took out; `gpuctl apply --relower` makes it anew"
+            "told, not what they took out; --relower replaces it"
         )
     return drift
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.records import is_ours
-from gpuctl.apply.state.workload import is_pod_of, pod_labels, work_of
+from gpuctl.apply.state.workload import pod_labels, pods_of_each, work_of
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -36,8 +36,8 @@ def weigh(session: Session, plan: Plan) -> None:
 
 
 def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
-    workloads = {id(step): step.live for step in steps if step.live is not None}
-    selectors = [pod_labels(live) for live in workloads.values()]
+    workloads = [step.live for step in steps if step.live is not None]
+    selectors = [pod_labels(live) for live in workloads]
     if len(selectors) > _SINGLE_LISTS or not all(selectors):
         selectors = [""]
     try:
@@ -49,10 +49,9 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
             # Then the workload's own status has to do.
             return
         raise
-    pods = [pod for pods in lists for pod in pods]
-    for step in steps:
-        live = workloads[id(step)]
-        step.running = work_of([pod for pod in pods if is_pod_of(pod, live)])
+    pods = [pod for found in lists for pod in found]
+    for step, mine in zip(steps, pods_of_each(pods, workloads), strict=True):
+        step.running = work_of(mine)
 
 
 def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:

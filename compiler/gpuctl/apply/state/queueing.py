@@ -1,25 +1,33 @@
 """A training and the queue of Kueue that it names: waiting in it, kept out of it, and what Kueue writes into it.
 
 Kueue starts whatever names one of its queues, suspended or not. What must not start is given the name of a queue that
-does not exist, which is made of its own queue's: no other mark can be lost without the name.
+does not exist, which is made of its own queue's: no other mark can be lost without the name. Without a name Kueue's
+webhook would give it that of the LocalQueue ``default``, where there is one (``ApplyDefaultLocalQueue``).
 """
 
 from __future__ import annotations
 
-from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.records import HELD_QUEUE, Records
 from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.language.names import LABEL_MAX
 
 _KUEUE = "kueue.x-k8s.io/"
 # The one of Kueue's keys that a document may set.
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
-_LONGEST = 63
 
 
 def queue_of(obj: Object) -> str:
     """The LocalQueue of a workload, also of one that is kept out of it; "" when it has none."""
-    return labels_of(obj).get(QUEUE_LABEL, "").removesuffix(_HELD)
+    label, whole = labels_of(obj).get(QUEUE_LABEL, ""), annotations_of(obj).get(HELD_QUEUE, "")
+    # Left of an earlier time, or written by others, the annotation may tell of another queue.
+    return whole if whole and label == _held(whole) else label.removesuffix(_HELD)
+
+
+def _held(queue: str) -> str:
+    """The name that keeps out of a queue: the beginning of a long one. Kueue refuses what is no DNS subdomain."""
+    return queue[: LABEL_MAX - len(_HELD)].rstrip("-.") + _HELD
 
 
 def is_held(obj: Object) -> bool:
@@ -47,18 +55,23 @@ def was_admitted(obj: Object) -> bool:
 
 def hold(obj: Object) -> None:
     """Keep an object that will be created, or is suspended, out of its queue."""
-    name, labels = queue_of(obj), labels_of(obj)
-    if name and len(name) + len(_HELD) <= _LONGEST:
-        labels[QUEUE_LABEL] = name + _HELD
-    elif name:
-        # Without a queue Kueue leaves a suspended job as it is.
-        del labels[QUEUE_LABEL]
+    name = queue_of(obj)
+    if not name:
+        return
+    labels_of(obj)[QUEUE_LABEL] = _held(name)
+    if queue_of(obj) != name:
+        obj["metadata"]["annotations"] = {**annotations_of(obj), HELD_QUEUE: name}
 
 
 def release(obj: Object) -> None:
     """Undo :func:`hold`."""
-    if is_held(obj):
-        labels_of(obj)[QUEUE_LABEL] = queue_of(obj)
+    if not is_held(obj):
+        return
+    labels_of(obj)[QUEUE_LABEL] = queue_of(obj)
+    if HELD_QUEUE in annotations_of(obj):
+        del annotations_of(obj)[HELD_QUEUE]
+        if not annotations_of(obj):
+            del obj["metadata"]["annotations"]
 
 
 def forget_admission(obj: Object) -> None:

@@ -12,6 +12,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
+HELD_QUEUE = "gpuctl/held-queue"
+"""The queue of a job that is kept out of it, where the label that keeps it out has no room for the whole name."""
 
 
 class Records(NamedTuple):
@@ -33,7 +35,7 @@ class Records(NamedTuple):
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
-        return key in (self.hash, self.lowered_by, self.paused, self.request, self.idle, PART_OF)
+        return key in (self.hash, self.lowered_by, self.paused, self.request, self.idle, PART_OF, HELD_QUEUE)
 
 
 def records(settings: Settings) -> Records:

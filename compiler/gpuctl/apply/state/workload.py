@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -121,6 +121,20 @@ def is_pod_of(pod: Object, workload: Object) -> bool:
             made = Made(owner["kind"], without_last_word(owner["name"])) in made_of(workload)
             return bool(made or owner["uid"] == workload["metadata"]["uid"])
     return False
+
+
+def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[list[Object]]:
+    """The pods of each of some workloads, all of one namespace, as :func:`is_pod_of` has it."""
+    found: list[list[Object]] = [[] for _ in workloads]
+    by_uid = {workload["metadata"]["uid"]: mine for workload, mine in zip(workloads, found, strict=True)}
+    by_made = {made: mine for workload, mine in zip(workloads, found, strict=True) for made in made_of(workload)}
+    for pod in pods:
+        owners = pod["metadata"].get("ownerReferences") or []
+        owner = next((item for item in owners if item.get("controller")), None)
+        if owner is not None:
+            made = Made(owner["kind"], without_last_word(owner["name"]))
+            by_uid.get(owner["uid"], by_made.get(made, [])).append(pod)
+    return found
 
 
 class Made(NamedTuple):

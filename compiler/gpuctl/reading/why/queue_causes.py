@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
 from gpuctl.reading.status import job_status, sentence
@@ -175,11 +176,18 @@ def _too_large(place: QueuePosition) -> _Trouble | None:
         return None
     resource = rooms[0].slot.resource
     rooms = [room for room in rooms if room.slot.resource == resource]
-    most = max((room.most for room in rooms if room.most is not None), default=rooms[0].quota.nominal)
-    has, wants = format_amount(resource, most), format_amount(resource, rooms[0].asked)
+    amounts, room = [item.most for item in rooms if item.most is not None], rooms[0]
+    is_too_large = max(amounts) < room.largest
+    has = format_amount(resource, max(amounts) if is_too_large else sum(amounts, ZERO))
     lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
-    message = f"it never fits into {_which(place)}: it asks for {wants} {resource} in all, and {has} is the most{lent}"
-    fix = f"ask for less in `{field(resource)}` or `resources.nodes`: {has} is the most for all nodes together"
+    if is_too_large and room.largest < room.asked:
+        wants = format_amount(resource, room.largest)
+        never = f"one of its pod sets asks for {wants} {resource}, and {has} is the most of one flavor{lent}"
+        fix = f"ask for less: {has} is the most for one pod set"
+    else:
+        never = f"it asks for {format_amount(resource, room.asked)} {resource} in all, and {has} is the most{lent}"
+        fix = f"ask for less in `{field(resource)}` or `resources.nodes`: {has} is the most for all nodes together"
+    message = f"it never fits into {_which(place)}: {never}"
     return _Trouble(message, f"{fix}; or ask the administrators to raise the quota")
 
 
@@ -214,8 +222,11 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
         more = " ..." if len(place.ahead) > _NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
         yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
-    elif place.ahead is not None and place.waiting:
+    elif place.ahead is not None and place.waiting and not place.is_put_off:
         yield "it is the next"
+    if place.is_put_off:
+        until = ((admission.get("status") or {}).get("requeueState") or {}).get("requeueAt")
+        yield "Kueue leaves it out for a while" + (f", until {until}" if until else "")
 
 
 def _lacks(place: QueuePosition, resource: str) -> str:
@@ -226,7 +237,9 @@ def _lacks(place: QueuePosition, resource: str) -> str:
         own = f"{used} of {format_amount(resource, room.quota.nominal)} used"
         parts.append(f"{free} free in flavor {room.slot.flavor} ({own})")
     lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
-    return f"it asks for {format_amount(resource, rooms[0].asked)} {resource}, {', '.join(parts)}{lent}"
+    asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
+    at_once = "" if largest == asked else f" ({largest} of one flavor)"
+    return f"it asks for {asked} {resource}{at_once}, {', '.join(parts)}{lent}"
 
 
 def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
@@ -288,7 +301,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
         "cohort": place.cohort or None,
         "queueingStrategy": place.strategy or None,
         "priority": place.priority,
-        "position": len(place.ahead) + 1 if place.ahead is not None else None,
+        "position": len(place.ahead) + 1 if place.ahead is not None and not place.is_put_off else None,
         "waitingJobs": place.waiting,
         "resources": [_room(room) for room in place.rooms],
         "uncoveredResources": place.uncovered,

@@ -1,0 +1,180 @@
+"""What is told of a job that waits in its queue: what it lacks, who is before it, and whether it ever fits."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.state.records import records
+from gpuctl.capacity.queue_projections import counted_cluster_queue
+from gpuctl.capacity.queue_quota import forest
+from gpuctl.capacity.queue_words import QueueSpot, rooms, too_much, waits
+from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, queue_world
+from gpuctl.language.settings import Settings
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.queues import KueueLists
+from gpuctl.reading.why.answer import explain
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding
+
+GPU = "nvidia.com/gpu"
+Object = dict[str, Any]
+
+
+def queue(name: str, cohort: str = "", used: int = 0, **flavors: int | str) -> Object:
+    """A ClusterQueue with so many GPUs of each flavor, ``used`` of the first."""
+    items = [{"name": key, "resources": [{"name": GPU, "nominalQuota": amount}]} for key, amount in flavors.items()]
+    reserved = [{"name": next(iter(flavors)), "resources": [{"name": GPU, "total": used}]}]
+    spec = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": [GPU], "flavors": items}]}
+    if cohort:
+        spec["cohortName"] = cohort
+    return {"metadata": {"name": name}, "spec": spec, "status": {"flavorsReservation": reserved}}
+
+
+def local(name: str, target: str = "gpus", **spec: Any) -> Object:
+    return {"metadata": {"name": name, "namespace": "team"}, "spec": {"clusterQueue": target, **spec}}
+
+
+def waiting(name: str, *sets: int, target: str = "team", created: str = "2026-01-02", **status: Any) -> Object:
+    """A Workload whose pod sets ask for so many GPUs each, which Kueue has counted."""
+    pods = [{"containers": [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]} for gpus in sets]
+    podsets = [{"name": f"set-{at}", "count": 1, "template": {"spec": spec}} for at, spec in enumerate(pods)]
+    asked = [{"name": f"set-{at}", "resources": {GPU: str(gpus)}} for at, gpus in enumerate(sets)]
+    metadata = {"name": f"job-{name}", "namespace": "team", "creationTimestamp": created, "uid": name}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "controller": True}
+    return {
+        "metadata": {**metadata, "ownerReferences": [owner]},
+        "spec": {"queueName": target, "podSets": podsets},
+        "status": {"resourceRequests": asked, **status},
+    }
+
+
+def told(own: Object, *others: Object, queues: list[Object], **lists: list[Object]) -> Finding:
+    """What is said of a Workload's job in the LocalQueue ``team``."""
+    metadata = {"name": "new", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "team"}, "uid": "new"}
+    job = {"kind": "Job", "metadata": metadata, "spec": {"suspend": True, "template": {"spec": {"containers": []}}}}
+    found = KueueLists([own, *others], lists.get("local", [local("team")]), queues, lists.get("cohorts", []))
+    settings = Settings()
+    evidence = Evidence(
+        Job(Identity("team", "Job", "new"), job, []),
+        records(settings),
+        settings,
+        datetime(2026, 1, 3, tzinfo=timezone.utc),
+        admission=own,
+        kueue=found,
+    )
+    return explain(evidence).finding
+
+
+def counted(*sets: int, closed: tuple[str, ...] = (), **flavors: int) -> tuple[QueuedJob, QueueWorld]:
+    """A job of such pod sets, and the ClusterQueue that it goes to; the flavors are closed to its first pod set."""
+    world = queue_world([counted_cluster_queue(queue("gpus", **flavors))], [], [{"name": name} for name in flavors])
+    shut = [dict.fromkeys(closed, "is not for it"), *({} for _ in sets[1:])]
+    pods = tuple(PodSet(f"set-{at}", {GPU: gpus}, shut[at]) for at, gpus in enumerate(sets))
+    return QueuedJob(0, "team", "Job", "new", "gpus", 0, "", pods), world
+
+
+def test_pod_sets_get_flavors_one_by_one() -> None:
+    found = told(waiting("new", 3, 3), queues=[queue("gpus", a=4, b=4)])
+    assert (found.cause, "never" in found.message) == ("queued", False)
+    found = told(waiting("new", 1, 3), queues=[queue("gpus", a=2, b=2)])
+    assert found.cause == "queue-unusable"
+    assert f"one of its pod sets asks for 3 {GPU}, and 2 is the most of one flavor" in found.message
+    found = told(waiting("new", 3, 3, 3), queues=[queue("gpus", a=4, b=4)])
+    assert found.cause == "queue-unusable"
+    assert f"it asks for 9 {GPU} in all, and 8 is the most" in found.message
+    found = told(waiting("new", 6), queues=[queue("gpus", a=4, b=4)])
+    assert f"it asks for 6 {GPU} in all, and 4 is the most" in found.message
+    found = told(waiting("new", 3, 4), queues=[queue("gpus", used=2, a=4, b=4)])
+    assert (
+        f"it asks for 7 {GPU} (4 of one flavor), 2 free in flavor a (2 of 4 used), 4 free in flavor b" in found.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("sets", "flavors", "words"),
+    [
+        ((3, 3), {"a": 4, "b": 4}, "no flavor has all that it asks for"),
+        ((1, 3), {"a": 2, "b": 2}, f"its pod set set-1 asks for 3 {GPU}, and 2 is the most"),
+        ((3, 3, 3), {"a": 4, "b": 4}, f"it asks for 9 {GPU} in all, and 8 is the most"),
+        ((6,), {"a": 4, "b": 4}, f"it asks for 6 {GPU} in all, and 4 is the most"),
+    ],
+)
+def test_why_pod_sets_are_never_admitted(sets: tuple[int, ...], flavors: dict[str, int], words: str) -> None:
+    job, world = counted(*sets, **flavors)
+    assert too_much(QueueSpot("team", "gpus", ""), job, world.rules["gpus"], world).endswith(words)
+
+
+def test_a_flavor_that_is_not_for_each_pod_set() -> None:
+    job, world = counted(2, 2, closed=("a",), a=4, b=4)
+    spot, rules, node = QueueSpot("team", "gpus", ""), world.rules["gpus"], forest(world.cluster_queues, [])["gpus"]
+    assert [item.slot.flavor for item in rooms(job, rules, node)] == ["a", "b"]
+    assert waits(spot, rooms(job, rules, node), 1) == f"waits in {spot}: 1 job there comes first"
+    job, world = counted(2, 2, closed=("a", "b"), a=4, b=4)
+    said = too_much(spot, job, rules, world)
+    assert said == f"no flavor of {spot} is for it: flavor a is not for it, flavor b is not for it"
+
+
+def test_what_kueue_has_not_counted_yet_is_no_reason() -> None:
+    """Its Configuration may leave resources out, or count them as others."""
+    own = waiting("new", 9)
+    own["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/x"] = "1"
+    del own["status"]["resourceRequests"]
+    found = told(own, queues=[queue("gpus", a=4)])
+    assert (found.cause, found.numbers["uncoveredResources"]) == ("queued", [])
+    own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "example.com/x": "1"}}]
+    found = told(own, queues=[queue("gpus", a=4)])
+    assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["example.com/x"])
+    own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "cpu": "0"}}]
+    found = told(own, queues=[queue("gpus", a=4)])
+    assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["cpu"])
+
+
+def test_pods_that_have_ended_ask_for_nothing() -> None:
+    own = waiting("new", 1)
+    own["spec"]["podSets"][0]["count"] = 8
+    own["status"] = {"reclaimablePods": [{"name": "set-0", "count": 6}]}
+    found = told(own, queues=[queue("gpus", used=3, a=4)])
+    assert f"it asks for 2 {GPU}, 1 free" in found.message
+
+
+def test_who_is_not_in_the_queue_is_not_before_it() -> None:
+    refused = {"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout"}
+    away = {"requeueState": {"requeueAt": "2026-01-09T00:00:00Z"}}
+    others = [
+        waiting("stopped", 1, target="held", created="2026-01-01"),
+        waiting("evicted", 1, created="2026-01-01", conditions=[refused]),
+        waiting("away", 1, created="2026-01-01", **away),
+    ]
+    places = [local("team"), local("held", stopPolicy="Hold")]
+    found = told(waiting("new", 2), *others, queues=[queue("gpus", used=3, a=4)], local=places)
+    assert found.message.endswith("; it is the next")
+    assert (found.numbers["position"], found.numbers["waitingJobs"]) == (1, 1)
+    first = waiting("first", 1, created="2026-01-01", conditions=[{**refused, "status": "True"}])
+    found = told(waiting("new", 2), *others, first, queues=[queue("gpus", used=3, a=4)], local=places)
+    assert "1 job is before it (Job/first in team)" in found.message
+    found = told(waiting("new", 2, **away), first, queues=[queue("gpus", used=3, a=4)])
+    assert found.message.endswith("Kueue leaves it out for a while, until 2026-01-09T00:00:00Z")
+    assert found.numbers["position"] is None
+
+
+def test_a_part_of_a_piece_counts_as_a_piece() -> None:
+    found = told(waiting("new", 1), queues=[queue("gpus", a="500m")])
+    assert found.cause == "queued"
+
+
+def test_who_holds_the_quota_of_a_cohort_beside() -> None:
+    holder = waiting("holder", 4)
+    usage = {"name": "set-0", "count": 1, "flavors": {GPU: "a"}, "resourceUsage": {GPU: "4"}}
+    holder["status"] = {
+        "admission": {"clusterQueue": "right", "podSetAssignments": [usage]},
+        "conditions": [{"type": "QuotaReserved", "status": "True"}],
+    }
+    stranger = {**holder, "status": {**holder["status"], "admission": {"clusterQueue": "far"}}}
+    cohorts = [{"metadata": {"name": name}, "spec": {"parentName": "lab"}} for name in ("west", "east")]
+    queues = [queue("gpus", "west", a=0), queue("right", "east", used=4, a=4), queue("far", "other", a=0)]
+    found = told(waiting("new", 1), holder, stranger, queues=queues, cohorts=cohorts)
+    assert [item["job"] for item in found.numbers["heldBy"]] == ["Job/holder"]
+    assert "wait for Job/holder in team to end" in found.fix
