@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
-from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.request import CheckOptions
 from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
@@ -145,7 +145,9 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
             return plan_delete_job(session, name, namespace, keys)
         except NoSuchJob as error:
             steps = _deleted_already(session, name, namespace, keys)
-            if steps:
+            if not steps and not isinstance(error, SeveralJobs):
+                steps = plan_delete_rest(session, name, namespace, keys)
+            if len({step.key.namespace for step in steps}) == 1:
                 return Plan(steps)
             refusal = error
     try:

@@ -65,7 +65,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
     A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
-    them are meant, with one of these that one. Of a job whose deletion was broken off it is what is left.
+    them are meant, with one of these that one.
 
     :raises NoSuchJob: there is none, or there are several.
     """
@@ -77,10 +77,6 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
         mains = _mains(objects, keys, job)
     else:
         job = name
-    if not mains:
-        mains = [
-            obj for obj in objects if obj["kind"] in COMPANIONS and is_ours(obj) and keys.job_type in labels_of(obj)
-        ]
     if not mains:
         raise absent_job(name, namespace)
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
@@ -101,12 +97,12 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     return Plan(steps=_in_order(steps))
 
 
-def plan_delete_rest(session: Session, name: str, namespace: str, keys: Records) -> list[Step]:
-    """What still stands beside a job that is gone itself."""
+def plan_delete_rest(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
+    """What still stands beside a job that is gone itself, as when its deletion was broken off."""
     steps = []
     for obj in _of_job(session, namespace, name):
-        kind = labels_of(obj).get(keys.job_type, "")
-        if obj["kind"] in COMPANIONS and _parts_of([obj], keys, namespace, name, kind):
+        kind, place = labels_of(obj).get(keys.job_type, ""), obj["metadata"]["namespace"]
+        if obj["kind"] in COMPANIONS and _parts_of([obj], keys, place, name, kind):
             steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
     return steps
 
