@@ -310,15 +310,14 @@ def _whole_plan(
         for step in plan.steps:
             if step.key in request.instead:
                 _put_instead(step, request.instead[step.key])
+        unwanted = {}
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
             add_home(session, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
-        unwanted = {}
-        if run is not None and options is not None and options.prune:
-            unwanted = others.pruned(pending, plan, run.id, options.name)
+                unwanted = others.pruned(pending, plan, run.id, options.name)
         pending.join(session, plan, request.keys, unwanted)
         weigh(session, plan)
         if checkpoint:

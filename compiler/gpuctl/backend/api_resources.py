@@ -125,6 +125,12 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
+def controller_of(obj: Object) -> Object | None:
+    """The owner that controls an object, of which there is one at most; others may be anybody's."""
+    owners = obj["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
 def labels_of(obj: Object) -> dict[str, str]:
     """An object's labels, which may be absent."""
     return obj["metadata"].get("labels") or {}

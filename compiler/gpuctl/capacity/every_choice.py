@@ -152,9 +152,9 @@ def _makes_more_room(scene: Scene, ends: Sequence[State]) -> bool:
 
 def _goes_on(scene: Scene, ends: Sequence[State]) -> bool:
     """Whether a pod that is evicted, or ends with one, may come again and evict others in its turn."""
-    returning = [
-        pod for end in ends for pod in _lost(scene, end) - _lost_with(scene, end).over if pod in scene.cluster.returning
-    ]
+    lost = ((end, _lost_with(scene, end)) for end in ends)
+    gone = (pod for end, others in lost for pod in {*end.evicted, *others.all} - others.over)
+    returning = [pod for pod in gone if pod in scene.cluster.returning]
     if not returning:
         return False
     boldest = max(pod.priority for pod in returning)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import Object, controller_of
 from gpuctl.capacity.projections import counted_pod
 
 _RESOURCES = ("requests", "limits")
@@ -32,7 +32,7 @@ def counted_workload(obj: Object) -> Object | None:
     is_leaving = spec.get("active") is False or bool(metadata.get("deletionTimestamp"))
     if _is_true(states, "Finished") or (is_leaving and not admission):
         return None
-    owner = next((item for item in metadata.get("ownerReferences") or [] if item.get("controller")), None)
+    owner = controller_of(obj)
     evicted = states.get("Evicted") or {}
     at_the_end = _is_true(states, "Evicted") and evicted.get("reason") in _REQUEUED_AT_THE_END
     later = (states.get("Requeued") or {}).get("status") == "False" or (status.get("requeueState") or {}).get(

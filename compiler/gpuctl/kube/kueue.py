@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, labels_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
@@ -74,12 +74,8 @@ def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
     ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
     """
     uid = job["metadata"]["uid"]
-    return max((item for item in workloads if _controller_of(item) == uid), key=_slice_order, default=None)
-
-
-def _controller_of(workload: Object) -> object:
-    owners = workload["metadata"].get("ownerReferences") or []
-    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+    own = (item for item in workloads if (controller_of(item) or {}).get("uid") == uid)
+    return max(own, key=_slice_order, default=None)
 
 
 def _slice_order(workload: Object) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import Object, controller_of
 from gpuctl.capacity.cohorts import (
     ZERO,
     FlavorQuota,
@@ -261,8 +261,7 @@ def claim_of(workload: Object, keys: Records) -> Claim:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     pods: Object = next(iter(spec.get("podSets") or []), {})
     labels = ((pods.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    owners = (item for item in metadata.get("ownerReferences") or [] if item.get("controller"))
-    owner = next(owners, {"kind": "Workload", "name": metadata["name"]})
+    owner = controller_of(workload) or {"kind": "Workload", "name": metadata["name"]}
     name = f"{owner['kind']}/{owner['name']}"
     if keys.job_type in labels:
         name = f"{labels[keys.job_type]}/{labels.get('app', owner['name'])}"

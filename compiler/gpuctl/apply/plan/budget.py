@@ -69,8 +69,7 @@ def _check(
     objects, demands, rolling = _asked(mine, pods)
     freed = _freed(session, namespace, leaving, rolling)
     # What is pruned goes after what is created: its pods' room is waited for, its place as an object comes too late.
-    first = [step for step in leaving if step.action != "prune"]
-    freed_before = freed if len(first) == len(leaving) else _freed(session, namespace, first, rolling)
+    freed_before = _freed_objects(step for step in leaving if step.action != "prune")
     never = _never(namespace, quotas, mine, pods, queued_only=queueing is None)
     if queueing is None:
         every = [*objects, *(usage for demand in demands for usage in demand.pods)]
@@ -158,7 +157,7 @@ def _pods_of(workload: Object, pods: list[Template] | None) -> list[Usage]:
 def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[Usage]:
     """What is given back: objects that are deleted, and the pods that they, or those in ``rolling``, have now."""
     live = [step.live for step in leaving if step.live is not None]
-    freed = [usage for obj in live for usage in admissions(obj, [])]
+    freed = _freed_objects(leaving)
     workloads = [obj for obj in live if obj["kind"] in WORKLOADS] + rolling
     if not workloads:
         return freed
@@ -174,6 +173,11 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
     return freed + [
         Usage(pod) for pod in pods if any(selector.items() <= labels_of(pod).items() for selector in selectors)
     ]
+
+
+def _freed_objects(leaving: Iterable[Step]) -> list[Usage]:
+    """The objects that are deleted, without their pods."""
+    return [usage for step in leaving if step.live is not None for usage in admissions(step.live, [])]
 
 
 def _labels_of_pods(workload: Object) -> dict[str, str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.apply.state.workload import Made, made_of, without_last_word
-from gpuctl.backend.api_resources import Key, Object
+from gpuctl.backend.api_resources import Key, controller_of
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
@@ -155,11 +155,7 @@ class Turns:
     def _about(self, event: Event) -> Key | None:
         """The workload in turn that an event is about."""
         metadata = event.object["metadata"]
-        if event.kind == "Pod":
-            owners = (owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller"))
-            named: Object = next(owners, {})
-        else:
-            named = event.object.get("involvedObject") or {}
+        named = (controller_of(event.object) if event.kind == "Pod" else event.object.get("involvedObject")) or {}
         key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))
         if key in self._lanes:
             return key

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
+from gpuctl.backend.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
 from gpuctl.language.settings import Settings
 from gpuctl.release import __version__
@@ -94,7 +94,7 @@ def is_shared(obj: Object, keys: Records) -> bool:
 
 def is_controlled(obj: Object) -> bool:
     """Whether a controller made the object: it is that controller's to delete."""
-    return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or [])
+    return controller_of(obj) is not None
 
 
 def set_lease(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import Object, annotations_of
+from gpuctl.backend.api_resources import Object, annotations_of, controller_of
 from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
@@ -116,11 +116,7 @@ def pod_labels(workload: Object) -> str:
 
 def is_pod_of(pod: Object, workload: Object) -> bool:
     """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
-    for owner in pod["metadata"].get("ownerReferences") or []:
-        if owner.get("controller"):
-            made = Made(owner["kind"], without_last_word(owner["name"])) in made_of(workload)
-            return bool(made or owner["uid"] == workload["metadata"]["uid"])
-    return False
+    return bool(pods_of_each([pod], [workload])[0])
 
 
 def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[list[Object]]:
@@ -129,8 +125,7 @@ def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[li
     by_uid = {workload["metadata"]["uid"]: mine for workload, mine in zip(workloads, found, strict=True)}
     by_made = {made: mine for workload, mine in zip(workloads, found, strict=True) for made in made_of(workload)}
     for pod in pods:
-        owners = pod["metadata"].get("ownerReferences") or []
-        owner = next((item for item in owners if item.get("controller")), None)
+        owner = controller_of(pod)
         if owner is not None:
             made = Made(owner["kind"], without_last_word(owner["name"]))
             by_uid.get(owner["uid"], by_made.get(made, [])).append(pod)
