@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from gpuctl.apply.state.compare import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import PART_OF, Records, stamp
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.backend.embedded_document import document_of, document_text
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
@@ -190,10 +190,14 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     part_of = labels.pop(PART_OF, None)
     for name in (keys.hash, keys.lowered_by):
         annotations.pop(name, None)
-    if keys.document in annotations:
-        document = json.loads(annotations[keys.document])
+    if annotations.pop(keys.document, None) is not None:
+        document = document_of(live, keys.document)
+        if document is None:
+            raise ClusterError("it is damaged", "apply the pool's document again")
         document["nodes"] = _nodes(document.get("nodes") or {}, joined, left)
-        annotations[keys.document] = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        text = document_text(document, annotations)
+        if text is not None:
+            annotations[keys.document] = text
     metadata: Object = {"name": live["metadata"]["name"], "namespace": SYSTEM_NAMESPACE, "labels": labels}
     if annotations:
         metadata["annotations"] = annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
+from gpuctl.backend.embedded_document import document_text
+from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.job import Workload
@@ -32,7 +33,19 @@ def canonical(document: Document) -> dict[str, Any]:
 
 
 def embed(context: Context, document: Document, obj: Object) -> None:
-    """Add the document to its main object as annotation ``document``, in place."""
-    text = json.dumps(canonical(document), ensure_ascii=False, separators=(",", ":"))
+    """Add the document to its main object as annotation ``document``, in place, if there is room for it."""
     metadata = obj["metadata"]
-    metadata["annotations"] = {**metadata.get("annotations", {}), context.label("document"): text}
+    annotations = metadata.get("annotations", {})
+    text = document_text(canonical(document), annotations)
+    if text is not None:
+        metadata["annotations"] = {**annotations, context.label("document"): text}
+        return
+    context.report(
+        document,
+        "GPU609",
+        f"the {obj['kind']} has no room for a copy of this document: annotations have at most 256 KiB, compressed",
+        ("kind",),
+        "move large values from the document to a file in the image or a ConfigMap",
+        severity=Severity.NOTE,
+        key=True,
+    )

@@ -6,6 +6,8 @@ and Waves; Flux's kustomize-controller, Kustomization, "Controlling the apply be
 
 from __future__ import annotations
 
+import json
+
 from gpuctl.backend.context import Context, Lowered, Object
 from gpuctl.frontend.diagnostics import Severity
 
@@ -13,19 +15,23 @@ from gpuctl.frontend.diagnostics import Severity
 _REPLACED = frozenset({"Job", "JobSet"})
 # Others may need them when the last document that names them here is gone.
 _KEPT = frozenset({"Namespace", "PriorityClass", "Node"})
+_LARGE = 200 * 1024
+"""Characters of an object that a client-side apply cannot copy into an annotation any more, which has at most 256 KiB.
+Source: Argo CD's user guide, Sync Options ("Server-Side Apply")."""
 _OPTIONS = "argocd.argoproj.io/sync-options"
 
 
 def annotate(context: Context, obj: Object) -> None:
     """Add the controller's annotations to an object, in place."""
-    of_controller = _argocd if context.options.gitops == "argocd" else _flux
-    annotations = of_controller(obj["kind"], hashed=context.options.hashed)
+    hashed = context.options.hashed
+    annotations = _argocd(obj, hashed=hashed) if context.options.gitops == "argocd" else _flux(obj, hashed=hashed)
     if annotations:
         metadata = obj["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
 
 
-def _argocd(kind: str, *, hashed: bool) -> dict[str, str]:
+def _argocd(obj: Object, *, hashed: bool) -> dict[str, str]:
+    kind = obj["kind"]
     annotations = {}
     if kind == "PriorityClass":
         # Argo CD sorts the kinds it does not list last, PriorityClass among them.
@@ -35,10 +41,13 @@ def _argocd(kind: str, *, hashed: bool) -> dict[str, str]:
         annotations[_OPTIONS] = "Prune=false,Delete=false" + (",ServerSideApply=true" if kind == "Node" else "")
     elif kind in _REPLACED and not hashed:
         annotations[_OPTIONS] = "Force=true,Replace=true"
+    elif len(json.dumps(obj)) > _LARGE:
+        annotations[_OPTIONS] = "ServerSideApply=true"
     return annotations
 
 
-def _flux(kind: str, *, hashed: bool) -> dict[str, str]:
+def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
+    kind = obj["kind"]
     if kind in _REPLACED and not hashed:
         return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
     if kind in _KEPT:

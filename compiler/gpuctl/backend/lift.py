@@ -7,12 +7,12 @@ A platform's settings are in no object, so a platform is not lifted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.distribution import needs_torchrun
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
@@ -87,14 +87,7 @@ def _has_containers(obj: Object) -> bool:
 
 
 def _embedded(context: Context, obj: Object) -> Data | None:
-    text = (obj["metadata"].get("annotations") or {}).get(context.label("document"))
-    if text is None:
-        return None
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None
+    return document_of(obj, context.label("document"))
 
 
 def _lift_pool(obj: Object) -> list[Data]:

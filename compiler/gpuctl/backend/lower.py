@@ -15,6 +15,8 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 
+_MOST_DATA = 2**20
+"""Bytes of a ConfigMap's values. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap."""
 MAIN_KINDS = frozenset({"Job", "JobSet", "Deployment", "StatefulSet"})
 
 
@@ -98,12 +100,30 @@ def lower_document(context: Context, document: Document, made: set[tuple[str, st
             continue
         if context.options.embed and not lowered.shared and _is_main(lowered.object, document):
             embed(context, document, lowered.object)
+        if lowered.object["kind"] == "ConfigMap":
+            _check_room(context, document, lowered.object)
         if context.options.gitops is not None:
             delivery.annotate(context, lowered.object)
             if lowered.object["kind"] in ("Job", "JobSet"):
                 delivery.warn_about_ttl(context, lowered)
                 delivery.warn_about_replacing(context, lowered)
         yield lowered
+
+
+def _check_room(context: Context, document: Document, obj: Object) -> None:
+    """Report a ConfigMap that the API server refuses for its size."""
+    size = sum(len(value.encode("utf-8", "surrogatepass")) for value in obj["data"].values())
+    if size <= _MOST_DATA:
+        return
+    pool = document.kind == "pool"
+    context.report(
+        document,
+        "GPU206",
+        f"the {'definition of the pool' if pool else 'hostfile'} has {size:,} bytes: a ConfigMap holds {_MOST_DATA:,}",
+        ("nodes",) if pool else ("resources", "nodes"),
+        "split the pool, or use shorter names" if pool else "use fewer nodes, or a shorter name",
+        key=True,
+    )
 
 
 def _shows_namespace(context: Context, document: Document) -> bool:

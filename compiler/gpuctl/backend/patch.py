@@ -15,6 +15,7 @@ from gpuctl.backend.places import PodProblem, at
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
@@ -43,6 +44,10 @@ _FORBIDDEN = {
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
 _REFERENCE = "see the Kubernetes reference of PodSpec"
+_ARGUMENTS = (
+    *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
+    *(f"{probe}.exec.command[]" for probe in ("startupProbe", "readinessProbe", "livenessProbe")),
+)
 _NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
 _QUOTE = "quote it, if it is text"
 _AT_PLATFORM = "correct it in the platform file"
@@ -188,6 +193,7 @@ def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]
             foreign = foreign_image(image, registries)
             if foreign is not None and image != model.environment.image:
                 yield PodProblem(place, *foreign, code="GPU602")
+    yield from _too_long(model, pod)
     if "nvidia" not in context.settings.used_vendors:
         return
     for field in ("containers", "initContainers"):
@@ -196,6 +202,22 @@ def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]
                 shown = visible_devices(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
                 if shown is not None:
                     yield PodProblem((field, index, "env", position), *shown, code="GPU220")
+
+
+def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
+    """Arguments and variables with which no program starts; those of the document itself are reported with it."""
+    own = {*model.environment.argv, *(variable.value for variable in model.environment.variables)}
+    for field in ("containers", "initContainers"):
+        for pattern in _ARGUMENTS:
+            for place, text in at(pod, f"{field}[].{pattern}"):
+                long = too_long("argument", text) if text not in own else None
+                if long is not None:
+                    yield PodProblem(place, *long, code="GPU222")
+        for place, variable in at(pod, f"{field}[].env[]"):
+            value = variable.get("value") or ""
+            long = too_long("variable", f"{variable['name']}={value}") if value not in own else None
+            if long is not None:
+                yield PodProblem(place, *long, code="GPU222")
 
 
 def _has_nvidia(container: Object) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
@@ -113,13 +114,22 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
                 path = ("environment", "env", position, "name")
             message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
             yield document.diagnostic(ERROR, "GPU214", message, path, "remove it", key=True)
-        elif "nvidia" in settings.used_vendors:
-            path = ("environment", "env", variable.name)
-            if isinstance(environment.env, list):
-                path = ("environment", "env", position)
+            continue
+        path = ("environment", "env", variable.name)
+        if isinstance(environment.env, list):
+            path = ("environment", "env", position)
+        long = too_long("variable", f"{variable.name}={variable.value or ''}")
+        if long is not None:
+            yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
+        if "nvidia" in settings.used_vendors:
             shown = visible_devices(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
             if shown is not None:
                 yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
+    for field, texts in (("command", environment.command), ("args", environment.args)):
+        for position, text in enumerate(texts):
+            long = too_long("argument", text)
+            if long is not None:
+                yield document.diagnostic(ERROR, "GPU222", long[0], ("environment", field, position), long[1])
     foreign = foreign_image(environment.image, settings.registries)
     if foreign is not None:
         yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])

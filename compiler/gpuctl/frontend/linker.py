@@ -100,20 +100,18 @@ def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 
 
 def _node_ports(documents: Sequence[Document]) -> Iterator[Diagnostic]:
-    seen: dict[tuple[int, str], tuple[Document, tuple[str | int, ...]]] = {}
+    seen: dict[int, tuple[Document, tuple[str | int, ...]]] = {}
     for document in documents:
         service = service_of(document.model)
         if service is None:
             continue
-        wanted: list[tuple[int | None, str, tuple[str | int, ...]]] = [
-            (service.nodePort, service.protocol, ("service", "nodePort"))
-        ]
+        wanted: list[tuple[int | None, tuple[str | int, ...]]] = [(service.nodePort, ("service", "nodePort"))]
         for index, extra in enumerate(service.ports):
-            wanted.append((extra.nodePort, extra.protocol, ("service", "ports", index, "nodePort")))
-        for port, protocol, path in wanted:
+            wanted.append((extra.nodePort, ("service", "ports", index, "nodePort")))
+        for port, path in wanted:
             if port is None:
                 continue
-            earlier, earlier_path = seen.setdefault((port, protocol), (document, path))
+            earlier, earlier_path = seen.setdefault(port, (document, path))
             if earlier is not document:
                 yield document.diagnostic(
                     ERROR,

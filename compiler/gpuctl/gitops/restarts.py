@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.context import Object
+from gpuctl.backend.embedded_document import is_same_document
 from gpuctl.backend.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
 from gpuctl.gitops.objects import ObjectKey, differences, value_changes
 from gpuctl.gitops.sides import JobId, Side
@@ -55,8 +56,7 @@ def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object
             continue
         assert change.before is not None
         assert change.after is not None
-        texts = [(obj["metadata"].get("annotations") or {}).get(document_key) for obj in (change.before, change.after)]
-        same = texts[0] is not None and texts[0] == texts[1]
+        same = is_same_document(change.before, change.after, document_key)
         job = JobId("training", change.key.namespace, bare_name(change.after))
         found.append(Restart(job, OTHERWISE if same else _fields(change.before, change.after)))
     return found

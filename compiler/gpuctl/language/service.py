@@ -110,7 +110,7 @@ class ServiceBlock(Block):
             )
         names = {"main"}
         numbers = {(self.port, self.protocol)}
-        node_ports = {(self.nodePort, self.protocol)}
+        node_ports = {self.nodePort: (self.port, self.protocol)}
         for index, extra in enumerate(self.ports):
             if extra.name in names:
                 raise problem("GPU218", f"two ports are called `{extra.name}`", "rename one", ("ports", index, "name"))
@@ -121,13 +121,17 @@ class ServiceBlock(Block):
                     "remove one",
                     ("ports", index, "port"),
                 )
-            if extra.nodePort is not None and (extra.nodePort, extra.protocol) in node_ports:
-                raise problem(
-                    "GPU218", f"nodePort {extra.nodePort} is listed twice", "change one", ("ports", index, "nodePort")
-                )
             names.add(extra.name)
             numbers.add((extra.port, extra.protocol))
-            node_ports.add((extra.nodePort, extra.protocol))
+            if extra.nodePort is None:
+                continue
+            port, protocol = node_ports.setdefault(extra.nodePort, (extra.port, extra.protocol))
+            if port != extra.port:
+                # Kubernetes shares one between the protocols of one port number: allocNodePorts, initNodePorts.
+                message = (
+                    f"nodePort {extra.nodePort} is that of port {port}/{protocol} and of {extra.port}/{extra.protocol}"
+                )
+                raise problem("GPU218", message, "change one", ("ports", index, "nodePort"))
         return self
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.run.past_documents import PastDocument, digest_of, hide
 from gpuctl.apply.run.recording import ApplyOrigin
-from gpuctl.backend.api_resources import annotations_of, key_of
+from gpuctl.backend.api_resources import key_of
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
@@ -78,9 +78,8 @@ def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | No
     with contextlib.suppress(NoSuchJob):
         workload = find_job(scope, name, keys)[0].workload
         if workload is not None:
-            with contextlib.suppress(ValueError, RecursionError):
-                found = json.loads(annotations_of(workload).get(keys.document, ""))
-                return hide(found)[0] if isinstance(found, dict) else None
+            found = document_of(workload, keys.document)
+            return None if found is None else hide(found)[0]
     return None
 
 

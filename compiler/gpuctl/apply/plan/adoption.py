@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -14,8 +13,9 @@ from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.records import Records, is_controlled, is_ours
 from gpuctl.apply.state.workload import carried_over, finished, running
-from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.api_resources import Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
+from gpuctl.backend.embedded_document import is_same_document
 from gpuctl.backend.generations import CHANGEABLE, digest, generation_name, generation_of
 from gpuctl.frontend.document import Document
 
@@ -61,7 +61,7 @@ def built_trainings(
         name = newest["metadata"]["name"]
         equal = not _is_leaving(newest) and (
             name == generation_name(wanted.name, digest(parts[id(item.document)]))
-            or (not relower and _is_same_document(item.object, newest, keys))
+            or (not relower and is_same_document(item.object, newest, keys.document))
         )
         found.append(Built(item.document, wanted, newest, beside.get((wanted.namespace, name), []), older, equal))
     return found
@@ -74,14 +74,6 @@ def _age(obj: Object) -> tuple[bool, str, str]:
 
 def _is_leaving(obj: Object) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
-
-
-def _is_same_document(one: Object, other: Object, keys: Records) -> bool:
-    texts = [annotations_of(obj).get(keys.document) for obj in (one, other)]
-    try:
-        return None not in texts and bool(json.loads(texts[0] or "") == json.loads(texts[1] or ""))
-    except ValueError:
-        return False
 
 
 def keep(built: Built, title: str, wish: Wish) -> list[Step]:

@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from gpuctl.apply.state.compare import Tree, item_key
-from gpuctl.backend.api_resources import Object, annotations_of
+from gpuctl.backend.api_resources import Object
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.language.settings import Settings
 
 
@@ -24,7 +25,8 @@ def former_fields(live: Object, settings: Settings) -> Tree | None:
     from gpuctl.frontend.reader import read
     from gpuctl.frontend.source import Source
 
-    for raw in read(Source("live", annotations_of(live).get(settings.label("document"), "")), []):
+    data = document_of(live, settings.label("document"))
+    for raw in read(Source("live", json.dumps(data)), []) if data is not None else ():
         bound = bind(raw, [])
         if bound is None or bound.model is None:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from gpuctl.apply.state.workload import own_strategy, running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
+from gpuctl.backend.embedded_document import is_same_document
 from gpuctl.backend.order import sort_key
 from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
@@ -221,11 +221,9 @@ def _unchanged_documents(request: Request, live: LiveState, hashes: dict[Key, st
         if not item.document.is_workload:
             # Nothing runs by a pool or a quota: they follow the platform.
             continue
-        text = annotations_of(item.object).get(request.keys.document)
         key = key_of(item.object)
         main = live.objects.get(key)
-        have = annotations_of(main).get(request.keys.document) if main is not None else None
-        if text is None or main is None or have is None or not _is_same_json(text, have):
+        if main is None or not is_same_document(item.object, main, request.keys.document):
             continue
         # Made from this document as it is lowered now: what stands beside it must be so too.
         hashes[key] = hash_of(item.object)
@@ -241,26 +239,17 @@ def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
     """
     kept_documents = set()
     for item in request.lowered:
-        text = annotations_of(item.object).get(request.keys.document)
         main = key_of(item.object)
-        if text is None or main.kind not in _FORMS or request.relower:
+        if main.kind not in _FORMS or request.relower:
             continue
         for kind in _FORMS - {main.kind}:
             live = draft.live.objects.get(main._replace(kind=kind))
-            have = annotations_of(live).get(request.keys.document) if live is not None else None
-            if live is None or have is None or not is_ours(live) or not _is_same_json(text, have):
+            if live is None or not is_ours(live) or not is_same_document(item.object, live, request.keys.document):
                 continue
             wish = Wish(request.keys, part_of=request.part_of)
             draft.steps[key_of(live)] = kept(key_of(live), live, title_of(item.document), wish)
             kept_documents.add(id(item.document))
     return kept_documents
-
-
-def _is_same_json(one: str, other: str) -> bool:
-    try:
-        return one == other or bool(json.loads(one) == json.loads(other))
-    except ValueError:
-        return False
 
 
 def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:

@@ -31,7 +31,7 @@ Cause = Literal["applied", "rolled back", "found"]
 LARGEST = 999_999_999
 _ENTRY = "entry"
 _NAME = re.compile(r"gpuctl-history-(?P<job>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)\.v(?P<number>[1-9][0-9]{0,8})")
-_UNPACKED = 1024 * 1024
+_UNPACKED = 4 * 2**20
 _LONGEST = 200
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 

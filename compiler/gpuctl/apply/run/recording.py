@@ -6,7 +6,6 @@ Nothing depends on it: what cannot be written is said in a note of the plan.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from gpuctl.apply.run.past_documents import (
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.repository import Commit
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -127,12 +127,8 @@ def _applied(step: Step, keys: Records) -> _Applied | None:
 
 def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
     """The document in an object, or in a patch of one; None where there is none of a job."""
-    metadata = obj.get("metadata") or {}
-    try:
-        found = json.loads((metadata.get("annotations") or {}).get(keys.document, ""))
-    except (ValueError, RecursionError):
-        return None
-    block = found.get("job") if isinstance(found, dict) else None
+    found = document_of(obj, keys.document)
+    block = found.get("job") if found is not None else None
     return found if isinstance(block, dict) and isinstance(block.get("name"), str) else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.backend.api_resources import Object, annotations_of, controller_of
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
@@ -225,10 +225,7 @@ def own_strategy(live: Object, keys: Records) -> str | None:
     value = annotations_of(live).get(keys.strategy)
     if value is None:
         return None
-    try:
-        block = json.loads(annotations_of(live).get(keys.document, "")).get("service")
-    except (ValueError, AttributeError, RecursionError):
-        block = None
+    block = (document_of(live, keys.document) or {}).get("service")
     return None if isinstance(block, dict) and block.get("strategy") == value else value
 
 

@@ -83,6 +83,15 @@ OUTPUT_CODES = (
         "Job. Or set `ApplyOutOfSyncOnly=true` in the Application.",
     ),
     CodeRule(
+        "GPU609",
+        "note",
+        "document not embedded",
+        "gpuctl keeps a copy of a document in an annotation of its object, by which `gpuctl apply` sees which fields "
+        "the document no longer has. All annotations of an object have 256 KiB together. A larger document is "
+        "compressed. One that has no room even so is left out: then `gpuctl history` does not list this version.",
+        "Move large values from the document to a file in the image or to a ConfigMap.",
+    ),
+    CodeRule(
         "GPU901",
         "error",
         "mistake of gpuctl",

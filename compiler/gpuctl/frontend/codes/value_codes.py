@@ -197,6 +197,14 @@ VALUE_CODES = (
         "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
     ),
     CodeRule(
+        "GPU222",
+        "error",
+        "argument or variable too long",
+        "Linux starts no program with an argument, or a variable as `NAME=value`, of more than 131,071 bytes (kernels "
+        "with pages of 4 KiB). The container would end with `argument list too long` each time.",
+        "Put the text into a file: in the image, or in a ConfigMap that a podPatch mounts.",
+    ),
+    CodeRule(
         "GPU301",
         "error",
         "template that refers to nothing",

@@ -1,0 +1,78 @@
+"""The document that an object carries in an annotation: its text, plain or compressed, and how it is read back.
+
+Anyone who may write an object in a namespace can write this annotation, so a reader limits what it unpacks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+MOST = 240 * 1024
+"""Bytes of annotations that gpuctl writes at most. Kubernetes takes 256 KiB (TotalAnnotationSizeLimitB): the rest is
+for the marks of an apply and for other tools."""
+LARGEST = 2 * 2**20
+"""Bytes of the largest document that is embedded or read. No API server stores an object of that size."""
+_PLAIN = 128 * 1024
+"""Bytes of the largest document that is embedded as it is."""
+_PACKED = "bz2:"
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def document_text(document: dict[str, Any], beside: Mapping[str, str]) -> str | None:
+    """Return the annotation's text for a document, or None if there is no room for it.
+
+    :param beside: the other annotations of the object.
+    """
+    text = _COMPACT(document)
+    data = text.encode("utf-8", "surrogatepass")
+    used = sum(len(key) + len(value.encode("utf-8", "surrogatepass")) for key, value in beside.items())
+    if len(data) <= _PLAIN and used + len(data) <= MOST:
+        return text
+    if len(data) > LARGEST:
+        return None
+    # Few documents need these modules. bzip2: unlike zlib, every build of it compresses to the same bytes.
+    import base64
+    import bz2
+
+    packed = _PACKED + base64.b64encode(bz2.compress(data)).decode()
+    return packed if used + len(packed) <= MOST else None
+
+
+def document_of(obj: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    """Return the document in an object's annotation ``key``, or None if there is none that can be read."""
+    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(key)
+    if not isinstance(text, str):
+        return None
+    try:
+        found = json.loads(_unpacked(text) if text.startswith(_PACKED) else text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def is_same_document(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
+    """Return True if two objects carry equal documents, however these are written."""
+    texts = [((obj.get("metadata") or {}).get("annotations") or {}).get(key) for obj in (one, other)]
+    if texts[0] is None or texts[1] is None:
+        return False
+    if texts[0] == texts[1]:
+        return True
+    document = document_of(one, key)
+    return document is not None and document == document_of(other, key)
+
+
+def _unpacked(text: str) -> bytes:
+    """:raises ValueError: for data that is damaged, or larger than :data:`LARGEST`."""
+    import base64
+    import bz2
+
+    unpacking = bz2.BZ2Decompressor()
+    try:
+        data = unpacking.decompress(base64.b64decode(text[len(_PACKED) :], validate=True), LARGEST + 1)
+    except OSError as error:
+        raise ValueError("damaged") from error
+    if len(data) > LARGEST or not unpacking.eof:
+        raise ValueError("too large, or cut off")
+    return data

@@ -1,0 +1,201 @@
+"""Documents that do not fit into an annotation, a ConfigMap, or an argument of a program."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import json
+import random
+import string
+from typing import Any
+
+import pytest
+
+import gpuctl
+from gpuctl.apply.plan.former import former_fields
+from gpuctl.apply.run.recording import _document
+from gpuctl.apply.state.records import records
+from gpuctl.backend.embedded_document import MOST, document_of, document_text, is_same_document
+from gpuctl.language.settings import Settings
+
+KEY = "runwhere.ai/document"
+ONE = "kind: {kind}\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: a:1{more}}}\nresources: {{cpu: 1, memory: 1Gi}}\n"
+
+
+def letters(number: int) -> str:
+    return "".join(random.Random(number).choices(string.ascii_letters, k=number))
+
+
+def job(more: str = "", kind: str = "compute", rest: str = "") -> gpuctl.Source:
+    return gpuctl.Source("j.yaml", ONE.format(kind=kind, more=more) + rest)
+
+
+def variables(number: int, value: str = "x" * 1000) -> str:
+    return ", env: {" + ", ".join(f"V{index}: {value}" for index in range(number)) + "}"
+
+
+def compiled(source: gpuctl.Source, **options: Any) -> gpuctl.Compilation:
+    return gpuctl.compile(source, embed=True, **options)
+
+
+def main_of(result: gpuctl.Compilation) -> dict[str, Any]:
+    (found,) = (obj for obj in result.objects if KEY in obj["metadata"].get("annotations", {}))
+    return found
+
+
+def pool(nodes: int) -> gpuctl.Source:
+    entries = "".join(
+        f"  gpu-node-{index:05}.example.com: {{gpu-type: A100-80G, gpu-count: 8}}\n" for index in range(nodes)
+    )
+    return gpuctl.Source("p.yaml", f"kind: pool\nversion: v0.1\npool: {{name: big}}\nnodes:\n{entries}")
+
+
+@pytest.mark.parametrize("kind", ["training", "inference", "notebook", "compute"])
+def test_a_large_document_is_embedded_compressed(kind: str) -> None:
+    """And every reader of the annotation has it: lift, the three-way base, the history, the comparison of documents."""
+    large = main_of(compiled(job(variables(300), kind)))
+    assert large["metadata"]["annotations"][KEY].startswith("bz2:")
+    assert sum(len(key) + len(value) for key, value in large["metadata"]["annotations"].items()) < 2**18
+    document = document_of(large, KEY)
+    assert document is not None
+    assert len(document["environment"]["env"]) == 300
+    plain = {**large, "metadata": {**large["metadata"], "annotations": {KEY: json.dumps(document, indent=1)}}}
+    assert is_same_document(large, plain, KEY)
+    assert gpuctl.lift([large]) == gpuctl.lift([plain])
+    assert former_fields(large, Settings()) == former_fields(plain, Settings()) is not None
+    assert _document(large, records(Settings())) == document
+
+
+def test_a_large_pool_is_embedded_compressed() -> None:
+    found = document_of(main_of(compiled(pool(2800))), KEY)
+    assert found is not None
+    assert len(found["nodes"]) == 2800
+
+
+def test_a_document_without_room_is_left_out_with_a_note() -> None:
+    values = ", ".join(f"V{index}: {letters(1000 + index)}" for index in range(400))
+    for source in (job(f", env: {{{values}}}"), job(variables(3000))):
+        result = compiled(source)
+        assert result.ok
+        assert not any(KEY in obj["metadata"].get("annotations", {}) for obj in result.objects)
+        (note,) = (item for item in result.diagnostics if item.code == "GPU609")
+        assert note.severity.value == "note"
+
+
+def test_other_annotations_count() -> None:
+    document = {"text": "x" * 100_000}
+    assert (document_text(document, {}) or "").startswith("{")
+    assert (document_text(document, {"a": "y" * 150_000}) or "").startswith("bz2:")
+    assert document_text(document, {"a": "y" * MOST}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bz2:" + base64.b64encode(bz2.compress(b'{"a": "' + b"x" * 50_000_000 + b'"}')).decode(),
+        "bz2:" + base64.b64encode(bz2.compress(b'{"a": 1}')[:-4]).decode(),
+        "bz2:" + base64.b64encode(bz2.compress(b"[" * 100_000)).decode(),
+        "bz2:" + base64.b64encode(bz2.compress(b"[]")).decode(),
+        "bz2:" + base64.b64encode(b"nothing of the kind").decode(),
+        "bz2:!",
+        "",
+        "[" * 100_000,
+        "[]",
+        "null",
+        7,
+    ],
+    ids=["bomb", "cut", "deep", "list", "no bzip2", "no base64", "empty", "deep text", "list text", "null", "number"],
+)
+def test_an_annotation_that_anyone_wrote_is_no_document(text: Any) -> None:
+    obj = {"metadata": {"annotations": {KEY: text}}}
+    assert document_of(obj, KEY) is None
+    other = {"metadata": {"annotations": {KEY: "{}"}}}
+    assert not is_same_document(obj, other, KEY)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {}}])
+def test_no_annotation_is_no_document(metadata: dict[str, Any]) -> None:
+    assert document_of({"metadata": metadata}, KEY) is None
+    assert not is_same_document({"metadata": metadata}, {"metadata": metadata}, KEY)
+
+
+HOSTFILE = (
+    f"kind: training\nversion: v0.1\njob: {{name: a{'b' * 50}}}\n"
+    "environment: {image: 'a:1', command: [deepspeed, --hostfile, /etc/gpuctl/hostfile, t.py]}\n"
+    "resources: {nodes: 10000, gpu: 8, cpu: 1, memory: 1Gi}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [(pool(20_000), ("nodes",)), (gpuctl.Source("h.yaml", HOSTFILE), ("resources", "nodes"))],
+    ids=["pool", "hostfile"],
+)
+def test_what_no_config_map_holds_is_an_error(source: gpuctl.Source, path: tuple[str, ...]) -> None:
+    (error,) = (item for item in gpuctl.compile(source).diagnostics if item.severity.value == "error")
+    assert (error.code, error.path) == ("GPU206", path)
+    assert "a ConfigMap holds 1,048,576" in error.message
+
+
+LONG = "x" * 131_072
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        (job(f", command: [bash, -c, {LONG}]"), "environment.command.2"),
+        (job(f", args: [{LONG}]"), "environment.args.0"),
+        (job(f", env: {{A: {LONG[2:]}b}}"), "environment.env.A"),
+        (job(f", env: [{{name: A, value: {LONG[2:]}b}}]"), "environment.env.0"),
+        (job(f", env: {{A: {'中' * 43_691}}}"), "environment.env.A"),
+        (job(rest=f"podPatch: {{containers: [{{name: main, args: [{LONG}]}}]}}\n"), "podPatch.containers.0.args.0"),
+        (
+            job(rest=f"podPatch: {{initContainers: [{{name: i, image: 'a:1', command: [{LONG}]}}]}}\n"),
+            "podPatch.initContainers.0.command.0",
+        ),
+        (
+            job(rest=f"podPatch: {{containers: [{{name: s, image: 'a:1', env: [{{name: A, value: {LONG}}}]}}]}}\n"),
+            "podPatch.containers.0.env.0",
+        ),
+        (
+            job(
+                rest=f"podPatch: {{containers: [{{name: main, lifecycle: {{preStop: {{exec: {{command: [{LONG}]}}}}}}}}]}}\n"
+            ),
+            "podPatch.containers.0.lifecycle.preStop.exec.command.0",
+        ),
+    ],
+    ids=["command", "args", "mapping", "list", "bytes", "patched args", "init container", "sidecar", "hook"],
+)
+def test_what_linux_starts_no_program_with_is_an_error(source: gpuctl.Source, path: str) -> None:
+    (error,) = (item for item in gpuctl.compile(source).diagnostics if item.severity.value == "error")
+    assert (error.code, ".".join(map(str, error.path))) == ("GPU222", path)
+
+
+def test_the_longest_argument_and_variable_are_right() -> None:
+    """Also where a podPatch makes the whole pod be looked at again."""
+    text = f", command: [bash, -c, {LONG[1:]}], env: {{A: {LONG[3:]}}}"
+    patch = f"podPatch: {{containers: [{{name: main, args: [{LONG[1:]}]}}]}}\n"
+    assert not [item for item in gpuctl.compile(job(text, rest=patch)).diagnostics if item.code == "GPU222"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "code"),
+    [
+        ("port: 80, nodePort: 30400, ports: [{name: a, port: 53, protocol: UDP, nodePort: 30400}]", "GPU218"),
+        ("port: 80, ports: [{name: a, port: 53, nodePort: 30400}, {name: b, port: 54, nodePort: 30400}]", "GPU218"),
+        ("port: 53, nodePort: 30400, ports: [{name: a, port: 53, protocol: UDP, nodePort: 30400}]", None),
+        ("port: 53, nodePort: 30400, ports: [{name: a, port: 53, protocol: UDP, nodePort: 30401}]", None),
+        ("port: 80, ports: [{name: a, port: 81}, {name: b, port: 82}]", None),
+    ],
+)
+def test_a_node_port_is_of_one_port_number(ports: str, code: str | None) -> None:
+    result = gpuctl.compile(job(rest=f"service: {{{ports}}}\n"))
+    assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ([code] if code else [])
+
+
+def test_two_jobs_never_share_a_node_port() -> None:
+    """Whatever their protocols: the API server allocates a number once."""
+    one = job(rest="service: {nodePort: 30400}\n").text
+    other = one.replace("name: big", "name: other").replace("nodePort: 30400", "nodePort: 30400, protocol: UDP")
+    result = gpuctl.compile(gpuctl.Source("j.yaml", f"{one}---\n{other}"))
+    assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU418"]
