@@ -24,8 +24,9 @@ from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, wri
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
 from gpuctl_server.certificates import Certificate, UnusableCertificate
-from gpuctl_server.cutting import CuttableHttp, CuttableWebSocket
+from gpuctl_server.limited_server import LimitedServer
 from gpuctl_server.listening import CannotListen, bound, close
+from gpuctl_server.protocols import AbortableWebSocket, LimitedHttp
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
@@ -83,8 +84,8 @@ def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        http=CuttableHttp,
-        ws=CuttableWebSocket,
+        http=LimitedHttp,
+        ws=AbortableWebSocket,
         ws_max_size=64 * 1024,
         ws_ping_interval=settings.follower_ping,
         ws_ping_timeout=settings.follower_ping,
@@ -112,7 +113,7 @@ def _serve(
             os._exit(1)
 
 
-class _Server(uvicorn.Server):
+class _Server(LimitedServer):
     """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
     is begun, and what would go on for ever ends first."""
 
@@ -123,16 +124,17 @@ class _Server(uvicorn.Server):
         service: Service,
         certificate: Certificate | None,
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, service.settings.connections, service.settings.head_timeout)
         self._listening = listening
         self._service = service
         self._certificate = certificate
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._listening(f"[{host}]" if ":" in host else host, port)
+        if not self.started or sockets is None:
+            return
+        host, port = sockets[0].getsockname()[:2]
+        self._listening(f"[{host}]" if ":" in host else host, port)
 
     async def on_tick(self, counter: int) -> bool:
         """As uvicorn's, ten times a second."""

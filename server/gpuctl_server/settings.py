@@ -79,7 +79,18 @@ class ServerSettings(StatedSettings):
     body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
     concurrency: int = Field(64, ge=1, description="Requests that are worked on at a time; more wait.")
     queue: int = Field(256, ge=0, description="Requests that may wait; more are answered with 429.")
+    head_timeout: float = Field(
+        10.0,
+        gt=0,
+        description="Seconds in which a TLS handshake, and then the request line and headers have to arrive.",
+    )
     body_timeout: float = Field(15.0, gt=0, description="How long a body may take to come.")
+    connections: int = Field(
+        2048,
+        ge=16,
+        description="Most connections at a time, and fewer if the process may not open enough files. Beyond that the "
+        "one is closed that has waited longest for its client.",
+    )
     mirror_again: float = Field(15.0, gt=0, description="After how long a list that may not be read is tried again.")
     shutdown_timeout: float = Field(10.0, gt=0, description="How long requests may go on once the service is to end.")
     followers: int = Field(1000, ge=0, description="Who may follow logs at a time; more are told to come back later.")
