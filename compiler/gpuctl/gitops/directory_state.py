@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+from gpuctl.gitops.sources import BuildSource
 
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a plain file is opened: a link or a pipe that took its place meanwhile is neither followed nor waited for."""
@@ -32,7 +33,7 @@ class DirectoryState:
     ``present`` are the contents of the files that are ours or should be; ``edited`` those of them that somebody
     changed by hand since the last build; ``problems`` what forbids building, ``--force`` or not. ``signatures`` tell
     what was seen at the paths that a build replaces or removes. ``stale_folders`` lose files of ours: they go too
-    when nothing else is in them.
+    when nothing else is in them. ``sources`` are those of the last build.
     """
 
     directory: Path
@@ -43,6 +44,7 @@ class DirectoryState:
     problems: list[str] = field(default_factory=list)
     signatures: dict[str, Signature] = field(default_factory=dict)
     stale_folders: list[str] = field(default_factory=list)
+    sources: tuple[BuildSource, ...] = ()
 
     @property
     def changes(self) -> list[FileChange]:

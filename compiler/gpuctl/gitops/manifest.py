@@ -1,4 +1,4 @@
-"""``.gpuctl-manifest``: which files of a directory are gpuctl's, their hashes, and the source of each.
+"""``.gpuctl-manifest``: which files of a directory are gpuctl's, their hashes, and what they were built from.
 
 One JSON object a line, sorted by path, so that git merges it as it merges text. The file has no extension, because
 kubectl -R and Argo CD read every ``*.json`` and ``*.yaml``. A path may stand in it twice: after a merge with conflicts,
@@ -15,12 +15,14 @@ from collections.abc import Iterable
 from gpuctl.frontend.source import lines_of
 from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.layout import File, illegal
+from gpuctl.gitops.sources import BuildSource
 from gpuctl.language.wording import visible
 
 MANIFEST = ".gpuctl-manifest"
 _VERSION = 1
 _HEADER = f"# gpuctl-manifest {_VERSION}: the files that `gpuctl build` wrote here. Do not edit.\n"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_SOURCE = "# source: "
 _CONFLICT = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 Owned = dict[str, frozenset[str]]
@@ -32,9 +34,13 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def render_manifest(files: Iterable[File]) -> bytes:
-    """The manifest of files, whatever their order."""
-    return (_HEADER + "".join(_line(file) for file in sorted(files, key=lambda file: file.path))).encode(
+def render_manifest(files: Iterable[File], sources: Iterable[BuildSource] = ()) -> bytes:
+    """The manifest of files, whatever their order, and of the sources that they were built from."""
+    head = "".join(
+        f"{_SOURCE}{_ENCODE({key: value for key, value in source._asdict().items() if value is not None})}\n"
+        for source in sources
+    )
+    return (_HEADER + head + "".join(_line(file) for file in sorted(files, key=lambda file: file.path))).encode(
         # A file name that is not UTF-8 comes as surrogates, whose escape is JSON's as well.
         "utf-8",
         "backslashreplace",
@@ -67,6 +73,27 @@ def parse_manifest(data: bytes, name: str) -> Owned:
             path, value = _entry(line, name, number)
             found[path] = found.get(path, frozenset()) | {value}
     return found
+
+
+def parse_sources(data: bytes) -> tuple[BuildSource, ...]:
+    """Return the sources that a manifest records; a line that is damaged records none."""
+    found = set()
+    for line in lines_of(data.decode("utf-8", "replace")):
+        if not line.startswith(_SOURCE):
+            continue
+        try:
+            entry = json.loads(line.removeprefix(_SOURCE))
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+            others = [entry.get(key) for key in ("repository", "cluster")]
+            found.add(BuildSource(entry["path"], *(value if isinstance(value, str) else None for value in others)))
+    return tuple(sorted(found, key=str))
+
+
+def is_merged(one: bytes, other: bytes) -> bool:
+    """Return True if two manifests have the same lines, in any order and number, as after a merge."""
+    return set(one.split(b"\n")) == set(other.split(b"\n"))
 
 
 def union(old: bytes, new: bytes) -> bytes:

@@ -3,10 +3,98 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 from gpuctl.frontend.source import STDIN
+from gpuctl.language.wording import visible
+
+_INPUT = "-"
+_NAMED = 3
+
+
+class BuildSource(NamedTuple):
+    """An input of a build, as the manifest of the built directory records it.
+
+    ``path`` is relative to the root of the git work tree with the built directory; outside of git, to the directory's
+    parent. ``repository`` names another work tree, whose root ``path`` is relative to then; "" is outside of any.
+    ``cluster`` is the one that the build was for, None for all.
+    """
+
+    path: str
+    repository: str | None = None
+    cluster: str | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.repository is None else f" of {visible(self.repository) or 'another directory'}"
+        cluster = "" if self.cluster is None else f" for cluster {visible(self.cluster)}"
+        return f"`{visible(self.path)}`{where}{cluster}"
+
+    def contains(self, other: BuildSource) -> bool:
+        """Return True if all documents of another input are among those of this one."""
+        if self.repository != other.repository or self.cluster not in (None, other.cluster):
+            return False
+        return self.path in (".", other.path) or other.path.startswith(f"{self.path}/")
+
+
+def build_sources(
+    inputs: Sequence[str], directory: Path, cluster: str | None, identity: Callable[[Path], str | None]
+) -> tuple[BuildSource, ...]:
+    """Return the sources of a build, sorted and unique.
+
+    :param directory: the built directory, without links in its path.
+    :param identity: names a work tree, by its root, alike in all clones of its repository.
+    """
+    base = _base(directory)
+
+    def source(name: str) -> BuildSource:
+        if name == _INPUT or _is_stream(name):
+            return BuildSource(_INPUT, None, cluster)
+        real = Path(os.path.realpath(name))
+        if real.is_relative_to(base):
+            return BuildSource(real.relative_to(base).as_posix(), None, cluster)
+        root = _work_tree(real)
+        if root is None:
+            return BuildSource(real.name, "", cluster)
+        return BuildSource(real.relative_to(root).as_posix(), identity(root) or "", cluster)
+
+    return tuple(sorted({source(name) for name in inputs}, key=str))
+
+
+def left_out(recorded: Iterable[BuildSource], given: Iterable[BuildSource], directory: Path) -> list[BuildSource]:
+    """Return the recorded sources of a built directory that still exist, and that the given ones do not contain."""
+    base, given = _base(directory), list(given)
+    return [
+        source
+        for source in recorded
+        if not any(one.contains(source) for one in given)
+        and (source.path == _INPUT or source.repository is not None or os.path.lexists(base / source.path))
+    ]
+
+
+def enumerated(sources: Sequence[BuildSource]) -> str:
+    """Name the first few sources, and how many more there are."""
+    more = [f"{len(sources) - _NAMED} more"] if len(sources) > _NAMED else []
+    return ", ".join([*map(str, sources[:_NAMED]), *more])
+
+
+def _base(directory: Path) -> Path:
+    return _work_tree(directory.parent) or directory.parent
+
+
+def _work_tree(path: Path) -> Path | None:
+    return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def _is_stream(name: str) -> bool:
+    try:
+        mode = os.stat(name).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def source_names(inputs: Sequence[str]) -> Callable[[str], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from gpuctl.gitops.directory_state import DirectoryState, look, unwritable
 from gpuctl.gitops.disk import workshop
 from gpuctl.gitops.exchange import CANNOT
 from gpuctl.gitops.layout import File
-from gpuctl.gitops.manifest import MANIFEST, render_manifest
+from gpuctl.gitops.manifest import MANIFEST, is_merged, parse_sources, render_manifest
+from gpuctl.gitops.sources import BuildSource, enumerated, left_out
 from gpuctl.gitops.swap import clear, swap
 
 _SHOP = ".gpuctl-build"
@@ -38,21 +39,36 @@ class BuildOutcome(NamedTuple):
         return [change for change in self.changes if change.path != MANIFEST]
 
 
-def build(directory: str | os.PathLike[str], files: Mapping[str, File], *, force: bool = False) -> BuildOutcome:
+class _Request(NamedTuple):
+    files: Mapping[str, File]
+    sources: Sequence[BuildSource]
+    allow_source: bool
+    force: bool
+
+
+def build(
+    directory: str | os.PathLike[str],
+    files: Mapping[str, File],
+    *,
+    sources: Sequence[BuildSource] = (),
+    allow_source: bool = False,
+    force: bool = False,
+) -> BuildOutcome:
     """Bring a directory to exactly these files and its foreign ones; all of it, or nothing.
 
-    ``force`` overwrites, or removes, also what was edited by hand since the last build.
-
+    :param sources: where the files come from; the manifest records them.
+    :param allow_source: remove also the files of recorded sources that ``sources`` do not contain.
+    :param force: overwrite, or remove, also what was edited by hand since the last build.
     :raises BuildError: when anything is in the way, or fails. Nothing is changed then.
     """
     target = place(directory)
-    wanted = wanted_tree(files)
+    request = _Request(files, sources, allow_source, force)
     try:
-        survey = look(target, wanted)
-        _refuse(survey, force=force)
+        survey = _survey(target, request)
+        _refuse(survey, request)
         aside: list[str] = []
         if survey.changes or _is_left(target):
-            survey, aside = _write(target, wanted, force=force)
+            survey, aside = _write(target, request)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         at = f" (at `{shown(error.filename)}`)" if error.filename is not None else ""
@@ -61,25 +77,58 @@ def build(directory: str | os.PathLike[str], files: Mapping[str, File], *, force
     return _outcome(survey, aside)
 
 
-def check(directory: str | os.PathLike[str], files: Mapping[str, File]) -> BuildOutcome:
+def check(
+    directory: str | os.PathLike[str],
+    files: Mapping[str, File],
+    *,
+    sources: Sequence[BuildSource] = (),
+    allow_source: bool = False,
+) -> BuildOutcome:
     """What :func:`build` would do. Writes nothing.
 
     :raises BuildError: when something is in a build's way, or cannot be read.
     """
     target = place(directory)
+    request = _Request(files, sources, allow_source, force=False)
     try:
-        survey = look(target, wanted_tree(files))
+        survey = _survey(target, request)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BuildError(f"cannot read `{shown(error.filename or target)}`: {reason}") from None
-    if survey.problems:
-        raise BuildError(*survey.problems)
+    problems = [*survey.problems, *_other_sources(survey, request)]
+    if problems:
+        raise BuildError(*problems)
     return _outcome(survey, [])
 
 
-def wanted_tree(files: Mapping[str, File]) -> dict[str, bytes]:
-    """path -> content of all that a build writes, the manifest too."""
-    return {**{path: file.data for path, file in files.items()}, MANIFEST: render_manifest(files.values())}
+def _survey(target: Path, request: _Request) -> DirectoryState:
+    """Look at what is there. As long as no file differs, the sources of the manifest stay as they are recorded."""
+    files = request.files.values()
+    path = target / MANIFEST
+    recorded = parse_sources(path.read_bytes()) if path.is_file() and not path.is_symlink() else ()
+    wanted = {**{file.path: file.data for file in files}, MANIFEST: render_manifest(files, recorded)}
+    survey = look(target, wanted)
+    survey.sources = recorded
+    changed = {change.path for change in survey.changes}
+    if changed == {MANIFEST} and is_merged(survey.present.get(MANIFEST, b""), wanted[MANIFEST]):
+        survey.wanted[MANIFEST] = survey.present[MANIFEST]
+    elif changed:
+        survey.wanted[MANIFEST] = render_manifest(files, request.sources)
+    return survey
+
+
+def _other_sources(survey: DirectoryState, request: _Request) -> list[str]:
+    """What is wrong with a build that would remove the files of sources that it does not read."""
+    gone = sum(change.action == "remove" for change in survey.changes)
+    missing = left_out(survey.sources, request.sources, survey.directory)
+    if not gone or not missing or request.allow_source:
+        return []
+    files = "1 file" if gone == 1 else f"{gone} files"
+    message = (
+        f"`{shown(survey.directory)}` was built from {enumerated(missing)}, and this build, from "
+        f"{enumerated(request.sources)}, would remove {files}: name the same sources, or add --allow-source"
+    )
+    return [message]
 
 
 def place(directory: str | os.PathLike[str]) -> Path:
@@ -97,10 +146,10 @@ def _outcome(survey: DirectoryState, aside: list[str]) -> BuildOutcome:
     return BuildOutcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed), aside)
 
 
-def _refuse(survey: DirectoryState, *, force: bool) -> None:
+def _refuse(survey: DirectoryState, request: _Request) -> None:
     """Raise when something is in the way of a build."""
-    problems = list(survey.problems)
-    if not force:
+    problems = [*survey.problems, *_other_sources(survey, request)]
+    if not request.force:
         problems += [
             f"`{shown(survey.directory / path)}` was edited by hand: move the edit to its document; --force drops it"
             for path in survey.edited
@@ -111,7 +160,7 @@ def _refuse(survey: DirectoryState, *, force: bool) -> None:
         raise BuildError(*problems)
 
 
-def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[DirectoryState, list[str]]:
+def _write(target: Path, request: _Request) -> tuple[DirectoryState, list[str]]:
     inside = target / _SHOP
     if os.path.lexists(inside):
         with workshop(inside, target) as shop:
@@ -119,7 +168,7 @@ def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[D
     try:
         with _parents(target), workshop(_beside(target), target) as shop:
             _refuse_leftovers(clear(shop, target))
-            survey = _look_again(target, wanted, force=force)
+            survey = _look_again(target, request)
             return survey, swap(survey, shop) if survey.changes else []
     except CannotSwap:
         pass
@@ -128,15 +177,15 @@ def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[D
             raise
     with workshop(inside, target) as shop:
         inplace.clear(shop)
-        survey = _look_again(target, wanted, force=force)
+        survey = _look_again(target, request)
         inplace.rewrite(survey, shop)
     return survey, []
 
 
-def _look_again(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> DirectoryState:
+def _look_again(target: Path, request: _Request) -> DirectoryState:
     """Only when nobody else builds does it count what is there."""
-    survey = look(target, wanted)
-    _refuse(survey, force=force)
+    survey = _survey(target, request)
+    _refuse(survey, request)
     return survey
 
 

@@ -20,6 +20,7 @@ from gpuctl.cli.options.document_options import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from gpuctl.gitops.restarts import Restart
     from gpuctl.gitops.writer import BuildOutcome
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
 @click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
+@click.option("--allow-source", is_flag=True, help="Remove also the files of sources that this build does not read.")
 @click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
@@ -62,6 +64,7 @@ def command(
     directory: str,
     check: bool,
     force: bool,
+    allow_source: bool,
     kustomization: bool,
     nodes: bool,
     no_shared: bool,
@@ -82,7 +85,7 @@ def command(
     from gpuctl.gitops.build_error import BuildError
     from gpuctl.gitops.kept_namespaces import keep_namespaces
     from gpuctl.gitops.layout import files_of
-    from gpuctl.gitops.sources import source_names
+    from gpuctl.gitops.sources import build_sources, source_names
     from gpuctl.incremental.run import manifests
 
     if check and force:
@@ -111,7 +114,12 @@ def command(
     try:
         kept = keep_namespaces(directory, result, removed, gitops)  # type: ignore[arg-type]
         files = files_of(result.lowered, source_names(inputs), kustomization=kustomization, kept=kept)
-        outcome = writer.check(directory, files) if check else writer.build(directory, files, force=force)
+        sources = build_sources(inputs, writer.place(directory), cluster, _identity)
+        outcome = (
+            writer.check(directory, files, sources=sources, allow_source=allow_source)
+            if check
+            else writer.build(directory, files, sources=sources, allow_source=allow_source, force=force)
+        )
     except BuildError as error:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
@@ -122,6 +130,12 @@ def command(
     code = _report_check(outcome, directory, anew) if check else _report(outcome, directory, anew)
     _warn_of_unread(outcome, result, check=check)
     return code
+
+
+def _identity(root: Path) -> str | None:
+    from gpuctl.apply.state.repository import identity
+
+    return identity(root)
 
 
 def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) -> None:
