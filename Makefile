@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What is installed: dev or lowest are the locked releases of requirements/*.txt; newest is whatever the registry has.
+DEPENDENCIES ?= dev
 # Tests side by side. Most of them wait for a control plane, so that two cores do for three.
 WORKERS ?= 3
 export PYTHONPATH :=
@@ -9,20 +11,36 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast mutants lint fmt golden schemas control-plane sandbox bench docs clean
+.PHONY: help setup lock demo test test-fast test-lowest test-newest mutants lint fmt golden schemas control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml $(wildcard requirements/$(DEPENDENCIES).txt)
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing; gpuctl needs Python 3.10 or newer" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+ifeq ($(DEPENDENCIES),newest)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --editable '.[test]'
+else
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/$(DEPENDENCIES).txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+endif
 	@# Compiled modules start faster, also where the environment keeps Python from writing them.
 	@$(BIN)/python -m compileall -q compiler/gpuctl server/gpuctl_server server/gpuctl_usage
 	@touch $@
 
-setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv
+setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv, from requirements/dev.txt
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --custom-compile-command 'make lock'
+lock: setup ## Renew requirements/*.txt: the newest releases that pyproject.toml allows, with hashes
+	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra dev -o requirements/dev.txt
+	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in -c requirements/dev.txt -o requirements/cli.txt
+	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra server --extra postgresql \
+	  -c requirements/dev.txt -o requirements/server.txt
+	@# The oldest release of each direct dependency, with newest test tools that go with them.
+	$(LOCK) --resolution lowest --no-deps --strip-extras --no-annotate --no-header pyproject.toml \
+	  --extra server --extra postgresql --extra usage | \
+	  $(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra test -c - -o requirements/lowest.txt
 
 demo: setup ## Render the examples to standard output and to demo-out/
 	@rm -rf demo-out && mkdir demo-out
@@ -40,6 +58,12 @@ test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
 
 test-fast: setup ## Run what needs no control plane, with few examples: for while you write
 	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
+
+test-lowest: ## Run test-fast with the oldest releases of the dependencies that pyproject.toml allows
+	$(MAKE) test-fast VENV=.venv-lowest DEPENDENCIES=lowest
+
+test-newest: ## Run test-fast with the newest ones, locked or not
+	$(MAKE) test-fast VENV=.venv-newest DEPENDENCIES=newest
 
 mutants: setup ## Which of 100 small mistakes the tests notice (COUNT=, SEED=, ONLY=path:line)
 	PYTHONPATH=tests $(BIN)/python -m mutants --workers $(WORKERS) --count $(or $(COUNT),100) --seed $(or $(SEED),1) \
@@ -79,5 +103,5 @@ bench: setup ## Measure, as ratios within one run
 	$(BIN)/python benchmarks/run.py
 
 clean: ## Remove what make has made in the tree
-	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-newest demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

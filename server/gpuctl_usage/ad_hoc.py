@@ -21,7 +21,6 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "4GB",
 }
 _INTERRUPTED_AGAIN = 0.05
-_ZONED = "a time with a time zone cannot be shown; CAST(now() AS TIMESTAMP) makes one of UTC of it, say"
 
 
 Result = TypeVar("Result")
@@ -82,9 +81,10 @@ def ask(directory: Path, question: str, limit: int, seconds: float = SECONDS) ->
                 return [column[0] for column in answer.description or []], answer.fetchmany(limit + 1)
 
             columns, rows = _within(connection, seconds, answered)
+        except OverflowError:
+            # DuckDB 1 raises it for times at either end of Python's range.
+            raise BadQuestion("a time is before the year 1 or after 9999; CAST(... AS VARCHAR) shows it") from None
         except duckdb.Error as error:
-            if "'pytz'" in str(error):
-                raise BadQuestion(_ZONED) from None
             raise BadQuestion(str(error).strip()) from None
     return Found(_apart(columns), rows[:limit], len(rows) > limit)
 

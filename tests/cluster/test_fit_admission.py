@@ -24,7 +24,7 @@ from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
-from properties.scale import at_least, todays
+from properties.scale import at_least, half
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET
 from support.hasty_scheduler import has_tried_all, scheduler_alone
@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 TELLING = (*(0, 4, 5, 7, 8, 9, 21, 25, 29, 32, 39, 46, 50, 58, 87, 149, 150, 152, 157, 159, 207, 228),)
 """Seeds of worlds that tell what few others do, of each kind some that find room."""
-WORLDS = todays(range(at_least(280)), *TELLING)
+WORLDS = half(range(at_least(280)), *TELLING)
 PATIENCE = 240.0
 STATIC = "kubernetes.io/no-provisioner"
 """Nobody makes volumes here: what drivers make is in test_fit_volumes."""

@@ -34,7 +34,7 @@ from gpuctl.capacity.projections import counted_pod
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.kube.configuration import open_session
-from properties.scale import at_least, todays
+from properties.scale import at_least, half
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_trials import Trial, Trials, disagreements
@@ -55,10 +55,10 @@ TELLING = (
 )
 """Seeds of worlds that tell what few others do: what each of the changes below makes wrong shows in three of them, where
 it shows in as many at all; and some about quotas."""
-WORLDS = todays({*range(at_least(230)), *SHORT}, *TELLING)
+WORLDS = half({*range(at_least(230)), *SHORT}, *TELLING)
 """All of them for a long run, and more, as everything random: ``GPUCTL_PROPERTIES=5`` gives the scheduler a thousand."""
 TELLING_ODDITIES = (1, 5, 8, 11, 32, 116, 176, 194)
-ODDITIES = [200_000 + seed for seed in todays(range(at_least(120)), *TELLING_ODDITIES)]
+ODDITIES = [200_000 + seed for seed in half(range(at_least(120)), *TELLING_ODDITIES)]
 """Seeds that are no worlds': nodes of two worlds must not be called the same."""
 AT_LEAST, FEW = 30, 15
 DOCUMENT = """\

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 import gpuctl
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.tree import YamlNode
@@ -33,6 +35,17 @@ def test_aliases_count_what_they_stand_for() -> None:
     long = text.format(", ".join(["1"] * 500), ", ".join(["*x"] * 250))
     (error,) = (item for item in gpuctl.compile(gpuctl.Source("a.yaml", long)).diagnostics if item.code == "GPU007")
     assert error.message == "the document's aliases expand to more than 100000 values"
+
+
+@pytest.mark.parametrize("depth", [65, 999, 1001, 5000])
+@pytest.mark.parametrize("level", ["[]", "{a: }"], ids=["sequences", "mappings"])
+def test_deep_documents_have_one_code_in_all_releases_of_pyyaml(depth: int, level: str) -> None:
+    """Some releases stop at a depth of their own, before the composer has counted 64 levels."""
+    text = f"kind: training\nx: {level[:-1] * depth}{level[-1] * depth}\n"
+    errors = [
+        item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.code in {"GPU004", "GPU008"}
+    ]
+    assert [(item.code, item.message) for item in errors] == [("GPU008", "nested deeper than 64 levels")]
 
 
 def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -262,12 +263,14 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     missing = ["--database", "missing/usage.db"]
     assert "that is not one SELECT" in gpuctl("sql", "SELECT 1; SELECT 2", *missing, code=2)
     assert "syntax error" in gpuctl("sql", "SELCT 1", *missing, code=2)
-    # A value is what it is, and a time that Python cannot have is no traceback.
     assert "a b   c d" in gpuctl("sql", "SELECT 'a b' AS x, 'c d' AS y, 1 AS z", *where)
-    refused = gpuctl("sql", "SELECT now() AS t", *where, code=2)
-    assert "CAST(now() AS TIMESTAMP)" in refused
-    assert "Traceback" not in refused
-    assert json.loads(gpuctl("sql", "SELECT CAST(now() AS TIMESTAMP) > '2020-01-01' AS t", "-o", "json", *where))
+    zoned = "SELECT TIMESTAMPTZ '2026-10-25 08:00:00+08:00' AS t, TIMESTAMP '2026-10-25 00:00:00' AS u"
+    assert json.loads(gpuctl("sql", zoned, "-o", "json", *where)) == [
+        {"t": "2026-10-25T00:00:00Z", "u": "2026-10-25T00:00:00Z"}
+    ]
+    (now,) = json.loads(gpuctl("sql", "SELECT now() AS t", "-o", "json", *where))
+    assert abs(datetime.fromisoformat(now["t"].replace("Z", "+00:00")).timestamp() - time.time()) < 600
+    assert "12345-01-01" in gpuctl("sql", "SELECT TIMESTAMP '12345-01-01' AS t", *where)
     assert "has no months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
     assert "Catalog Error" in gpuctl("sql", "SELECT * FROM nothing", *where, code=2)
 

@@ -21,11 +21,10 @@ from yaml import events as yaml_events
 from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.syntax import character_error, syntax_error
+from gpuctl.frontend.syntax import FLATTEN, MAX_DEPTH, TOO_DEEP, character_error, syntax_error
 from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
 from gpuctl.language.wording import shorten
 
-MAX_DEPTH = 64
 MAX_EXPANDED = 100_000
 
 _TAB_LINE = r"(?m)^[ ]*\t[ \t]*(?=\r?$)"
@@ -172,12 +171,7 @@ class _Composer:
                 children.append(node)
             elif kind is mapping_start or kind is sequence_start:
                 if len(parents) >= MAX_DEPTH:
-                    raise self._error(
-                        "GPU008",
-                        f"nested deeper than {MAX_DEPTH} levels",
-                        event.start_mark.index,
-                        "flatten the document",
-                    )
+                    raise self._error("GPU008", TOO_DEEP, event.start_mark.index, FLATTEN)
                 if question:
                     self._note_question(text, event.start_mark.index)
                 start = event.start_mark.index

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from gpuctl.frontend.tree import Chunk
 
 _TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
+MAX_DEPTH = 64
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+FLATTEN = "flatten the document"
+
 _HINTS: tuple[tuple[str, str, str], ...] = (
     # (part of libyaml's problem, what to say, hint)
     (
@@ -88,6 +92,9 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     elif "cannot start any token" in problem:
         message = f"the character {character!r} cannot stand here"
         hint = "remove it, or quote the text that starts with it"
+    elif "maximum nesting depth" in problem:
+        # libyaml scans ahead of its events, so its own limit can be reached before the composer counts 64 levels.
+        code, message, hint = "GPU008", TOO_DEEP, FLATTEN
     else:
         both = f"{error.context or ''}; {problem}"
         for part, said, advice in _HINTS:

@@ -117,7 +117,8 @@ def _mark(model: BaseModel, path: FieldPath) -> None:
         if name is None:
             return
         inner = at.__dict__.get(name)
-        if position + 1 == len(path) or not isinstance(inner, BaseModel):
+        # Some releases of pydantic read an attribute of the instance in isinstance, which an unknown value refuses.
+        if position + 1 == len(path) or inner is _UNKNOWN or not isinstance(inner, BaseModel):
             at.__dict__[name] = _UNKNOWN
             return
         at = inner

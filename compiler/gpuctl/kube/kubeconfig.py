@@ -192,11 +192,11 @@ def _of_yaml(text: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
-    # Libyaml's composer calls itself for each level, until the stack ends and Python with it.
+    # PyYAML's composer recurses once per level; a deep document would overflow the stack and end Python.
     for event in yaml.parse(text, loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
     return yaml.load(text, loader)  # noqa: S506 - both loaders are safe ones
 
 

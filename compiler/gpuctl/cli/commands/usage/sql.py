@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,7 +113,7 @@ def _found(
 
 
 def _plain(value: Any) -> Any:
-    """A value of DuckDB as JSON has it: times of UTC, numbers as numbers, what is no number as null."""
+    """Return a value of DuckDB as JSON: times in UTC, numbers as numbers, NaN and infinity as null."""
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
@@ -121,9 +121,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds" if not value.microsecond else "microseconds") + (
-            "Z" if value.tzinfo is None else ""
-        )
+        if value.tzinfo is not None:
+            # Times with a zone come in that of the machine, the tables' own are UTC.
+            value = value.astimezone(timezone.utc).replace(tzinfo=None)
+        return value.isoformat(timespec="seconds" if not value.microsecond else "microseconds") + "Z"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, dict):
