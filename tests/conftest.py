@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
 # What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
 os.environ["GPUCTL_NO_CACHE"] = "1"
+
+# Other programs share the machine: a slow draw is no failure.
+settings.register_profile("shared-machine", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("shared-machine")
+
 MOST_RERUNS = 3
 """Of the tests of the cluster half together, and of those of the service. More is no bad luck of a loaded machine: it is a
 defect."""
