@@ -196,7 +196,7 @@ def _of_yaml(text: str) -> Any:
     for event in yaml.parse(text, loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)  # type: ignore[arg-type]
     return yaml.load(text, loader)  # noqa: S506 - both loaders are safe ones
 
 
