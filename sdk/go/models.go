@@ -117,9 +117,11 @@ type ClusterHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
-	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
-	// runs still, nobody collected, or its hours are not kept any more.
-	KnownSeconds *float64 `json:"known_seconds"`
+	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
+	// step is still running, no collector ran, or its hours were pruned.
+	KnownSeconds float64 `json:"known_seconds"`
+	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -602,9 +604,11 @@ type LabelHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
-	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
-	// runs still, nobody collected, or its hours are not kept any more.
-	KnownSeconds *float64 `json:"known_seconds"`
+	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
+	// step is still running, no collector ran, or its hours were pruned.
+	KnownSeconds float64 `json:"known_seconds"`
+	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -714,10 +718,16 @@ type LedgerRow struct {
 	Time string `json:"time"`
 	// Where it ends; the first and the last are cut.
 	EndTime string `json:"end_time"`
-	// How much of it is known: all is about that alone.
+	// Seconds of the step for which usage is known. All amounts cover only these.
 	KnownSeconds float64 `json:"known_seconds"`
-	Cluster      string  `json:"cluster"`
-	Level        string  `json:"level"`
+	// First moment of the step for which usage is known, UTC.
+	KnownFrom string `json:"known_from"`
+	// Last moment, UTC.
+	KnownUntil string `json:"known_until"`
+	// Whether amounts may still change: an hour has just ended, or measurements are missing.
+	Provisional bool   `json:"provisional"`
+	Cluster     string `json:"cluster"`
+	Level       string `json:"level"`
 	// Of a label; of a workload its namespace, kind and name.
 	Key string `json:"key"`
 	// Of the label; of a workload its uid; else a name.
@@ -825,9 +835,11 @@ type NamespaceHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
-	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
-	// runs still, nobody collected, or its hours are not kept any more.
-	KnownSeconds *float64 `json:"known_seconds"`
+	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
+	// step is still running, no collector ran, or its hours were pruned.
+	KnownSeconds float64 `json:"known_seconds"`
+	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -1329,9 +1341,11 @@ type WorkloadHour struct {
 	StatHour string `json:"stat_hour"`
 	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
 	EndTime string `json:"end_time"`
-	// Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where it
-	// runs still, nobody collected, or its hours are not kept any more.
-	KnownSeconds *float64 `json:"known_seconds"`
+	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
+	// step is still running, no collector ran, or its hours were pruned.
+	KnownSeconds float64 `json:"known_seconds"`
+	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.

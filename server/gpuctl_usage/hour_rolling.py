@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR, SharedCards
+from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedCards
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rolling import quotients
 from gpuctl_usage.rolling.balance import Discrepancy, discrepancies
 from gpuctl_usage.rolling.hour import reach, roll_up
+from gpuctl_usage.rolling.kept_measurements import Lost, combine, less_measured
 from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.hours import HourState
+from gpuctl_usage.store.measurements import KEPT
 from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
@@ -35,8 +37,6 @@ _AGAIN = 15 * 60.0
 _SOON_AGAIN = 15.0
 _TOLD = 5
 """Discrepancies of an hour that are told; how many there are is told with each."""
-_LOST = 0.5
-"""An hour of which Prometheus has forgotten more than this share is not rolled up again."""
 
 
 class GroupKeys(NamedTuple):
@@ -71,6 +71,7 @@ class HourRoller:
         self._health = health or CollectorHealth()
         self._states: dict[int, HourState] = {}
         self._not_before: dict[int, float] = {}
+        self._lost: dict[int, float] = {}
         self._first: int | None = None
 
     def begin(self, now: float) -> None:
@@ -102,49 +103,68 @@ class HourRoller:
                 return start
         return None
 
-    def roll(self, start: int, now: float) -> bool:
+    def roll(self, start: int, now: float, *, even_if_less: bool = False) -> bool:
         """Roll an hour up, or what there has been of it; whether anything is different from what was there.
 
-        What cannot be measured now is tried again later, and what was measured once is not given up for less.
+        What cannot be measured now is tried again later. What was measured once stays, for each pod on each node,
+        though Prometheus may not have it any more; that it lacks something is logged.
 
+        :param even_if_less: replace what was measured by what Prometheus has now, though it has less.
         :raises DatabaseProblem: it cannot be read or written.
         """
         try:
-            return self._roll(start, now)
+            return self._roll(start, now, even_if_less)
         except DatabaseProblem:
             # What it was made of is still there, and it is soon done again.
             self._not_before[start] = now + _SOON_AGAIN
             raise
 
-    def _roll(self, start: int, now: float) -> bool:
+    def _roll(self, start: int, now: float, even_if_less: bool) -> bool:
         begun = time.monotonic()
         seconds = min(float(HOUR), now - start)
         over = seconds == HOUR
-        self._not_before[start] = now + _AGAIN
+        if over:
+            # An hour that still runs is due as soon as it is over.
+            self._not_before[start] = now + _AGAIN
         known = self._states.get(start)
         changes = self._database.late_changes(self._cluster)
+        earlier = self._database.measurements(self._cluster, start)
+        measured: Sequence[GpuSeries] | None
         try:
-            rolled = self._rolled(start, seconds, now)
+            measured = self._measured(start, seconds, now)
         except NotWaitedFor:
             return False
         except PrometheusProblem as error:
             self._health.unanswered += 1
             LOG.warning("an hour lacks what Prometheus has", extra={"hour": stamped(start), "problem": str(error)})
-            if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
+            if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
                 return False
-            rolled = self._rolled(start, seconds, now, measured=False)
+            measured, even_if_less = None, False
+        lost: Sequence[Lost] = ()
+        if earlier is not None:
+            combined = combine(earlier, measured or [], start, reach(self._interval))
+            lost = () if measured is None else combined.lost
+            measured = measured if even_if_less else combined.series
+        rolled = self._rolled(start, seconds, measured or [])
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         found = tell_what_is_open(rolled, "the ledger of an hour does not close")
-        if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
-            # In the message as well: `gpuctl usage rollup` has no log of fields.
-            LOG.warning(
-                "the hour of %s is kept: less of it is measured now", stamped(start), extra={"hour": stamped(start)}
-            )
+        if earlier is None:
+            # Its measurements are not kept any more: then it is replaced as a whole, or not at all.
+            before = self._database.rolled_up(self._cluster, start, start + HOUR)
+            lost = [item for hour in before for item in less_measured(hour, rolled)]
+        self._tell_what_is_lost(start, lost, even_if_less)
+        if known is not None and earlier is None and lost and not even_if_less:
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
             self._database.keep_hour(self._cluster, start, self._states[start].provisional)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
-        changed = self._database.put_rolled_up(self._cluster, rolled, provisional, late_changes=changes)
+        is_new = earlier is None or known is None or rolled.digest != known.digest
+        is_kept = provisional or now < start + HOUR + KEPT
+        changed = self._database.put_rolled_up(
+            *(self._cluster, rolled, provisional),
+            late_changes=changes,
+            measured=measured if is_new and is_kept else None,
+        )
         provisional = self._database.hours(self._cluster, start, start + HOUR)[start].provisional
         self._states[start] = HourState(provisional, rolled.digest, coverage, seconds)
         self._tell(rolled, found)
@@ -166,22 +186,41 @@ class HourRoller:
             until += HOUR
         self._health.rolled_until = float(until)
 
-    def _rolled(self, start: int, seconds: float, now: float, *, measured: bool = True) -> RolledUp:
-        end = start + seconds
+    def _tell_what_is_lost(self, start: int, lost: Sequence[Lost], even_if_less: bool) -> None:
+        """Log what Prometheus does not have any more of an hour, once for each amount."""
+        amount = round(sum(item.gpu_s for item in lost) / HOUR, 2)
+        if lost and self._lost.get(start) != amount:
+            self._lost[start] = amount
+            places = sorted({"/".join(filter(None, item[:3])) for item in lost})
+            more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
+            # In the message as well: `gpuctl usage rollup` has no log of fields.
+            LOG.warning(
+                "the hour of %s: Prometheus lacks %s GPU-hours of what was measured before, of %s%s: %s",
+                *(stamped(start), f"{amount:g}", ", ".join(places[:_TOLD]), more),
+                "replaced by less" if even_if_less else "the earlier measurements are kept",
+                extra={"hour": stamped(start), "gpu_hours": amount},
+            )
+
+    def _held(self, start: int, end: float) -> list[Holding]:
         # The first measurement after the end speaks of the time before it, whosever labels the pod has by then.
-        held = self._database.holdings(self._cluster, start, end + reach(self._interval))
-        there = self._database.capacities(self._cluster, start, end)
-        samples = []
-        if self._samples is not None and measured and held:
-            last = min(end + math.ceil(reach(self._interval)), now)
-            nodes = {capacity.node for capacity in there}
-            places = {Place(holding.node, holding.namespace, holding.pod) for holding in held}
-            samples = self._samples.series(start, last, nodes, places)
+        return self._database.holdings(self._cluster, start, end + reach(self._interval))
+
+    def _measured(self, start: int, seconds: float, now: float) -> list[GpuSeries]:
+        end = start + seconds
+        held = self._held(start, end)
+        if self._samples is None or not held:
+            return []
+        last = min(end + math.ceil(reach(self._interval)), now)
+        nodes = {capacity.node for capacity in self._database.capacities(self._cluster, start, end)}
+        places = {Place(holding.node, holding.namespace, holding.pod) for holding in held}
+        return self._samples.series(start, last, nodes, places)
+
+    def _rolled(self, start: int, seconds: float, samples: Sequence[GpuSeries]) -> RolledUp:
         return roll_up(
             start,
             seconds,
-            held,
-            there,
+            self._held(start, start + seconds),
+            self._database.capacities(self._cluster, start, start + seconds),
             samples,
             self._interval,
             label_keys=self._keys.labels,

@@ -163,7 +163,8 @@ def _months(connection: Connection) -> list[Month]:
     known = {
         Month.of(start)
         for cluster in find_clusters(connection)
-        for start in states(connection, cluster.id, 0, _MANY, Span.HOUR)
+        for span in Span
+        for start in states(connection, cluster.id, 0, _MANY, span)
     }
     return sorted(known)
 
@@ -177,7 +178,9 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
         hours: dict[int, HourState] = {start: state for start, state in later.items() if start < end}
         if any(state.provisional for state in hours.values()):
             return f"hours of {cluster.name} are provisional"
-        if hours and end - HOUR not in hours:
+        # Of a month whose hours are pruned the last day is there.
+        last_day = states(connection, cluster.id, end - DAY, end, Span.DAY)
+        if hours and end - HOUR not in hours and not last_day:
             return f"the last hours of {cluster.name} are not rolled up"
     return None
 
@@ -240,16 +243,25 @@ def _hour(row: UsageRow) -> Row:
     }
 
 
-def _clipped(start: float, end: float | None, month: Month) -> Row:
-    """What of an interval is within the month, so that the files of several months add up."""
-    last = float(month.next.start)
-    return {"start_time": max(start, float(month.start)), "end_time": last if end is None else min(end, last)}
+def _clipped(start: float, end: float | None, month: Month, seen: float | None) -> Row | None:
+    """Return the part of an interval that is within the month and has passed, or None if there is none.
+
+    :param seen: the time until which the collector has followed the cluster: an interval that is still open is known
+        until then.
+    """
+    if end is None:
+        end = start if seen is None else seen
+    first, last = max(start, float(month.start)), min(end, float(month.next.start))
+    return {"start_time": first, "end_time": last} if first < last else None
 
 
 def _holdings(connection: Connection, month: Month) -> Iterator[Row]:
     for cluster in find_clusters(connection):
         which = intervals.overlapping(holdings, month.start, month.next.start)
         for item in intervals.read_holdings(connection, cluster.id, which):
+            within = _clipped(item.start, item.end, month, cluster.last_seen)
+            if within is None:
+                continue
             yield {
                 "cluster": cluster.name,
                 "namespace": item.namespace,
@@ -263,7 +275,7 @@ def _holdings(connection: Connection, month: Month) -> Iterator[Row]:
                 "gpus": item.gpus,
                 "labels": dict(item.labels),
                 "annotations": dict(item.annotations),
-                **_clipped(item.start, item.end, month),
+                **within,
                 "held_since": item.start,
                 "running_since": item.started,
                 "held_until": item.end,
@@ -275,16 +287,19 @@ def _capacities(connection: Connection, month: Month) -> Iterator[Row]:
     for cluster in find_clusters(connection):
         which = intervals.overlapping(capacities, month.start, month.next.start)
         for item in intervals.read_capacities(connection, cluster.id, which):
-            named = {"cluster": cluster.name, "node": item.node, "model": item.model, "state": item.state.value}
-            yield {**named, "gpus": item.gpus, **_clipped(item.start, item.end, month)}
+            within = _clipped(item.start, item.end, month, cluster.last_seen)
+            if within is not None:
+                named = {"cluster": cluster.name, "node": item.node, "model": item.model, "state": item.state.value}
+                yield {**named, "gpus": item.gpus, **within}
 
 
 def _quotas(connection: Connection, month: Month) -> Iterator[Row]:
     for cluster in find_clusters(connection):
         which = intervals.overlapping(quotas, month.start, month.next.start)
         for item in intervals.read_quotas(connection, cluster.id, which):
-            named = {"cluster": cluster.name, "namespace": item.namespace, "gpus": item.gpus}
-            yield {**named, **_clipped(item.start, item.end, month)}
+            within = _clipped(item.start, item.end, month, cluster.quotas_seen)
+            if within is not None:
+                yield {"cluster": cluster.name, "namespace": item.namespace, "gpus": item.gpus, **within}
 
 
 def _kept_snapshots(connection: Connection, month: Month) -> Iterator[tuple[str, KeptSnapshot]]:

@@ -12,21 +12,24 @@ from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
 
 
-def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
+def roll_up_again(settings: UsageSettings, start: float, end: float, *, even_if_less: bool = False) -> tuple[int, int]:
     """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
     many that are, and how many are different from what was there.
 
+    :param even_if_less: replace what was measured by what Prometheus has now, though it has less.
     :raises CannotCollect: something that it needs is not there, or does not answer.
     """
     site = opened(settings, threading.Event())
     try:
+        if even_if_less and site.samples is None:
+            raise CannotCollect("--even-if-less needs a Prometheus: name it with --prometheus")
         now = ServerClock(site.session).now()
         site.roller.begin(now)
         site.days.begin(now)
         hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
         changed = 0
         for hour in hours:
-            changed += site.roller.roll(hour, now)
+            changed += site.roller.roll(hour, now, even_if_less=even_if_less)
             site.days.touch(hour)
         site.days.roll_due(now)
         return len(hours), changed

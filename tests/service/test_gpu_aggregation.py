@@ -47,6 +47,7 @@ def at(text: str) -> int:
 FIRST = at("2025-11-05T14:00:00")
 ALL = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
 CREATED = {"created_at": "2025-11-05T15:00:01Z", "updated_at": "2025-11-05T15:00:01Z"}
+KNOWN = {"known_seconds": 3600.0, "provisional": False}
 
 
 def sums(gpus: float, mean: float, low: float, high: float, *, share: float = 1.0, **more: Any) -> Sums:
@@ -192,6 +193,7 @@ def test_the_cluster(usage: Served) -> None:
         "p95_utilization": 89,
         "sample_count": 12,
         "coverage": 0.5,
+        **KNOWN,
         **CREATED,
     }
     assert running == {
@@ -203,13 +205,14 @@ def test_the_cluster(usage: Served) -> None:
         **dict.fromkeys([f"{kind}_utilization" for kind in ("avg", "max", "min", "p50", "p95")]),
         "sample_count": 0,
         "coverage": 0.0,
+        **KNOWN,
         **CREATED,
     }
 
 
 def test_namespaces(usage: Served) -> None:
     inference, system, training = without_ids(ask(usage, "namespaces/hourly-stats", **ALL))
-    alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **CREATED}
+    alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **KNOWN, **CREATED}
     assert training == alike | {
         "namespace": "ml-training",
         "total_gpu_capacity": 128,
@@ -240,7 +243,14 @@ def test_namespaces(usage: Served) -> None:
 def test_labels_and_annotations(usage: Served) -> None:
     of_team = {"dimension_type": "label", "dimension_key": "team"}
     first, second = without_ids(ask(usage, "labels/hourly-stats", **of_team, **ALL))
-    alike = {"cluster_name": "cluster-1", **of_team, "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **CREATED}
+    alike = {
+        "cluster_name": "cluster-1",
+        **of_team,
+        "stat_hour": "2025-11-05T14:00:00Z",
+        "coverage": 1.0,
+        **KNOWN,
+        **CREATED,
+    }
     assert first == alike | {
         "dimension_value": "ai-research",
         "allocated_gpu_count": 64.0,
@@ -272,7 +282,13 @@ def test_workloads(usage: Served) -> None:
         "total_pages": 1,
     }
     bert, server, system, unseen = without_ids(page["data"])
-    alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "workload_status": "Running", **CREATED}
+    alike = {
+        "cluster_name": "cluster-1",
+        "stat_hour": "2025-11-05T14:00:00Z",
+        "workload_status": "Running",
+        **KNOWN,
+        **CREATED,
+    }
     assert bert == alike | {
         "namespace": "ml-training",
         "workload_name": "bert-training-job",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 import pytest
@@ -16,10 +18,12 @@ from gpuctl.cli.main import run
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.facts import HOUR, WorkloadKey
-from gpuctl_usage.store.database import open_database
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import DAY, HOUR, Kept, WorkloadKey
+from gpuctl_usage.moving import import_store
+from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Level
-from support.small_usage import STRANGE, Worker, small_world
+from support.small_usage import STRANGE, UsageWorld, Worker, small_world
 
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
 END = START + 26 * HOUR
@@ -207,7 +211,7 @@ def test_a_strange_value(database: Path) -> None:
     """As Markdown and HTML would show a value that anybody may have written into an annotation."""
     from gpuctl.cli.output.report_markdown import report_markdown
     from gpuctl.cli.output.report_page import report_page
-    from gpuctl.reading.gpu_time import GpuHolder, GpuTime
+    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.month_report import MonthReport
     from gpuctl.reading.usage_shapes import GroupUse
 
@@ -227,14 +231,14 @@ def test_a_strange_value(database: Path) -> None:
     stamp = "2026-10-01T00:00:00Z"
     made = MonthReport(
         "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, groups, groups, groups,
-        stamp, stamp, 744, 3, {}, STRANGE,
+        KnownTime(741 * 3600.0, stamp, stamp, False), 741 * 3600.0, float(END), {}, STRANGE,
     )  # fmt: skip
     page = report_page(made)
     assert Page(page).tags.isdisjoint({"script", "img"})
     assert [row[0] for row in tables_of_page(page)["By namespace"][:-1]] == names
     ElementTree.fromstring(page.split("\n", 1)[1])
     text = report_markdown(made)
-    assert "- 3 of 744 hours are missing between hours that are known." in text
+    assert "- Known: 741 of 26 hours" in text
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     for sign in ("<", "@everyone", "](http"):
         assert sign not in outside, sign
@@ -245,17 +249,94 @@ def test_a_strange_value(database: Path) -> None:
 
 
 def test_the_same_month_is_the_same_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the line that tells when it was made, and with which prices."""
     for output in ("markdown", "html"):
         first = report("-o", output)
         with monkeypatch.context() as patch:
             patch.setattr("time.time", lambda: 4e9)
-            assert report("-o", output) == first
+            second = report("-o", output)
+        assert "Made: 2096-10-02 07:06 (UTC), with the prices in platform.yaml at that time" in second
+        made = re.compile(r"Made: \d{4}-\d\d-\d\d \d\d:\d\d")
+        assert made.sub("", second) == made.sub("", first)
 
 
 def test_what_is_not_known_is_said(report: Report, capsys: pytest.CaptureFixture[str], database: Path) -> None:
     text = report("--tz", "Asia/Shanghai")
-    assert "- The month is known from 2026-10-30 08:00 on: what was before that is not in here." in text
-    assert "- The month is known until 2026-10-31 10:00: what comes after that is not in here." in text
-    assert "No hour is missing between hours that are known." in text
+    known = "26 of 744 hours, 2026-10-30 08:00 to 2026-10-31 10:00"
+    assert f"- Known: {known}\n- State: final\n" in text
+    assert f"- {known} are known; the figures cover only these." in text
     assert run(["usage", "report", "--month", "2026-09", "--database", str(database)]) == 1
-    assert capsys.readouterr().err.startswith("error: nothing is known of 2026-09\n")
+    assert capsys.readouterr().err.startswith("error: no usage is known of 2026-09\n")
+
+
+def test_a_month_that_may_change_says_so(report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    opened = small_world(START).collected(path, START, END)
+    opened.keep_hour(1, END - HOUR, provisional=True)
+    opened.close()
+    where = ("--database", str(path))
+    assert "- State: provisional, late measurements may still change some hours\n" in report(*where)
+    monkeypatch.setattr("time.time", lambda: END - 60.0)
+    assert "- State: provisional, the month is not over\n" in report(*where)
+
+
+def test_a_figure_is_the_same_in_all_tables(report: Report) -> None:
+    """What is divided over the parts of the capacity is not what stands in other tables, too."""
+    tables = tables_of_markdown(report())
+    parts = {row[0]: row[2] for row in tables["What became of the GPUs"]}
+    for title, column in (("By namespace", 2), ("By team", 2), ("Workloads that held the most", 4)):
+        busy, idle, unknown = tables[title][-1][column + 1 :][:3]
+        assert (parts["busy"], parts["held, idle"], parts["held, unknown"]) == (busy, idle, unknown)
+
+
+@pytest.mark.parametrize("kept_days", [4, 2, 1], ids=["all hours", "hours of half of it", "only days"])
+def test_a_month_whose_hours_are_pruned(
+    kept_days: int, address: str, report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Report, tables and SQL tell what they told before, of another year as well: all are made of the same rows."""
+    start = int(datetime(2025, 10, 28, tzinfo=timezone.utc).timestamp())
+    end = start + 4 * DAY
+    world = small_world(start)
+    database = world.collected(Path(address), start, end) if "://" not in address else _in(address, world, start, end)
+    days = DayRoller(database, 1)
+    days.begin(end + 7 * HOUR)
+    days.roll_due(end + 7.0 * HOUR)
+    october = ("--month", "2025-10", "--database", address)
+    made = re.compile(r"Made: .*")
+    before = made.sub("", report(*october))
+    totals = _usage(capsys, "models", address), _sql(capsys, address)
+    while database.prune(1, Kept(1, 1, kept_days, 4000), end + 7.0 * HOUR):
+        pass
+    hours = database.hours(1, 0, 2**40)
+    assert len({hour // DAY for hour in hours}) == kept_days
+    assert made.sub("", report(*october)) == before
+    assert "- Known: 96 of 744 hours, 2025-10-28 00:00 to 2025-11-01 00:00" in before
+    assert (_usage(capsys, "models", address), _sql(capsys, address)) == totals
+    # Days of UTC that a zone's days cut are in the totals, and not among its days.
+    text = report(*october, "--tz", "Asia/Shanghai")
+    assert ("known hours are not drawn" in text) == (kept_days < 4)
+    database.close()
+
+
+def _in(address: str, world: UsageWorld, start: int, end: int) -> Database:
+    """The same in PostgreSQL."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "usage.db"
+        world.collected(file, start, end).close()
+        import_store(file, address)
+    return open_database(address)
+
+
+def _usage(capsys: pytest.CaptureFixture[str], what: str, address: str) -> object:
+    arguments = ["--from", "2025-10-01", "--to", "2025-11-01", "--step", "month", "-o", "json"]
+    assert run(["usage", what, *arguments, "--database", address]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def _sql(capsys: pytest.CaptureFixture[str], address: str) -> object:
+    question = (
+        "SELECT level, key, value, round(sum(alloc_gpu_s), 3) AS held, round(sum(cap_gpu_s), 3) AS there, "
+        "round(sum(util_gpu_s), 3) AS used, sum(samples) AS samples FROM hours GROUP BY ALL ORDER BY ALL"
+    )
+    assert run(["usage", "sql", question, "-o", "json", "--database", address]) == 0
+    return json.loads(capsys.readouterr().out)

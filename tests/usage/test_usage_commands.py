@@ -115,10 +115,10 @@ def test_namespaces_are_told_what_their_quotas_allowed(usage: Usage, database: P
     told = {item["namespace"]: (item["allowedGpuHours"], item["allocationRate"]) for item in value["items"]}
     assert told == {"nlp": (144, 86.11), "serving": (168, 27.98), "vision": (288, 7.29)}
     assert "allowedGpuHours" not in value["allGroups"]
-    assert [row[-2:] for row in usage("namespaces", *DAY, "--step", "day").rows] == [
-        ["144.0", "86.1%"],
-        ["168.0", "28.0%"],
-        ["288.0", "7.3%"],
+    assert [row[-4:] for row in usage("namespaces", *DAY, "--step", "day").rows] == [
+        ["144.0", "86.1%", "100%", "final"],
+        ["168.0", "28.0%", "100%", "final"],
+        ["288.0", "7.3%", "100%", "final"],
     ]
     asked = (*DAY, "--step", "day", "--tz", "Asia/Shanghai")
     rows = list(csv.DictReader(io.StringIO(usage("namespaces", *asked, "-o", "csv").out)))
@@ -216,7 +216,7 @@ def test_steps_of_the_cluster_tell_what_there_was(usage: Usage) -> None:
     heads = found.out.splitlines()[0].split()
     assert heads == [
         *("TIME", "CLUSTER", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE"),
-        *("CAPACITY", "FREE", "UNUSABLE"),
+        *("CAPACITY", "FREE", "UNUSABLE", "KNOWN", "STATE"),
     ]
     [row] = [dict(zip(heads, row, strict=True)) for row in found.rows]
     assert (row["GPU-HOURS"], row["CAPACITY"], row["SHARE"], row["UNUSABLE"]) == ("192.0", "288.0", "66.7%", "31.0")
@@ -331,9 +331,10 @@ def test_on_a_terminal(database: Path, usage: Usage, monkeypatch: pytest.MonkeyP
     code, shown = on_a_terminal(*arguments)
     assert code == 0
     assert "▃" * 24 in shown
-    assert shown.splitlines()[-1] == (
-        "2026-10-30 00:00 to 2026-10-31 00:00 (UTC): 192.0 of 288.0 GPU-hours held (66.7%), 47.6% used, 89.6% measured"
-    )
+    assert shown.splitlines()[-2:] == [
+        "2026-10-30 00:00 to 2026-10-31 00:00 (UTC): 192.0 of 288.0 GPU-hours held (66.7%), 47.6% used, 89.6% measured",
+        "all hours are known and final",
+    ]
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     _, plain = on_a_terminal(*arguments)
     assert plain.isascii()
@@ -373,6 +374,7 @@ def test_names_of_strangers_are_bound() -> None:
     row |= dict.fromkeys(("allocated_gpu_seconds", "busy_gpu_seconds", "held_idle_gpu_seconds"), 1.0)
     row |= {
         "held_unobserved_gpu_seconds": 0,
+        "known_seconds": 3600,
         "allowed_gpu_seconds": None,
         "capacity_gpu_seconds": None,
         "free_gpu_seconds": None,

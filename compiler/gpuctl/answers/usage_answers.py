@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, stamped
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, stamped
 
 if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
@@ -41,6 +41,9 @@ def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
         "endTime": stamped(view.asked.end),
         "timeZone": view.asked.zone,
         "step": view.step,
+        **known_value(view.known),
+        "knownFrom": view.known.start or None if view.known is not None else None,
+        "knownUntil": view.known.until or None if view.known is not None else None,
         "items": items,
         "total": len(items),
         "groups": view.count,
@@ -56,7 +59,8 @@ def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
             use = group.steps[number]
             if use is not None:
                 whose = {"time": time, "endTime": end, **holder_value(view, group.holder)}
-                yield {**whose, **time_value(use, view.capacity_in(number)), **_allowed(view, use)}
+                amounts = {**time_value(use, view.capacity_in(number)), **_allowed(view, use)}
+                yield {**whose, **amounts, **known_value(view.known_in(number))}
 
 
 def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
@@ -68,12 +72,14 @@ def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
 def columns_of(view: UsageView, *, by_step: bool) -> list[str]:
     """What the rows tell, also where there are none: those of each step, or one for each group."""
     times = ("time", "endTime") if by_step else ()
-    return [*times, *holder_value(view, _NOBODY), *time_value(_NOTHING, None), *_allowed(view, _NOTHING)]
+    amounts = *time_value(_NOTHING, None), *_allowed(view, _NOTHING)
+    return [*times, *holder_value(view, _NOBODY), *amounts, *known_value(None)]
 
 
 def _total(view: UsageView, group: GroupUse) -> dict[str, Any]:
     use = group.total
-    return {**holder_value(view, group.holder), **time_value(use, view.capacity), **_allowed(view, use)}
+    amounts = {**time_value(use, view.capacity), **_allowed(view, use)}
+    return {**holder_value(view, group.holder), **amounts, **known_value(view.known)}
 
 
 def _allowed(view: UsageView, use: GpuTime) -> dict[str, Any]:
@@ -88,7 +94,13 @@ def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
     return {
         **_total(view, group),
         "steps": [
-            {"time": time, "endTime": end, **time_value(use, view.capacity_in(number)), **_allowed(view, use)}
+            {
+                "time": time,
+                "endTime": end,
+                **time_value(use, view.capacity_in(number)),
+                **_allowed(view, use),
+                **known_value(view.known_in(number)),
+            }
             for number, ((time, end), use) in enumerate(zip(view.times, group.steps, strict=bool(group.steps)))
             if use is not None
         ],
@@ -120,6 +132,14 @@ def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
         "capacityShare": None if share is None else round(share, 2),
         "meanUse": None if use.mean_use is None else round(use.mean_use, 2),
         "coverage": None if use.coverage is None else round(use.coverage, 4),
+    }
+
+
+def known_value(known: KnownTime | None) -> dict[str, Any]:
+    """Return how many seconds of a range or step are known, and whether its figures may still change."""
+    return {
+        "knownSeconds": None if known is None else round(known.seconds, 3),
+        "provisional": None if known is None else known.provisional,
     }
 
 

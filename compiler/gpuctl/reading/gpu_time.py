@@ -62,13 +62,28 @@ class GpuHolder(NamedTuple):
         return self.name or self.value, self.namespace, self.kind, self.value
 
 
+class KnownTime(NamedTuple):
+    """The part of a range or step for which usage is known.
+
+    :param seconds: how much of it; ``start`` and ``until``: the first and the last known moment, RFC 3339, "" if the
+        service is too old to say.
+    :param provisional: whether figures may still change; None if the service is too old to say.
+    """
+
+    seconds: float
+    start: str = ""
+    until: str = ""
+    provisional: bool | None = None
+
+
 class LedgerLine(NamedTuple):
-    """A holder over a step of time. ``time`` and ``end`` are as they were told: RFC 3339."""
+    """A holder over a step of time. ``time`` and ``end`` are as the ledger has them: RFC 3339."""
 
     time: str
     end: str
     holder: GpuHolder
     use: GpuTime
+    known: KnownTime
 
 
 class NotALedger(ValueError):
@@ -109,9 +124,16 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
         own = [None if amount is None else float(amount) for amount in rest]
         names = (_text(value.get(name)) for name in ("value", "namespace", "kind", "name"))
         time, end = _text(value["time"]), _text(value["end_time"])
+        provisional = value.get("provisional")
+        known = KnownTime(
+            float(value["known_seconds"]),
+            _text(value.get("known_from")),
+            _text(value.get("known_until")),
+            None if provisional is None else bool(provisional),
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise NotALedger from None
-    return LedgerLine(time, end, GpuHolder(*names), GpuTime(held, busy, idle, unobserved, *own))
+    return LedgerLine(time, end, GpuHolder(*names), GpuTime(held, busy, idle, unobserved, *own), known)
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuctl.reading.gpu_time import GpuTime, added
+from gpuctl.reading.gpu_time import GpuTime, KnownTime, added
 from gpuctl.reading.usage_shapes import GroupUse
 
 HOUR = 3600
@@ -21,8 +21,8 @@ class MonthReport:
     :param month: ``2026-10``; its first and last moment by the zone are ``start`` and ``end``, seconds since 1970.
     :param whole: the cluster; ``days``: the beginning of each, RFC 3339, or "" of one of which nothing is known.
     :param key: of the label; the groups of each level stand by GPU-hours, the most first.
-    :param known_from: RFC 3339: the beginning of the first hour that is known; ``known_until``: the end of the last.
-    :param missing_hours: between the first and the last of the month of which nothing is known.
+    :param known: the part of the month for which usage is known; ``days_known``: seconds of it that ``days`` cover.
+    :param made: when the report was made, seconds since 1970.
     :param prices: model -> price of one GPU for one hour.
     """
 
@@ -38,12 +38,16 @@ class MonthReport:
     labels: Sequence[GroupUse]
     models: Sequence[GroupUse]
     workloads: Sequence[GroupUse]
-    known_from: str
-    known_until: str
-    hours: int
-    missing_hours: int
+    known: KnownTime
+    days_known: float
+    made: float
     prices: Mapping[str, float]
     currency: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no figure can change any more: the month is over and no hour is provisional."""
+        return self.made >= self.end and self.known.provisional is False
 
     @property
     def one_price(self) -> float | None:

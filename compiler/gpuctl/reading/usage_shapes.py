@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,15 @@ class UsageRange:
     zone: str = "UTC"
     cluster: str = ""
     namespace: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The length of the hours that it means: those that begin in it."""
+        return float(_next_hour(self.end) - _next_hour(self.start))
+
+
+def _next_hour(time: float) -> int:
+    return -int(-time // 3600) * 3600
 
 
 class GroupUse(NamedTuple):
@@ -40,6 +49,7 @@ class UsageView:
     :param groups: those that are shown, in order; ``count``: how many there are.
     :param all_groups: of all of them together; ``whole``: the cluster, None where nothing is known of it
         and for those who may not see it.
+    :param known: which part of the range is known; None if nothing is. ``known_steps``: of each of ``times``.
     :param step_capacities: likewise GPU-seconds of the cluster in each of the times; empty where groups have their own.
     """
 
@@ -52,11 +62,17 @@ class UsageView:
     count: int
     all_groups: GpuTime
     whole: GpuTime | None
+    known: KnownTime | None = None
+    known_steps: Sequence[KnownTime | None] = ()
     step_capacities: Sequence[float | None] = ()
 
     def capacity_in(self, number: int) -> float | None:
         """GPU-seconds of the cluster in one of the times; None where that is not known."""
         return self.step_capacities[number] if self.step_capacities else None
+
+    def known_in(self, number: int) -> KnownTime | None:
+        """Return which part of one of the times is known; None if that was not asked."""
+        return self.known_steps[number] if self.known_steps else None
 
     @property
     def capacity(self) -> float | None:

@@ -32,8 +32,10 @@ def job_usage(way: UsageWay, uid: str, namespace: str) -> UsageView | None:
         return None
     times, by_time = timeline(rows), {(row.time, row.end): row.use for row in rows}
     total = added(by_time.values())
+    known_in = {(row.time, row.end): row.known for row in rows}
     group = GroupUse(rows[-1].holder, total, [by_time.get(span) for span in times])
-    return UsageView("workload", "", asked, "hour", times, [group], 1, total, None)
+    known = [known_in.get(span) for span in times]
+    return UsageView("workload", "", asked, "hour", times, [group], 1, total, None, known_steps=known)
 
 
 def _is_not_set_up(error: ClusterError) -> bool:

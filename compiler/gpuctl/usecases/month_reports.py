@@ -9,7 +9,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuTime, added
-from gpuctl.reading.month_report import HOUR, MonthReport
+from gpuctl.reading.month_report import MonthReport
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 from gpuctl.usecases.usage_ways import UsageWay
@@ -22,19 +22,24 @@ def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
     return first, last
 
 
-def month_report(way: UsageWay, month: str, asked: UsageRange, key: str, settings: Settings) -> MonthReport:
-    """What became of the GPUs of a cluster in a month.
+def month_report(
+    way: UsageWay, month: str, asked: UsageRange, key: str, settings: Settings, made: float
+) -> MonthReport:
+    """Return the report on the GPUs of a cluster in a month.
 
     :param month: as it is called; ``asked``: when that is, by whose days.
     :param key: of the label by which it is told.
     :param settings: those of the platform, whose prices count.
+    :param made: the present time, seconds since 1970.
     :raises NotThere: nothing is known of it.
     :raises ClusterError: it cannot be answered, or not to whoever asks.
     """
-    hours = list(way.ledger("cluster", asked, "hour"))
-    if not hours:
-        raise NotThere(f"nothing is known of {month}", "`gpuctl usage cluster --last 400d --step month` tells what is")
-    known = timeline(hours)
+    # Totals of whole groups and of the cluster are made of the same hours and days.
+    whole = list(way.ledger("cluster", asked, "total"))
+    if not whole:
+        raise NotThere(
+            f"no usage is known of {month}", "`gpuctl usage cluster --last 400d --step month` lists the known months"
+        )
     names = way.clusters()
     days = list(way.ledger("cluster", asked, "day"))
     by_day = {(row.time, row.end): row.use for row in days}
@@ -45,17 +50,16 @@ def month_report(way: UsageWay, month: str, asked: UsageRange, key: str, setting
         cluster=visible(asked.cluster or (names[0] if names else "")),
         start=asked.start,
         end=asked.end,
-        whole=added(row.use for row in hours),
+        whole=added(row.use for row in whole),
         days=[(time, _of(by_day, time, end)) for time, end in timeline(days)],
         namespaces=_groups(way, "namespace", asked),
         key=key,
         labels=_groups(way, "label", asked, key),
         models=_groups(way, "model", asked),
         workloads=_groups(way, "workload", asked),
-        known_from=known[0][0],
-        known_until=known[-1][1],
-        hours=round((asked.end - asked.start) / HOUR),
-        missing_hours=sum(not time for time, _ in known),
+        known=whole[0].known,
+        days_known=sum(row.known.seconds for row in days),
+        made=made,
         prices={visible(model): price for model, price in priced.models.items()},
         currency=visible(priced.currency or ""),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, LedgerLine, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, added
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
@@ -54,22 +54,30 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
 
     :raises ClusterError: it cannot be answered, or not to whoever asks.
     """
-    totals = _totals(way.ledger(level, asked, "total", key))
+    lines = list(way.ledger(level, asked, "total", key))
+    totals = _totals(lines)
     found = [GroupUse(holder, use) for holder, use in totals.items()]
     found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.in_order))
     step = options.step or step_of(asked)
     times: Sequence[tuple[str, str]] = ()
+    known_steps: Sequence[KnownTime | None] = ()
     capacities: Sequence[float | None] = ()
     shown = found if options.limit is None else found[: options.limit]
     if options.over_time and (options.step or len(found) * count_steps(asked, step) <= _MOST_STEPS):
         rows = list(way.ledger(level, asked, step, key))
         times = timeline(rows)
+        known_in = {(row.time, row.end): row.known for row in rows}
+        known_steps = [known_in.get(time) for time in times]
         by_holder = _by_holder(rows)
         shown = [group._replace(steps=_steps(by_holder.get(group.holder, {}), times)) for group in shown]
         if any(row.use.capacity is None for row in rows):
             capacities = _capacities(way, asked, step, times)
-    whole = (added(totals.values()) if totals else None) if level == "cluster" else _whole(way, asked)
-    return UsageView(level, key, asked, step, times, shown, len(found), added(totals.values()), whole, capacities)
+    of_cluster = lines if level == "cluster" else _of_cluster(way, asked, "total")
+    whole = added(row.use for row in of_cluster) if of_cluster else None
+    # All rows of one step have the same known part.
+    known = next((row.known for row in (*lines, *of_cluster)), None)
+    total = added(totals.values())
+    return UsageView(level, key, asked, step, times, shown, len(found), total, whole, known, known_steps, capacities)
 
 
 def step_of(asked: UsageRange) -> str:
@@ -123,19 +131,14 @@ def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[s
     return [of_holder.get(time) for time in times]
 
 
-def _whole(way: UsageWay, asked: UsageRange) -> GpuTime | None:
-    """The whole cluster; None where nothing is known of it, and for those who may not see it."""
-    found = [row.use for row in _of_cluster(way, asked, "total")]
-    return added(found) if found else None
-
-
 def _capacities(way: UsageWay, asked: UsageRange, step: str, times: Iterable[tuple[str, str]]) -> list[float | None]:
-    """Of the whole cluster in each of the times, as :func:`_whole`."""
+    """Return the capacity of the cluster in each of the times; None where it is not known or may not be seen."""
     found = {(row.time, row.end): row.use.capacity for row in _of_cluster(way, asked, step)}
     return [found.get(time) for time in times]
 
 
 def _of_cluster(way: UsageWay, asked: UsageRange, step: str) -> list[LedgerLine]:
+    """Return the rows of the whole cluster; none if the caller may not see it."""
     try:
         return list(way.ledger("cluster", replace(asked, namespace=""), step))
     except ClusterError as error:

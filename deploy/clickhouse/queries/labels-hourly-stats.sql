@@ -13,7 +13,9 @@ SELECT
     workloads AS active_workload_count,
     round(obs_gpu_s / nullIf(alloc_gpu_s, 0), 4) AS coverage,
     formatDateTime(hours.created_at, '%Y-%m-%dT%H:%i:%SZ') AS created_at,
-    formatDateTime(hours.updated_at, '%Y-%m-%dT%H:%i:%SZ') AS updated_at
+    formatDateTime(hours.updated_at, '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
+    seconds AS known_seconds,
+    provisional
 FROM gpu_usage.hours
 WHERE cluster = {cluster:String} AND level = {dimension_type:String} AND key = {dimension_key:String}
     AND time >= {start_time:DateTime('UTC')} AND time < {end_time:DateTime('UTC')}

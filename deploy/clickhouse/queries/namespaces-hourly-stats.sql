@@ -16,7 +16,9 @@ SELECT
     workloads AS active_workload_count,
     round(obs_gpu_s / nullIf(alloc_gpu_s, 0), 4) AS coverage,
     formatDateTime(hours.created_at, '%Y-%m-%dT%H:%i:%SZ') AS created_at,
-    formatDateTime(hours.updated_at, '%Y-%m-%dT%H:%i:%SZ') AS updated_at
+    formatDateTime(hours.updated_at, '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
+    seconds AS known_seconds,
+    provisional
 FROM gpu_usage.hours
 LEFT JOIN
 (

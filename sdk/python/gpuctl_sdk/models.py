@@ -137,10 +137,12 @@ class ClusterHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
-    known_seconds: float | None = Field(default=None, alias="known_seconds")
-    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
-    it runs still, nobody collected, or its hours are not kept any more.
+    known_seconds: float = Field(alias="known_seconds")
+    """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
+    the step is still running, no collector ran, or its hours were pruned.
     """
+    provisional: bool
+    """Whether figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -662,10 +664,12 @@ class LabelHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
-    known_seconds: float | None = Field(default=None, alias="known_seconds")
-    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
-    it runs still, nobody collected, or its hours are not kept any more.
+    known_seconds: float = Field(alias="known_seconds")
+    """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
+    the step is still running, no collector ran, or its hours were pruned.
     """
+    provisional: bool
+    """Whether figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -787,7 +791,13 @@ class LedgerRow(Answer):
     end_time: str = Field(alias="end_time")
     """Where it ends; the first and the last are cut."""
     known_seconds: float = Field(alias="known_seconds")
-    """How much of it is known: all is about that alone."""
+    """Seconds of the step for which usage is known. All amounts cover only these."""
+    known_from: str = Field(alias="known_from")
+    """First moment of the step for which usage is known, UTC."""
+    known_until: str = Field(alias="known_until")
+    """Last moment, UTC."""
+    provisional: bool
+    """Whether amounts may still change: an hour has just ended, or measurements are missing."""
     cluster: str
     level: str
     key: str
@@ -905,10 +915,12 @@ class NamespaceHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
-    known_seconds: float | None = Field(default=None, alias="known_seconds")
-    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
-    it runs still, nobody collected, or its hours are not kept any more.
+    known_seconds: float = Field(alias="known_seconds")
+    """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
+    the step is still running, no collector ran, or its hours were pruned.
     """
+    provisional: bool
+    """Whether figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -1453,10 +1465,12 @@ class WorkloadHour(Answer):
     """Where the hour or step begins, UTC."""
     end_time: str | None = Field(default=None, alias="end_time")
     """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
-    known_seconds: float | None = Field(default=None, alias="known_seconds")
-    """Of a step that is not an hour: how much of it is known. All is about that alone: it is less than the step where
-    it runs still, nobody collected, or its hours are not kept any more.
+    known_seconds: float = Field(alias="known_seconds")
+    """Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if
+    the step is still running, no collector ran, or its hours were pruned.
     """
+    provisional: bool
+    """Whether figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")

@@ -35,11 +35,14 @@ class _Told(UsageValue):
         description="Where a step that is not an hour ends, UTC; the first and the last one are cut.",
         examples=["2025-11-05T15:00:00Z"],
     )
-    known_seconds: float | None = Field(
-        default=None,
-        description="Of a step that is not an hour: how much of it is known. All is about that alone: it is less than "
-        "the step where it runs still, nobody collected, or its hours are not kept any more.",
-        examples=[86400.0],
+    known_seconds: float = Field(
+        description="Seconds of the hour or step for which usage is known. All other figures cover only these: less "
+        "than the whole if the step is still running, no collector ran, or its hours were pruned.",
+        examples=[3600.0],
+    )
+    provisional: bool = Field(
+        description="Whether figures may still change: the hour has just ended, or measurements are missing.",
+        examples=[False],
     )
 
 
@@ -201,7 +204,17 @@ class LedgerRow(UsageValue):
     end_time: str = Field(
         description="Where it ends; the first and the last are cut.", examples=["2025-12-01T00:00:00Z"]
     )
-    known_seconds: float = Field(description="How much of it is known: all is about that alone.", examples=[2592000.0])
+    known_seconds: float = Field(
+        description="Seconds of the step for which usage is known. All amounts cover only these.", examples=[2592000.0]
+    )
+    known_from: str = Field(
+        description="First moment of the step for which usage is known, UTC.", examples=["2025-11-01T00:00:00Z"]
+    )
+    known_until: str = Field(description="Last moment, UTC.", examples=["2025-12-01T00:00:00Z"])
+    provisional: bool = Field(
+        description="Whether amounts may still change: an hour has just ended, or measurements are missing.",
+        examples=[False],
+    )
     cluster: str = Field(examples=["cluster-1"])
     level: Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"] = Field(
         examples=["label"]

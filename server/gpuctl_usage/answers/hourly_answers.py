@@ -229,7 +229,8 @@ def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle:
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
                 if hours.step is not Step.HOUR:
                     value["end_time"] = stamped(item.end)
-                    value["known_seconds"] = item.seconds
+                value["known_seconds"] = item.seconds
+                value["provisional"] = item.provisional
                 values.append(value)
             return values
 

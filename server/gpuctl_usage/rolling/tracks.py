@@ -73,7 +73,8 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
             best[time] = max(best.get(time, (-1.0, -1.0, -1.0, 0)), (value, *memory_of, mark))
     times = array("d", sorted(best))
     values, used_all, total_all, marks_all = zip(*(best[time] for time in times), strict=True)
-    known = max(used_all) >= 0
+    # As one series would have it: so that the same measurements in two parts have the same digest.
+    known = any(one.memory_used is not None for one in series)
     return first._replace(
         times=times,
         utilization=array("d", values),

@@ -10,11 +10,12 @@ from typing import Any
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
 from gpuctl.garbage import patient
-from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, Holding, Kept
+from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.leases import Lease, LeaseState
+from gpuctl_usage.store.measurements import put_measurements, read_measurements
 from gpuctl_usage.store.numbering import upsert
 from gpuctl_usage.store.tables import capacities, clusters, holdings, quotas
 from gpuctl_usage.sums import RolledUp
@@ -225,17 +226,28 @@ class Database:
         span: Span = Span.HOUR,
         *,
         late_changes: int | None = None,
+        measured: Sequence[GpuSeries] | None = None,
     ) -> bool:
         """Replace an hour, or a day, as a whole. The day of an hour that is different is provisional again.
 
         Labels of its workloads, and whether they run, are those of the holdings that are there at that time.
 
         :param late_changes: how many there were before what it is made of was read: after others it is provisional.
+        :param measured: the measurements that an hour is made of, which are kept until it is settled; None to leave
+            those that are kept.
         :returns: False when its digest is the same: then nothing is written but whether it is provisional.
         """
         with self._writing() as connection:
             others = late_changes is not None and late_changes != hours.late_changes(connection, cluster)
-            return hours.put_period(connection, cluster, rolled, provisional or others, span, self._clock())
+            changed = hours.put_period(connection, cluster, rolled, provisional or others, span, self._clock())
+            if measured is not None:
+                put_measurements(connection, cluster, rolled.start, measured)
+            return changed
+
+    def measurements(self, cluster: int, start: int) -> list[GpuSeries] | None:
+        """Return the measurements of an hour that are kept; None if there are none any more."""
+        with self.reading() as connection:
+            return read_measurements(connection, cluster, start)
 
     def put_day(self, cluster: int, rolled: RolledUp, made_of: Mapping[int, str]) -> bool | None:
         """Replace a day, which is final, unless its hours are not what it is made of any more.

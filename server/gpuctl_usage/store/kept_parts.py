@@ -33,6 +33,16 @@ class Part(NamedTuple):
     periods: tuple[int, ...]
     times: tuple[tuple[float, float, bool], ...]
 
+    @property
+    def known_from(self) -> float:
+        """The first moment of which something is kept."""
+        return min(start for start, _, _ in self.times)
+
+    @property
+    def known_until(self) -> float:
+        """The last moment of which something is kept."""
+        return max(end for _, end, _ in self.times)
+
 
 class _Period(NamedTuple):
     id: int

@@ -95,6 +95,8 @@ class NodeRows:
             start=part.start,
             end=part.end,
             seconds=part.seconds,
+            known_from=part.known_from,
+            known_until=part.known_until,
             created_at=part.created_at,
             updated_at=part.updated_at,
             provisional=part.provisional,

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, t
 
 from gpuctl_usage.facts import DAY, Kept
 from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.measurements import KEPT, drop_measurements
 from gpuctl_usage.store.tables import capacities, holdings, periods, quotas, snapshots
 
 _PERIODS = 4
@@ -21,6 +22,7 @@ def prune(connection: Connection, cluster: int, kept: Kept, now: float) -> bool:
     An hour goes only when its day is final, or goes as well.
     """
     steps: tuple[Callable[[], int], ...] = (
+        lambda: drop_measurements(connection, cluster, now - KEPT, _PERIODS),
         lambda: _forget_details(connection, cluster, now - kept.details * DAY),
         lambda: _drop_snapshots(connection, cluster, now - kept.snapshots * DAY),
         lambda: _drop_hours(connection, cluster, _midnight(now - kept.hours * DAY), _midnight(now - kept.days * DAY)),

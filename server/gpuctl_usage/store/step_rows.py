@@ -42,6 +42,7 @@ _NAMED_AT_ONCE = 10_000
 _NAMES = 3
 """Of a place that is in some order, how many of its last values say which group it is."""
 
+_Head = tuple[int, int, int, float, float, float, float, float, bool]
 _Valued = tuple[int, float, int, StepPlace]
 """What decides where a row stands, before its name: whether its value is unknown, the value, and when it begins."""
 
@@ -75,7 +76,7 @@ class StepRows:
         self._whole: dict[StepPlace, Any] | None = None
         self._sizes: list[int] | None = None
         self._made: dict[int, Group] = {}
-        self._heads: dict[int, tuple[int, int, int, float, float, float, bool]] = {}
+        self._heads: dict[int, _Head] = {}
         self._with_ends = question.level in WITH_HISTOGRAM and not question.sums_only
 
     def count(self) -> int:
@@ -237,22 +238,23 @@ class StepRows:
     def _row(
         self, place: StepPlace, values: Sums, last: StepEnd | None, described: Mapping[int, Described]
     ) -> UsageRow:
-        number, start, end, seconds, created_at, updated_at, provisional = self._head(place[0])
+        head = self._head(place[0])
         group, said, status = self._group(place[1]), _NOTHING, None
         if last is not None:
             values.histogram = last.histogram
             said = said if last.attributes is None else described[last.attributes]
             status = None if last.status is None else WorkloadStatus(last.status)
-        of_step = number | place[1], start, end, seconds, created_at, updated_at, provisional
-        return UsageRow(*of_step, group, values, said.labels, said.annotations, status)
+        return UsageRow(head[0] | place[1], *head[1:], group, values, said.labels, said.annotations, status)
 
-    def _head(self, part: int) -> tuple[int, int, int, float, float, float, bool]:
-        """What all rows of a step tell: of their number the step's part, and the rest as it is."""
+    def _head(self, part: int) -> _Head:
+        """Return what all rows of a step have in common: the step's part of their number, then the fields of
+        :class:`UsageRow` up to ``provisional``."""
         if part not in self._heads:
             of_part = self._parts[part]
             number = self._number(of_part) << GROUP_BITS
-            times = of_part.start, of_part.end, of_part.seconds, of_part.created_at, of_part.updated_at
-            self._heads[part] = number, *times, of_part.provisional
+            known = of_part.seconds, of_part.known_from, of_part.known_until
+            written = of_part.created_at, of_part.updated_at, of_part.provisional
+            self._heads[part] = number, of_part.start, of_part.end, *known, *written
         return self._heads[part]
 
     def _group(self, number: int) -> Group:

@@ -73,7 +73,7 @@ class UsageRow(NamedTuple):
     """The sums of a group over an hour, or several.
 
     :param id: stays the same when the hour is rolled up again; less than 2^53.
-    :param seconds: how much there has been of it, of what is known.
+    :param seconds: how much of it is known; the first known moment is ``known_from``, the last ``known_until``.
     :param labels: of a workload, as far as they are known; likewise ``annotations`` and ``status``.
     """
 
@@ -81,6 +81,8 @@ class UsageRow(NamedTuple):
     start: int
     end: int
     seconds: float
+    known_from: float
+    known_until: float
     created_at: float
     updated_at: float
     provisional: bool
@@ -92,17 +94,23 @@ class UsageRow(NamedTuple):
 
 
 class NamedCluster(NamedTuple):
-    """A cluster of which something is known."""
+    """A cluster that was collected.
+
+    :param last_seen: time until which pods and nodes were followed; None if they never were. ``quotas_seen``: likewise
+        for quotas.
+    """
 
     id: int
     uid: str
     name: str
+    last_seen: float | None
+    quotas_seen: float | None
 
 
 def find_clusters(connection: Connection) -> list[NamedCluster]:
     """All, the first that was collected first."""
-    rows = connection.execute(select(clusters.c.id, clusters.c.uid, clusters.c.name).order_by(clusters.c.id))
-    return [NamedCluster(row.id, row.uid, row.name) for row in rows]
+    columns = (clusters.c[name] for name in NamedCluster._fields)
+    return [NamedCluster(*row) for row in connection.execute(select(*columns).order_by(clusters.c.id))]
 
 
 def values_of(connection: Connection, cluster: int, level: Level, key: str) -> list[str]:
@@ -346,8 +354,9 @@ def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
         yield UsageRow(
             id=number << GROUP_BITS | group,
             start=start,
-            end=start + (HOUR if span == Span.HOUR.value else DAY),
+            end=start + Span(span).seconds,
             seconds=seconds,
+            **_known(Span(span), start, seconds),
             created_at=created,
             updated_at=updated,
             provisional=provisional,
@@ -359,15 +368,38 @@ def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
         )
 
 
+def _known(span: Span, start: int, seconds: float) -> dict[str, float]:
+    """Return the first and the last known moment of an hour or a day, as :class:`UsageRow` names them.
+
+    Of an hour that still runs the first part is known, of the day in which collecting began the last.
+    """
+    first = float(start if span is Span.HOUR else start + DAY - seconds)
+    return {"known_from": first, "known_until": first + seconds}
+
+
 def every_row(connection: Connection, cluster: int, start: int, end: int) -> Iterator[UsageRow]:
-    """All rows of the hours that begin in [start, end), by hour, of every level: of nodes, too."""
-    found = select(periods).where(
-        periods.c.cluster_id == cluster,
-        periods.c.span == Span.HOUR.value,
-        periods.c.start >= start,
-        periods.c.start < end,
-    )
-    for period in connection.execute(found.order_by(periods.c.start)).all():
+    """Yield the rows of all levels, nodes too, of the hours that begin in [start, end), by time.
+
+    A day whose hours are pruned has rows of the whole day instead, so that the sums are those of the ledger.
+
+    :param start: midnight in UTC; likewise ``end``.
+    """
+    found = select(periods).where(periods.c.cluster_id == cluster, periods.c.start >= start, periods.c.start < end)
+    every = connection.execute(found.order_by(periods.c.start)).all()
+    of_hours: dict[int, float] = {}
+    for period in every:
+        if period.span == Span.HOUR.value:
+            day = period.start // DAY * DAY
+            of_hours[day] = of_hours.get(day, 0.0) + period.seconds
+    whole_days = {
+        period.start
+        for period in every
+        if period.span == Span.DAY.value
+        and (period.start not in of_hours or (not period.provisional and of_hours[period.start] < period.seconds))
+    }
+    for period in every:
+        if (period.span == Span.DAY.value) != (period.start // DAY * DAY in whole_days):
+            continue
         whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
         yield from _rows(connection.execute(whole), with_histogram=True)
         nodes = unpack_sums(period.nodes)
@@ -375,8 +407,9 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
             yield UsageRow(
                 id=period.id << GROUP_BITS | number,
                 start=period.start,
-                end=period.start + Span.HOUR.seconds,
+                end=period.start + Span(period.span).seconds,
                 seconds=period.seconds,
+                **_known(Span(period.span), period.start, period.seconds),
                 created_at=period.created_at,
                 updated_at=period.updated_at,
                 provisional=period.provisional,

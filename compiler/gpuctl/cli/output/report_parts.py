@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from gpuctl.cli.output.usage_amounts import covered, percent
+from gpuctl.cli.output.usage_amounts import covered, percent, told_known
 from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import HOUR, MonthReport, in_units
 from gpuctl.reading.usage_shapes import GroupUse
@@ -64,7 +64,7 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
     """All of it, in order."""
     return [
         _whole(report),
-        ReportPart("Day by day", (), None, "days"),
+        ReportPart("Day by day", (), None, "days", _of_days(report)),
         ReportPart(
             "By namespace", (), _groups(report, "namespace", report.namespaces), notes=_open(report, report.namespaces)
         ),
@@ -89,8 +89,19 @@ def amounts_of(use: GpuTime) -> list[float]:
 
 
 def tenths_of(use: GpuTime) -> list[int]:
-    """Tenths of GPU-hours of each of :data:`PARTS`, which add up."""
-    return in_units(amounts_of(use), _TENTH)
+    """Return tenths of GPU-hours of each of :data:`PARTS`, which add up to the capacity in tenths.
+
+    What was held is rounded to the nearest, as in all other tables; what was not held takes the rest.
+    """
+    amounts = amounts_of(use)
+    held = [in_units([amount], _TENTH)[0] for amount in amounts[:3]]
+    [capacity] = in_units([sum(amounts)], _TENTH)
+    free, unusable = amounts[3:]
+    rest = capacity - sum(held)
+    [last] = in_units([unusable], _TENTH) if free else [rest]
+    if rest < last or (rest and not free and not unusable):
+        return in_units(amounts, _TENTH)
+    return [*held, rest - last, last]
 
 
 def _whole(report: MonthReport) -> ReportPart:
@@ -109,6 +120,10 @@ def _whole(report: MonthReport) -> ReportPart:
         f"Held: {percent(whole.share_of(whole.capacity)) or 'not known'} of the capacity",
         f"Used: {percent(whole.mean_use) or 'not known'} of what was measured",
         f"Measured: {covered(whole.coverage) or 'nothing'} of what was held",
+        f"Known: {_known(report)}",
+        _state(report),
+        f"Made: {_minute(report, report.made)} ({report.zone})"
+        + (", with the prices in platform.yaml at that time" if report.prices else ""),
     ]
     return ReportPart("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
 
@@ -246,24 +261,37 @@ def _cut(rows: Sequence[_Row]) -> list[_Row]:
 
 def _unknown(report: MonthReport) -> ReportPart:
     whole = report.whole
-    tenths = in_units([whole.unobserved, whole.held - whole.unobserved], _TENTH)[0] / 10
-    known = datetime.fromisoformat(report.known_until.replace("Z", "+00:00")).timestamp()
+    [tenths] = in_units([whole.unobserved], _TENTH)
     texts = [
-        f"{tenths:.1f} GPU-hours were held while nothing measured what the GPUs did: they are neither busy nor idle.",
-        f"{report.missing_hours} of {report.hours} hours are missing between hours that are known."
-        if report.missing_hours
-        else "No hour is missing between hours that are known.",
+        f"{tenths / 10:.1f} GPU-hours were held while nothing measured the GPUs: they are neither busy nor idle.",
+        f"{_known(report)[0].upper()}{_known(report)[1:]} are known; the figures cover only these."
+        if report.known.seconds < report.end - report.start
+        else "Every hour of the month is known.",
     ]
-    if known < report.end:
-        texts.append(f"The month is known until {_minute(report, known)}: what comes after that is not in here.")
-    begun = datetime.fromisoformat(report.known_from.replace("Z", "+00:00")).timestamp()
-    if begun > report.start:
-        texts.append(f"The month is known from {_minute(report, begun)} on: what was before that is not in here.")
     texts.append(
         "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; what "
         "stands beside each other may differ from its sum in the last digit."
     )
     return ReportPart("What is not known", texts)
+
+
+def _known(report: MonthReport) -> str:
+    """Return which part of the month is known: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
+    return told_known(report.known, report.end - report.start, ZoneInfo(report.zone))
+
+
+def _state(report: MonthReport) -> str:
+    if report.is_final:
+        return "State: final"
+    why = "the month is not over" if report.made < report.end else "late measurements may still change some hours"
+    return f"State: provisional, {why}"
+
+
+def _of_days(report: MonthReport) -> list[str]:
+    lost = report.known.seconds - report.days_known
+    if lost < 1:
+        return []
+    return [f"{lost / HOUR:.1f} known hours are not drawn: only days of UTC are kept, which a day of this zone cuts."]
 
 
 def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:

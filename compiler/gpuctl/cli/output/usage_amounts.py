@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuctl.reading.gpu_time import KnownTime
+
 _HOUR = 3600
 
 
 def gpu_hours(seconds: float | None) -> str:
-    """GPU-hours, to a tenth; less than that to two digits, so that what is something is never shown as nothing."""
+    """Return GPU-hours, to a tenth; less than that to a hundredth, and what is something never as nothing."""
     if seconds is None:
         return ""
     value = seconds / _HOUR
-    return f"{value:.2g}" if 0 < value < 0.095 else f"{value:.1f}"
+    if 0 < value < 0.005:
+        return "<0.01"
+    return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
 
 
 def percent(value: float | None) -> str:
@@ -27,7 +35,30 @@ def covered(part: float | None) -> str:
 
 
 def gpus(number: float | None) -> str:
-    """A number of GPUs: whole where it is, else to a tenth."""
+    """Return a number of GPUs: without digits if it is whole, else to a hundredth."""
     if number is None:
         return ""
-    return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.1f}"
+    return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"
+
+
+def known_hours(known: float, whole: float) -> str:
+    """Return how much of a time is known: ``5 of 168 hours``, ``0.5 of 24 hours``. Both are seconds."""
+    # Less than all is never shown as all.
+    shown = known if known >= whole - 1 else min(known, whole - 0.1 * _HOUR)
+    return f"{_tenths(shown)} of {_tenths(whole)} hours"
+
+
+def told_known(known: KnownTime, whole: float, zone: tzinfo) -> str:
+    """Return which part of a time is known: ``5 of 168 hours, 2026-10-25 15:00 to 2026-10-25 20:00``.
+
+    :param whole: seconds of the time.
+    """
+    told = known_hours(known.seconds, whole)
+    if not known.start or not known.until:
+        return told
+    times = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (known.start, known.until))
+    return f"{told}, {' to '.join(time.astimezone(zone).strftime('%Y-%m-%d %H:%M') for time in times)}"
+
+
+def _tenths(seconds: float) -> str:
+    return f"{seconds / _HOUR:.1f}".removesuffix(".0")

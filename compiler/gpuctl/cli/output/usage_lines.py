@@ -10,7 +10,7 @@ from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import GpuHolder, GpuTime
+    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
@@ -18,7 +18,7 @@ _ALLOWED = ("ALLOWED", "OF-ALLOWED")
 """What only namespaces have: what their quotas let them hold."""
 _OWN = ("CAPACITY", "FREE", "UNUSABLE")
 """What only those have that have GPUs of their own: a cluster, nodes and models."""
-DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "ALLOWED", "SHARE", "KIND")
+DROPPABLE = ("UNKNOWN", "COVERAGE", "UNUSABLE", "ALLOWED", "SHARE", "KIND", "STATE", "KNOWN")
 """What is left out first where the terminal is narrow."""
 _PARTS = (
     ("capacity", "capacity"),
@@ -63,7 +63,7 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
     """Headings and rows, one for each step of each group, by time; with the capacity, of what has one."""
     own = any(use is not None and use.capacity is not None for group in view.groups for use in group.steps)
     figures = [*_FIGURES, *(_OWN if own else ())]
-    heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED)]
+    heads = ["TIME", *headings(view.level), *figures, *_of_namespaces(view, _ALLOWED), "KNOWN", "STATE"]
 
     def rows() -> Iterator[list[str]]:
         for number, (time, _) in enumerate(view.times):
@@ -73,7 +73,8 @@ def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[l
                     there = [gpu_hours(amount) for amount in (use.capacity, use.free, use.unusable)]
                     there = there if own else _of_namespaces(view, _allowed(use))
                     cells = _cells(use, view.capacity_in(number))
-                    yield [_told(time, zone), *names(view.level, group.holder), *cells, *there]
+                    state = _state(view.known_in(number), view.times[number])
+                    yield [_told(time, zone), *names(view.level, group.holder), *cells, *there, *state]
 
     return heads, rows()
 
@@ -118,6 +119,15 @@ def _cells(use: GpuTime, capacity: float | None) -> list[str]:
         gpu_hours(use.unobserved),
         covered(use.coverage),
     ]
+
+
+def _state(known: KnownTime | None, step: tuple[str, str]) -> list[str]:
+    """Return how much of a step is known, and whether its figures are final."""
+    if known is None:
+        return ["", ""]
+    start, end = (datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() for time in step)
+    state = "" if known.provisional is None else "provisional" if known.provisional else "final"
+    return [covered(known.seconds / (end - start)), state]
 
 
 def _of_namespaces(view: UsageView, cells: Sequence[str]) -> list[str]:

@@ -93,7 +93,7 @@ def command(context: click.Context) -> None:
 def collect(**given: Any) -> int:
     """Follow pods and nodes, ask Prometheus what the GPUs do, and write it down until a signal ends it.
 
-    It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
+    It may be ended at any moment, and goes on where it was. An hour is complete 90 seconds after its end.
     """
     settings = _settings(given)
     from gpuctl_server.request_log import set_up
@@ -126,11 +126,15 @@ def collect(**given: Any) -> int:
     help="The first hour has this time: 2026-10-01 (UTC), or RFC 3339.",
 )
 @click.option("--to", "end", metavar="TIME", required=True, help="The last hour is before this time.")
+@click.option(
+    "--even-if-less", is_flag=True, help="Replace measured hours also where Prometheus now has fewer measurements."
+)
 @_options
-def rollup(start: str, end: str, **given: Any) -> int:
-    """Roll the hours up again that are between two times: after Prometheus has got what it lacked, say.
+def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
+    """Roll the hours between two times up again, for example after Prometheus got measurements that it lacked.
 
-    What comes out as it was is not written.
+    An hour that does not change is not written. Measurements that Prometheus does not have any more are kept, and
+    reported on standard error; --even-if-less drops them.
     """
     settings = _settings(given)
     from gpuctl.cli.commands.usage.asking import stated_time
@@ -141,7 +145,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
     if first >= last:
         raise click.UsageError("--from has to be before --to.")
     try:
-        hours, changed = roll_up_again(settings, first, last)
+        hours, changed = roll_up_again(settings, first, last, even_if_less=even_if_less)
     except CannotCollect as error:
         raise ClusterFailure(str(error)) from None
     click.echo(f"{hours} hour{'' if hours == 1 else 's'} rolled up, {changed} changed")

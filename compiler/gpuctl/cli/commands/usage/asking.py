@@ -19,6 +19,7 @@ from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.language.durations import parse_duration
 
 if TYPE_CHECKING:
+    from gpuctl.reading.gpu_time import KnownTime
     from gpuctl.reading.usage_shapes import UsageRange
     from gpuctl.usecases.service_client import ServiceClient
     from gpuctl.usecases.usage_ways import UsageWay
@@ -29,8 +30,10 @@ STEPS = ("hour", "day", "week", "month")
 _HOUR = 3600
 _OLD = 900
 """Seconds after which what is known of now may not be thought to be of now: three snapshots are made in that time."""
+_SHORT = 600.0
+"""Seconds of a range that may be missing without a note: the running hour is added up every 5 minutes."""
 _SHOWN = 20
-"""Rows of a table, where nobody says how many."""
+"""Rows of a table on a terminal, without --limit."""
 
 
 def where_options(function: Function) -> Function:
@@ -62,7 +65,7 @@ def shape_options(function: Function) -> Function:
         click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
         click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
         click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
-        click.option("--limit", type=click.IntRange(0), help=f"Rows at most; 0 is all. Default: {_SHOWN} of a table."),
+        click.option("--limit", type=click.IntRange(0), help=f"Rows at most; 0: all. Default: {_SHOWN} on a terminal."),
     ):
         function = decorate(function)
     return function
@@ -86,7 +89,7 @@ class Told(NamedTuple):
     def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> Told:
         """From the options."""
         output = "json" if as_json else output
-        default = _SHOWN if output == "table" else None
+        default = _SHOWN if output == "table" and sys.stdout.isatty() else None
         return cls(output, not no_headers, default if limit is None else limit or None)
 
 
@@ -219,6 +222,29 @@ def say(text: str) -> None:
     """Tell a person what the table does not, on standard error; programs and pipes do not hear it."""
     if sys.stdout.isatty():
         click.echo(text, err=True)
+
+
+def say_what_is_cut(count: int, shown: int) -> None:
+    """Say on standard error, also in a pipe, how many rows a table leaves out."""
+    if count > shown:
+        click.echo(f"note: {count - shown} more rows: `--limit 0` prints all {count}", err=True)
+
+
+def say_what_is_known(known: KnownTime, asked: UsageRange) -> None:
+    """Say on standard error, also in a pipe, which part of a range is known, if not all of what has passed, and whether
+    its figures may still change. A terminal is also told if all is known and final."""
+    from gpuctl.cli.output.usage_amounts import told_known
+
+    passed = min(asked.end, time.time()) - asked.start
+    told = []
+    if known.seconds < passed - _SHORT:
+        told.append(f"known: {told_known(known, asked.seconds, zone_named(asked.zone))} ({asked.zone})")
+    if known.provisional:
+        told.append("provisional: the last hours may still change")
+    if told:
+        click.echo(f"note: {'; '.join(told)}", err=True)
+    elif known.provisional is False:
+        say("all hours are known and final")
 
 
 def say_if_old(time_known: str, what: str) -> None:

@@ -38,9 +38,12 @@ def command(
 ) -> int:
     """Print a page about a month: what became of the GPUs, by namespace, label, model and workload; what is not known.
 
-    Its numbers are those of the ledger, rounded so that each column adds up. The same month gives the same page, once
-    all its hours are rolled up. HTML is one file without scripts; its plots are drawn in it.
+    Its numbers are those of the ledger, rounded so that each column adds up. The page says which part of the month is
+    known, whether its figures are final, and when it was made. HTML is one file without scripts; its plots are drawn
+    in it.
     """
+    import time
+
     from gpuctl.cli.options.planning_options import platform_settings
     from gpuctl.reading.usage_shapes import UsageRange
     from gpuctl.usecases.month_reports import month_range, month_report
@@ -50,7 +53,8 @@ def command(
         raise click.UsageError(f"--month has to be a month such as 2026-10, and is `{month[:40]}`.")
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
     with usage_way(database, config) as way:
-        found = month_report(way, month, UsageRange(start, end, tz, cluster), key, platform_settings(platform))
+        asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
+        found = month_report(way, month, asked, key, settings, time.time())
     if output == "html":
         from gpuctl.cli.output.report_page import report_page
 

@@ -13,6 +13,8 @@ from gpuctl.cli.commands.usage.asking import (
     asked_range,
     namespace_option,
     say,
+    say_what_is_cut,
+    say_what_is_known,
     shape_options,
     show_csv,
     time_options,
@@ -160,6 +162,8 @@ def _show(
         _show_table(view, told, by_step=step is not None)
     else:
         _show_values(view, told.output, by_step=step is not None)
+    if told.output != "json" and view.known is not None:
+        say_what_is_known(view.known, asked)
     if not view.groups:
         click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
         if key and view.whole is not None and view.whole.held:
@@ -197,7 +201,6 @@ def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
         f"{told_range(view.asked)}: {gpu_hours(use.held)}{of} GPU-hours held{share}, "
         f"{percent(use.mean_use) or '-'} used, {covered(use.coverage) or '-'} measured"
     )
-    if view.count > len(view.groups):
-        say(f"{view.count - len(view.groups)} more: --limit 0")
+    say_what_is_cut(view.count, len(view.groups))
     if not view.times and not by_step and view.groups:
         say("they are too many to tell how it went: -n, --limit or a longer --step tells it")

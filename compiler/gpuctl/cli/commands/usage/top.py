@@ -11,6 +11,7 @@ from gpuctl.cli.commands.usage.asking import (
     namespace_option,
     say,
     say_if_old,
+    say_what_is_cut,
     shape_options,
     show_csv,
     usage_way,
@@ -21,6 +22,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import Holders
 
+_NEXT = "the collector takes a snapshot every 5 minutes"
 HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")
 
 
@@ -50,7 +52,7 @@ def command(
     database: str | None,
     config: str | None,
 ) -> int:
-    """List the workloads that hold GPUs now, by the last snapshot, of which there is one every five minutes.
+    """List the workloads that held GPUs at the last snapshot; the collector takes one every 5 minutes.
 
     USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the hour that runs and the one
     before.
@@ -67,7 +69,7 @@ def command(
     else:
         _show_values(shown, told.output)
     if not found.workloads:
-        click.echo("No GPUs are held.", err=True)
+        click.echo(f"No GPUs were held at {found.time}; {_NEXT}.", err=True)
     say_if_old(found.time, "the last snapshot")
     return 0
 
@@ -95,8 +97,7 @@ def _say(found: Holders, shown: int) -> None:
 
     of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
     say(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
-    if len(found.workloads) > shown:
-        say(f"{len(found.workloads) - shown} more: --limit 0")
+    say_what_is_cut(len(found.workloads), shown)
 
 
 def _show_values(found: Holders, output: str) -> None:

@@ -12,6 +12,7 @@ from gpuctl.cli.commands.usage.asking import (
     namespace_option,
     say,
     say_if_old,
+    say_what_is_cut,
     shape_options,
     show_csv,
     time_options,
@@ -96,7 +97,7 @@ def command(
     else:
         _show_values(waste, told)
     if not waste.workloads:
-        click.echo("No GPUs are held and idle.", err=True)
+        click.echo("No workload that holds GPUs has been idle for an hour or longer.", err=True)
     say_if_old(waste.known_until, "what is known of who holds GPUs")
     return 0
 
@@ -173,8 +174,7 @@ def _say(waste: Waste, told: Told, when: str) -> None:
     if waste.total_idle is not None:
         cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
         say(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
-    if told.limit is not None and len(waste.workloads) > told.limit:
-        say(f"{len(waste.workloads) - told.limit} more: --limit 0")
+    say_what_is_cut(len(waste.workloads), len(_shown(waste, told)))
 
 
 def _show_values(waste: Waste, told: Told) -> None:

@@ -1,0 +1,176 @@
+"""What was measured once is never replaced by less: the database and two Prometheus are real, the time is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, Kept, NodeState, WorkloadKey
+from gpuctl_usage.gathering.gpu_samples import GpuSamples
+from gpuctl_usage.hour_rolling import GIVEN_UP, SOON, GroupKeys, HourRoller
+from gpuctl_usage.prometheus import Prometheus
+from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.sums import Level
+from support.prometheus_server import running_prometheus
+
+BEGIN = 1_717_286_400 - HOUR
+"""The last hour of 2024-06-01."""
+END = BEGIN + HOUR
+PODS = {"p": "n1", "q": "n1", "r": "n2"}
+ALL = {"p": 1.0, "q": 1.0, "r": 1.0}
+PARTS: dict[str, Mapping[str, tuple[int, int]]] = {
+    "whole": {"p": (0, HOUR), "q": (0, HOUR), "r": (0, HOUR)},
+    "first half": {"p": (0, 1800), "q": (0, 1800), "r": (0, 1800)},
+    "without a node": {"p": (0, HOUR), "q": (0, HOUR)},
+    "without a pod of a node": {"p": (0, HOUR), "r": (0, HOUR)},
+    "without some minutes": {"p": (0, HOUR), "q": (600, HOUR), "r": (0, HOUR)},
+    "the other half": {"p": (1800, HOUR), "q": (1800, HOUR), "r": (1800, HOUR)},
+}
+"""What a Prometheus has of each pod: seconds of the hour."""
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """One Prometheus, which has what each of several would have, each below a cluster's name."""
+    lines = ["# TYPE DCGM_FI_DEV_GPU_UTIL gauge"]
+    for name, pods in PARTS.items():
+        for pod, (first, last) in pods.items():
+            gpu = list(PODS).index(pod)
+            labels = f'gpu="{gpu}",Hostname="{PODS[pod]}",exported_namespace="a",exported_pod="{pod}",shard="{name}"'
+            lines += [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 40 {BEGIN + at}" for at in range(first, last + 1, 15)]
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), history="\n".join(lines)) as url:
+        yield lambda name: url
+
+
+class OneShard(Prometheus):
+    """Asks about the series of one shard."""
+
+    def __init__(self, address: str, shard: str) -> None:
+        super().__init__(address)
+        self._shard = f'shard="{shard}"'
+
+    def at(self, query, time, patience):  # type: ignore[no-untyped-def]
+        named = query.replace('"}[', f'",{self._shard}}}[').replace("UTIL[", f"UTIL{{{self._shard}}}[")
+        return super().at(named, time, patience)
+
+    def stored(self, metric, start, end, patience):  # type: ignore[no-untyped-def]
+        found = super().stored(metric, start, end, patience)
+        return [one for one in found if f'shard="{one.labels.get("shard")}"' == self._shard]
+
+
+def holding(pod: str) -> Holding:
+    key = WorkloadKey("a", "Job", "train", "u") if pod != "r" else WorkloadKey("a", "Job", "other", "o")
+    return Holding(f"uid-{pod}", "a", pod, key, PODS[pod], 1, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = open_database(str(tmp_path / "usage.db"))
+    assert found.cluster("uid", "lab") == 1
+    nodes = [Capacity(node, "m", 8, NodeState.READY, BEGIN - 99.0, None) for node in ("n1", "n2")]
+    found.put_capacities(1, nodes, BEGIN + 9 * HOUR)
+    found.put_holdings(1, [holding(pod) for pod in PODS], BEGIN + 9.0 * HOUR)
+    yield found
+    found.close()
+
+
+Roll = Callable[..., bool]
+
+
+@pytest.fixture
+def roll(database: Database, prometheus: Callable[[str], str]) -> Roll:
+    """A collector that has just begun, or `usage rollup` by hand, rolls the hour up."""
+
+    def rolled(shard: str, now: float, *, even_if_less: bool = False) -> bool:
+        samples = GpuSamples(OneShard(prometheus(shard), shard)) if shard else None
+        found = HourRoller(database, 1, samples, 15, GroupKeys((), ()))
+        found.begin(now)
+        return found.roll(BEGIN, now, even_if_less=even_if_less)
+
+    return rolled
+
+
+def measured(database: Database) -> dict[str, float]:
+    """Node, workload -> measured GPU-hours; the ledger closes."""
+    [hour] = database.rolled_up(1, BEGIN, END)
+    assert discrepancies(hour) == []
+    levels = (Level.NODE, Level.WORKLOAD)
+    return {
+        (group.key or group.value): sums.obs_gpu_s / HOUR for group, sums in hour.sums.items() if group.level in levels
+    }
+
+
+WHOLE = {"n1": 2.0, "n2": 1.0, "a/Job/train": 2.0, "a/Job/other": 1.0}
+LESS = [name for name in PARTS if name != "whole"]
+
+
+@pytest.mark.parametrize("less", [*LESS, ""])
+def test_of_an_hour_whose_measurements_are_kept(
+    less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shard, a block, a node's exporter, Prometheus itself is lost; or none is set any more."""
+    assert roll("whole", END + SOON)
+    assert measured(database) == pytest.approx(WHOLE)
+    assert not roll(less, END + GIVEN_UP)
+    assert measured(database) == pytest.approx(WHOLE)
+    assert not database.hours(1, BEGIN, END)[BEGIN].provisional
+    [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+    assert "the earlier measurements are kept" in told
+    assert ("n2/a/r" in told) == (less in ("", "first half", "the other half", "without a node"))
+
+
+@pytest.mark.parametrize("less", LESS)
+def test_of_an_hour_whose_measurements_are_not_kept_any_more(
+    less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays as a whole, whichever part of it is lost."""
+    roll("whole", END + GIVEN_UP)
+    while database.prune(1, Kept(3, 10, 40, 200), END + 2.0 * DAY):
+        pass
+    assert database.measurements(1, BEGIN) is None
+    assert not roll(less, END + 2 * DAY)
+    assert measured(database) == pytest.approx(WHOLE)
+    assert [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+
+
+def test_of_an_hour_that_ran_when_the_collector_ended(roll: Roll, database: Database) -> None:
+    """What the next one hears late counts, and so does what was measured before."""
+    roll("whole", BEGIN + 2700)
+    assert measured(database) == pytest.approx({name: 0.75 * hours for name, hours in WHOLE.items()})
+    database.put_holdings(
+        1, [holding("q")._replace(end=BEGIN + 900.0, ending=Ending.FINISHED)], END + HOUR, BEGIN + 900.0
+    )
+    assert roll("without a pod of a node", END + SOON)
+    expected = {"n1": 1.25, "n2": 1.0, "a/Job/train": 1.25, "a/Job/other": 1.0}
+    assert measured(database) == pytest.approx(expected)
+
+
+def test_halves_of_two_make_a_whole(roll: Roll, database: Database) -> None:
+    roll("first half", END + SOON)
+    assert roll("the other half", END + GIVEN_UP)
+    assert measured(database) == pytest.approx(WHOLE)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "pruned"])
+def test_less_if_that_is_wanted(kept: bool, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """And what was lost by it is said; the day follows."""
+    roll("whole", END + GIVEN_UP)
+    days = DayRoller(database, 1)
+    days.begin(END + GIVEN_UP)
+    days.roll_due(END + GIVEN_UP)
+    if not kept:
+        while database.prune(1, Kept(3, 10, 40, 200), END + 2.0 * DAY):
+            pass
+    assert roll("without a node", END + 2 * DAY, even_if_less=True)
+    assert measured(database) == pytest.approx({**WHOLE, "n2": 0.0, "a/Job/other": 0.0})
+    days.touch(BEGIN)
+    assert days.roll_due(END + 2 * DAY) == 1
+    [day] = database.rolled_up(1, BEGIN // DAY * DAY, END, Span.DAY)
+    assert sum(sums.obs_gpu_s for group, sums in day.sums.items() if group.level is Level.CLUSTER) == 2 * HOUR
+    [told] = [record.message for record in caplog.records if "Prometheus lacks" in record.message]
+    assert told.endswith("n2/a/r: replaced by less" if kept else "n2: replaced by less")
