@@ -1036,6 +1036,10 @@ type PlanStep struct {
 	Dependents []Dependent `json:"dependents"`
 	// Kinds that may not be looked through for dependents.
 	Unseen []string `json:"unseen"`
+	// How long the work that ends has been running; null if no work ends.
+	Running *string `json:"running"`
+	// When the training that runs again, or is pruned, finished; null for all others.
+	Finished *string `json:"finished"`
 	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
 	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.

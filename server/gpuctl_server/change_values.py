@@ -154,6 +154,13 @@ class PlanStep(BaseModel):
     )
     dependents: list[Dependent] = Field(description="What goes with it.")
     unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
+    running: str | None = Field(
+        description="How long the work that ends has been running; null if no work ends.", examples=["running for 3h"]
+    )
+    finished: str | None = Field(
+        description="When the training that runs again, or is pruned, finished; null for all others.",
+        examples=["finished 21d ago (Complete): runs again; its pods and logs are deleted"],
+    )
     checkpoint: str | None = Field(
         description="How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.",
         examples=["python save.py (at most 2m)"],

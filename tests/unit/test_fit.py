@@ -655,8 +655,8 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 3', '"version": 4'),
-            "c.json has version 4; this gpuctl reads versions 1 to 3",
+            lambda text: text.replace('"version": 4', '"version": 5'),
+            "c.json has version 5; this gpuctl reads versions 1 to 4",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),

@@ -46,6 +46,7 @@ def change(
     nodes: list[Object],
     pods: list[Object],
     output: str = "json",
+    finished: tuple[Object, ...] = (),
 ) -> Outcome:
     """The impact of going from some files to others, beside a cluster in which 3 h have passed."""
     for name, content in before.items():
@@ -56,7 +57,7 @@ def change(
     for name, content in after.items():
         repository.write(name, content)
     snapshot = repository.root.parent / "cluster.json"
-    snapshot.write_text(render(Snapshot("2026-01-01T03:00:00Z", nodes, pods)))
+    snapshot.write_text(render(Snapshot("2026-01-01T03:00:00Z", nodes, pods, finished=list(finished))))
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(snapshot), "-o", output)
     assert found.err == ""
     return found
@@ -101,6 +102,61 @@ def test_what_changes_in_place_ends_nothing(repository: Repository, fields: str,
     after = training("a").replace("job: {", f"job: {{{fields}, ")
     found = change(repository, {"a.yaml": training("a")}, {"a.yaml": after}, [node("n1")], [pod("Job/a", "n1", 4)])
     assert ended(found) == ({} if manner is None else {"a": (manner, 4)})
+
+
+def over(name: str, condition: str = "Complete", app: str = "") -> Object:
+    """A training that has finished two hours before."""
+    entry = {"kind": "Job", "namespace": "nlp", "name": name, "condition": condition, "since": "2026-01-01T01:00:00Z"}
+    return {**entry, **({"app": app} if app else {})}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "manner"),
+    [
+        (":v1", ":v2", "replaced"),
+        ("job: {", "job: {priority: high, ", "replaced"),
+        ("job: {", "job: {labels: {cost-center: '42'}, ", "kept"),
+        ("job: {", "job: {annotations: {example.com/owner: me}, ", "kept"),
+        ("job: {", "job: {ttl: 1h, ", None),
+    ],
+    ids=["image", "priority", "label", "annotation", "ttl"],
+)
+@pytest.mark.parametrize(
+    "there", [over("a"), over("a", "Failed"), over("a-135187", app="a")], ids=["", "failed", "built"]
+)
+def test_finished_trainings_that_run_again(
+    repository: Repository, there: Object, old: str, new: str, manner: str | None
+) -> None:
+    """An apply patches labels and annotations; a controller that applies manifests runs the training again for them."""
+    before, after = {"a.yaml": training("a")}, {"a.yaml": training("a").replace(old, new)}
+    found = change(repository, before, after, [node("n1")], [], finished=(there,))
+    items = json.loads(found.out)["cluster"]["runsAgain"]
+    assert [(item["name"], item["manner"]) for item in items] == ([("a", manner)] if manner else [])
+
+
+def test_finished_trainings_are_listed_with_their_end(repository: Repository) -> None:
+    after = {"a.yaml": training("a").replace(":v1", ":v2"), "b.yaml": training("b", gpu=2)}
+    before = {"a.yaml": training("a"), "b.yaml": training("b", gpu=2), "c.yaml": training("c", gpu=1)}
+    ended = (over("a", "Failed"), over("b"), over("c"))
+    found = change(repository, before, after, [node("n1")], [], "text", ended)
+    assert (
+        "Finished trainings that would run again, and whose pods and logs are deleted:\n\n"
+        "- training a in nlp: finished 2h ago (Failed); containers[main].image\n\n"
+    ) in found.out
+    assert "training b" not in found.out
+
+
+def test_an_older_snapshot_knows_no_finished_trainings(repository: Repository) -> None:
+    repository.write("a.yaml", training("a"))
+    repository.commit()
+    text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 4', '"version": 3')
+    repository.write("cluster.json", "\n".join(line for line in text.split("\n") if '"finished"' not in line))
+    told = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json", "-o", "json")
+    assert json.loads(told.out)["cluster"]["runsAgain"] is None
+    assert (
+        "Unknown: which finished trainings"
+        in repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json").out
+    )
 
 
 def test_jobs_that_do_not_run_are_not_named(repository: Repository) -> None:

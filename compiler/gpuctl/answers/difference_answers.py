@@ -11,7 +11,7 @@ from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE
 from gpuctl.language.masking import masked_pair
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.ended import Ended
+    from gpuctl.apply.plan.ended import Ended, RunAgain
     from gpuctl.gitops.effects import Cost, Impact
     from gpuctl.gitops.objects import ObjectChange, ObjectKey
     from gpuctl.gitops.rows import Amount
@@ -119,6 +119,7 @@ def _live(live: LiveImpact) -> dict[str, Any]:
     return {
         "takenAt": live.taken_at,
         "ended": [_ended(item) for item in live.ended],
+        "runsAgain": None if live.runs_again is None else [_run_again(item) for item in live.runs_again],
         "fit": [fit_value(answer) for answer in live.fits],
         "evictions": {
             "jobs": len(live.evictions),
@@ -152,4 +153,16 @@ def _ended(item: Ended) -> dict[str, Any]:
         "runningSince": item.since or None,
         "pods": item.pods,
         "gpus": item.gpus,
+    }
+
+
+def _run_again(item: RunAgain) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "namespace": item.namespace,
+        "name": item.name,
+        "manner": item.manner,
+        "reason": item.reason,
+        "condition": item.condition,
+        "finishedAt": item.since or None,
     }

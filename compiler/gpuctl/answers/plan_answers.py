@@ -51,6 +51,8 @@ def step_value(step: Step) -> dict[str, Any]:
         "lost": [_lost(field) for field in step.lost],
         "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
         "unseen": step.unseen,
+        "running": step.running,
+        "finished": step.finished,
         "checkpoint": step.checkpoint,
         "result": step.result,
         "error": step.error,

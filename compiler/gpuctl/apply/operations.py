@@ -13,7 +13,7 @@ from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
 from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
-from gpuctl.apply.plan.stakes import weigh
+from gpuctl.apply.plan.stakes import note_finished, weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.execute import Execution
@@ -319,6 +319,7 @@ def _whole_plan(
                 plan.steps += plan_prune(session, run, request, plan)
                 unwanted = others.pruned(pending, plan, run.id, options.name)
         pending.join(session, plan, request.keys, unwanted)
+        note_finished(plan, request)
         weigh(session, plan)
         if checkpoint:
             note_checkpoints(plan, request.keys)

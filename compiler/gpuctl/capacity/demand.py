@@ -192,6 +192,14 @@ def owns(workload: Object, pod: Object) -> bool:
     return found == name or (is_training and is_generation(found, name))
 
 
+def is_object_of(workload: Object, entry: Object) -> bool:
+    """Return True if an entry of a snapshot's ``finished`` is a workload, also under a name with a hash."""
+    kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
+    if (entry["kind"], entry["namespace"]) != (kind, namespace):
+        return False
+    return entry["name"] == name or (entry.get("app") == name and is_generation(entry["name"], name))
+
+
 def _demand(
     obj: Object,
     scalers: Mapping[_Target, Object],

@@ -121,6 +121,22 @@ def counted_job_set(obj: Object) -> Object | None:
     return {**_named(obj, namespaced=True), **_without_empty(found)}
 
 
+def finished_training(obj: Object) -> Object | None:
+    """A Job or JobSet that has ended: the ``condition`` that says so, and ``since`` when; None if it has not ended.
+
+    ``app`` is the job's name where a GitOps controller has made it under a name with a hash.
+    """
+    types = _JOB_ENDS if obj["kind"] == "Job" else _SET_ENDS
+    holds = {
+        item["type"]: item for item in (obj.get("status") or {}).get("conditions") or [] if item["status"] == "True"
+    }
+    end = next((holds[name] for name in types if name in holds), None)
+    if end is None:
+        return None
+    found = {"kind": obj["kind"], "condition": end["type"], "since": end.get("lastTransitionTime")}
+    return {**_named(obj, namespaced=True), **_without_empty({**found, "app": labels_of(obj).get("app")})}
+
+
 def _has_condition(status: Object, types: Iterable[str]) -> bool:
     return any(item["type"] in types and item["status"] == "True" for item in status.get("conditions") or [])
 

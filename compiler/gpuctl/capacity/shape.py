@@ -191,6 +191,9 @@ SHAPE: dict[str, Any] = {
     "csiDrivers": [{"name": str, "storageCapacity": _Maybe(bool)}],
     "storageCapacities": [{"storageClass": str, "size": _Maybe(quantity), "topology": _Maybe(_SELECTOR)}],
     "attachments": [{"node": str, "driver": str, "volume": str}],
+    "finished": [
+        {"kind": str, "namespace": str, "name": str, "condition": str, "since": _Maybe(_moment), "app": _Maybe(str)}
+    ],
     "jobs": [
         {
             "namespace": str,
@@ -352,6 +355,7 @@ _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an
 ADDED = {
     2: ("storageClasses", "csiNodes", "attachments"),
     3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
+    4: ("finished",),
 }
 """Version of snapshots -> the lists that are new in it."""
 

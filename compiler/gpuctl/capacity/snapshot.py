@@ -15,13 +15,14 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.shape import ADDED, check
 
 KIND = "ClusterSnapshot"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.shape.SHAPE`.
 
+    ``finished`` are the Jobs and JobSets that have ended.
     ``unreadable`` are the lists that the user may not read, ``missing`` those that an older gpuctl did not write; they
     are empty. ``kueue`` has the lists of Kueue's objects by their plural names, as far as they may be read; None where
     it is not installed, or was not looked at.
@@ -45,6 +46,7 @@ class Snapshot:
     storage_capacities: list[Object] = field(default_factory=list)
     jobs: list[Object] = field(default_factory=list)
     job_sets: list[Object] = field(default_factory=list)
+    finished: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     kueue: Object | None = None

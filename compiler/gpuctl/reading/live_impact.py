@@ -1,4 +1,7 @@
-"""What a change of documents does to a cluster as it is: running jobs that it ends, and whether the new ones fit."""
+"""What a change of documents does to a cluster as it is.
+
+Running jobs that it ends, finished trainings that it runs again, and whether the new jobs fit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuctl.apply.plan.ended import Ended, ended
+from gpuctl.apply.plan.ended import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.evictions import evicted_jobs
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.apply.state.records import records
@@ -57,13 +60,15 @@ class CausedEviction(NamedTuple):
 class LiveImpact:
     """What a change does to a cluster as it was at a time (``taken_at``, RFC 3339).
 
-    ``ended`` are the running jobs that it ends, ``fits`` tells of the new and changed ones whether they find room,
+    ``ended`` are the running jobs that it ends, ``fits`` the answers for new and changed jobs. ``runs_again`` are the
+    finished trainings that it runs again (None: unknown, Jobs may not be listed or an older gpuctl took the snapshot).
     ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
     ``evictions`` are the jobs that all of these together would evict, each once.
     """
 
     taken_at: str
     ended: list[Ended]
+    runs_again: list[RunAgain] | None
     fits: list[Fit]
     absent_nodes: list[str]
     titles: dict[tuple[str, str], JobId]
@@ -102,7 +107,8 @@ def live_impact(old: Compilation | None, new: Compilation | None, snapshot: Snap
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
     settings = next((item.settings for item in (new, old) if item is not None), None)
     evictions = _evictions(answers, titles, snapshot, settings) if settings is not None else []
-    return LiveImpact(snapshot.taken_at, found, answers, absent, titles, evictions)
+    again = None if snapshot.lacks("finished", "jobs", "jobSets") else run_again(old, new, snapshot)
+    return LiveImpact(snapshot.taken_at, found, again, answers, absent, titles, evictions)
 
 
 def _evictions(

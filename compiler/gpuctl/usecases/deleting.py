@@ -108,7 +108,8 @@ def rerun_jobs(
     def again(name: str) -> Plan:
         job, _ = find_job(Scope(session, namespace), name, keys)
         live = workload_of(job)
-        return plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", find_workload(session, live))
+        title = f"{job.identity.kind}/{job.identity.name}"
+        return plan_rerun(live, title, keys, find_workload(session, live))
 
     with session.within(run.timeout):
         plan = _together(map(again, names))

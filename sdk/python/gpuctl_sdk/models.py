@@ -1132,6 +1132,10 @@ class PlanStep(Answer):
     """What goes with it."""
     unseen: list[str]
     """Kinds that may not be looked through for dependents."""
+    running: str | None
+    """How long the work that ends has been running; null if no work ends."""
+    finished: str | None
+    """When the training that runs again, or is pruned, finished; null for all others."""
     checkpoint: str | None
     """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
     result: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RUNTIME = r"\brunning for (?:\d+[dhms])+"
+_AGE = r"\b(running for|finished) (?:\d+[dhms])+"
 
 
 def all_confirmed(asked: Iterable[str], confirmed: Iterable[str]) -> bool:
-    """Whether every question is one that was confirmed. For how long something has run grows while somebody answers,
-    and makes no other question."""
+    """Return True if every question was confirmed. Ages (``running for 3h``, ``finished 2d ago``) do not count: they
+    grow while the user reads the question."""
     return set(map(_ageless, asked)) <= set(map(_ageless, confirmed))
 
 
 def _ageless(question: str) -> str:
-    return re.sub(_RUNTIME, "running", question)
+    return re.sub(_AGE, r"\1", question)

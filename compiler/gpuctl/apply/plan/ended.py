@@ -1,4 +1,7 @@
-"""Which running jobs a change of documents ends: decided as a plan does, with the old documents for what is there."""
+"""Which running jobs a change of documents ends, and which finished trainings it runs again.
+
+Decided as a plan does, with the old documents for what is there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
 from gpuctl.backend.canonical import canonical
 from gpuctl.backend.context import Lowered
-from gpuctl.capacity.demand import owns
+from gpuctl.capacity.demand import is_object_of, owns
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.compilation import Compilation
@@ -46,6 +49,24 @@ class Ended(NamedTuple):
     gpus: int
 
 
+class RunAgain(NamedTuple):
+    """A finished training that a change runs again.
+
+    ``manner``: ``replaced`` by an apply; ``kept`` by an apply, and made anew by a controller that applies manifests.
+    ``reason`` names the fields. ``condition`` is the type of the condition that ended it (``Complete``, ``Failed``),
+    ``since`` when that was (RFC 3339, "" if unknown), ``ago`` how long before the snapshot was taken.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    manner: Manner
+    reason: str
+    condition: str
+    since: str
+    ago: str
+
+
 def ended(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[Ended]:
     """The jobs of ``before`` that run in a snapshot, and do not outlive the change to ``after``, by namespace and name.
 
@@ -62,6 +83,27 @@ def ended(before: Compilation | None, after: Compilation | None, snapshot: Snaps
     return found
 
 
+def run_again(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[RunAgain]:
+    """The trainings of ``before`` that have finished in a snapshot and run again by the change to ``after``, by
+    namespace and name. One whose document goes does not run again.
+    """
+    old, new = _workloads(before), _workloads(after)
+    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    found = []
+    for place, item in sorted(old.items(), key=lambda pair: pair[0]):
+        end = next((entry for entry in snapshot.finished if is_object_of(item.object, entry)), None)
+        if end is None or place not in new or after is None or new[place].document.kind != item.document.kind:
+            continue
+        outcome = _outcome(item, new[place], after.settings, end["condition"])
+        if outcome is not None:
+            since = end.get("since", "")
+            _, namespace, name = key_of(item.object)
+            found.append(
+                RunAgain(item.document.kind, namespace, name, *outcome, end["condition"], since, age(since, taken))
+            )
+    return found
+
+
 def _workloads(compilation: Compilation | None) -> dict[tuple[str, str], Lowered]:
     lowered: Iterable[Lowered] = compilation.lowered if compilation is not None else ()
     return {key_of(item.object)[1:]: item for item in lowered if item.object["kind"] in WORKLOADS}
@@ -72,7 +114,10 @@ def _runs(pod: Object) -> bool:
     return "node" in pod and pod.get("phase", "Running") == "Running"
 
 
-def _outcome(old: Lowered, new: Lowered | None, settings: Settings | None) -> tuple[Manner, str] | None:
+def _outcome(
+    old: Lowered, new: Lowered | None, settings: Settings | None, condition: str | None = None
+) -> tuple[Manner, str] | None:
+    """:param condition: the type of the condition that ended the old one; None: it runs."""
     if new is None or settings is None:
         return "removed", "its document goes"
     if new.document.kind != old.document.kind:
@@ -84,15 +129,17 @@ def _outcome(old: Lowered, new: Lowered | None, settings: Settings | None) -> tu
     step = _step(old, new, same, wish)
     if step.action != "replace":
         return None
-    is_kept = _step(old, new, same, replace(wish, relower=False)).action != "replace"
+    is_kept = _step(old, new, same, replace(wish, relower=False), condition).action != "replace"
     return "kept" if is_kept else "replaced", step.reason
 
 
-def _step(old: Lowered, new: Lowered, same: bool, wish: Wish) -> Step:
+def _step(old: Lowered, new: Lowered, same: bool, wish: Wish, condition: str | None = None) -> Step:
     """What an apply of the new document does to the old one's object."""
     live, desired = (stamp(item.object, wish.keys, None) for item in (old, new))
     # Every live object has one; which it is plays no part.
     live["metadata"]["uid"] = ""
+    if condition is not None:
+        live["status"] = {"conditions": [{"type": condition, "status": "True"}]}
     found = decide(Target(desired, False, title_of(new.document), same), live, wish)
     return settle_alone(found, fields_of(old.object), wish) if isinstance(found, Ask) else found
 

@@ -67,7 +67,8 @@ class Step:
     """What is done to one object.
 
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
-    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``checkpoint`` is how what
+    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``finished`` is set if it
+    replaces or prunes an ended training (``finished 3h ago (Complete): runs again``). ``checkpoint`` is how what
     runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
     it did; ``unsaved`` tells that it could and does not, as which pods a lower number of replicas ends is not known.
     ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted Service or
@@ -90,6 +91,7 @@ class Step:
     changes: list[Change] = field(default_factory=list)
     title: str = ""
     running: str | None = None
+    finished: str | None = None
     checkpoint: str | None = None
     saved: list[str] = field(default_factory=list)
     unsaved: bool = False
@@ -203,9 +205,10 @@ class Plan:
 def _question(step: Step) -> str | None:
     if step.action == "prune":
         lost = f": {step.running}{_cost(step)}{_saving(step)}" if step.running else ""
-        return f"prunes {step.title or step.key} ({step.key}){lost}"
-    if step.action == "replace" and (step.running is not None or step.dependents):
+        return f"prunes {step.title or step.key} ({step.key}){lost or (f': {step.finished}' if step.finished else '')}"
+    if step.action == "replace" and (step.running is not None or step.finished is not None or step.dependents):
         loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
+        loses += [step.finished] if step.finished is not None else []
         waits = [step.waiting] if step.waits else []
         return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *waits])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.queueing import as_submitted, release
+from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished, recreatable
-from gpuctl.backend.api_resources import Object, key_of
+from gpuctl.backend.api_resources import Object, annotations_of, key_of
+from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import NotPossible
 
 
@@ -13,7 +17,7 @@ class NotRerunnable(NotPossible):
     """Only a training that has ended runs again; nothing was changed."""
 
 
-def plan_rerun(workload: Object, title: str, queued: Object | None = None) -> Plan:
+def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | None = None) -> Plan:
     """A plan that replaces an ended Job or JobSet by itself: its pods and their logs go with the old one.
 
     :param queued: Kueue's Workload of it, if there is one: it runs again where it may run, not where it ran.
@@ -34,8 +38,29 @@ def plan_rerun(workload: Object, title: str, queued: Object | None = None) -> Pl
     # An ended job is made again suspended where nobody asked for a run; here somebody did.
     desired["spec"].pop("suspend", None)
     release(desired)
+    _relabel_pods(desired, keys)
     if queued is not None:
         as_submitted(desired, queued)
     return Plan(
         [Step("replace", key, f"{ended}, runs again", desired=desired, live=workload, method="post", title=title)]
     )
+
+
+def _relabel_pods(desired: Object, keys: Records) -> None:
+    """Give the pod templates the labels and annotations of the document that the object carries.
+
+    An apply that changed nothing else has patched those of the finished object, and could not those of its template.
+    """
+    try:
+        job = json.loads(annotations_of(desired).get(keys.document, "")).get("job") or {}
+    except (ValueError, AttributeError, RecursionError):
+        return
+    for template, _ in pod_templates(desired):
+        metadata = template.setdefault("metadata", {})
+        for part in ("labels", "annotations"):
+            own = desired["metadata"].get(part) or {}
+            stated = job.get(part) or {}
+            named = {key for key in (*(metadata.get(part) or {}), *stated) if key in own}
+            metadata[part] = {key: own[key] for key in sorted(named)}
+            if not metadata[part]:
+                del metadata[part]

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.records import is_ours
-from gpuctl.apply.state.workload import pod_labels, pods_of_each, work_of
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.apply.state.workload import ended, pod_labels, pods_of_each, work_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 
@@ -23,6 +24,24 @@ class Autoscalers(NamedTuple):
 
     names: dict[Key, str]
     notes: list[str]
+
+
+def note_finished(plan: Plan, request: Request) -> None:
+    """Set ``finished`` of the steps that replace or prune a training which has ended.
+
+    A second run costs GPU hours and may overwrite the results of the first. `gpuctl rerun` does not come here: its user
+    has named the training. Nor does a former object that a rollback brings back: it has taken nobody's place yet.
+    """
+    for step in plan.steps:
+        end = ended(step.live) if step.action in ("replace", "prune") and step.live is not None else None
+        if end is None or step.key in request.instead:
+            continue
+        if step.action == "prune":
+            step.finished = end
+            continue
+        is_paused = step.desired is not None and request.keys.paused in annotations_of(step.desired)
+        then = "comes back paused" if is_paused else "runs again"
+        step.finished = f"{end}: {then}; its pods and logs are deleted"
 
 
 def weigh(session: Session, plan: Plan) -> None:

@@ -20,7 +20,14 @@ from gpuctl.apply.plan.decision import (
 from gpuctl.apply.plan.former import fields_of
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import IN_PLACE, Change, metadata_changes, owned_fields, spec_changes
+from gpuctl.apply.state.compare import (
+    IN_PLACE,
+    Change,
+    is_pod_metadata,
+    metadata_changes,
+    owned_fields,
+    spec_changes,
+)
 from gpuctl.apply.state.field_merge import merge
 from gpuctl.apply.state.queueing import is_defaulted, is_held
 from gpuctl.apply.state.records import is_ours
@@ -35,6 +42,9 @@ def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change
     owned, stays = owned_fields(live, adopted=not known), partial(is_lasting, wish.keys)
     metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
+    if finished(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
+        # Only `gpuctl rerun` makes pods of the template again, and that takes the object's own labels and annotations.
+        changes = [change for change in changes if not is_pod_metadata(change.path)]
     queue = _lasting_queue(target.desired, live)
     settled = queue is None or is_defaulted(live, target.desired)
     if all(change.path in in_place for change in changes) and (settled or not _may_move(live, wish)):

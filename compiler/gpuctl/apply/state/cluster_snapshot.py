@@ -27,6 +27,7 @@ from gpuctl.capacity.projections import (
     counted_storage_capacity,
     counted_storage_class,
     counted_volume,
+    finished_training,
     is_seen,
 )
 from gpuctl.capacity.queue_configuration import CONFIGURATION, counted_configuration
@@ -75,6 +76,7 @@ def take_snapshot(
     """
     needed = {"nodes", "pods"} if within is None else {"pods"}
     unreadable: list[str] = []
+    finished: list[Object] = []
     parts: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
         ("nodes", RESOURCES["Node"], counted_node),
         ("pods", RESOURCES["Pod"], counted_pod),
@@ -111,13 +113,16 @@ def take_snapshot(
             if name != "job_sets" or not error.is_missing:
                 unreadable.append(camel(name))
             return []
+        if name in ("jobs", "job_sets"):
+            finished.extend(entry for item in items if (entry := finished_training(item)) is not None)
         kept = (keep(item) for item in items if name != "pods" or is_seen(item))
         return [item for item in kept if item is not None]
 
     queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Snapshot(moment, **lists, unreadable=sorted(unreadable), kueue=queues)
+    finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
+    return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)
 
 
 def _queues(session: Session, within: str | None) -> Object | None:

@@ -213,6 +213,16 @@ def named(path: str) -> str:
     return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
 
 
+_POD_METADATA = re.compile(
+    r"spec\.(?:replicatedJobs\[[^]]*\]\.template\.spec\.)?template\.metadata(?:\.(?:labels|annotations)|\Z)"
+)
+
+
+def is_pod_metadata(path: str) -> bool:
+    """Return True for the path of labels or annotations in the pod template of a Job or JobSet."""
+    return _POD_METADATA.match(path) is not None
+
+
 def list_identity(field: str, item: Any, index: int) -> Any:
     """What names an item of a list in a path: the first of its keys, or its number."""
     keys = _keys_of(field, [item])

@@ -54,6 +54,24 @@ def finished(obj: Object) -> str | None:
     return None
 
 
+_ENDS = {
+    "Job": ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"),
+    "JobSet": ("Completed", "Failed"),
+}
+
+
+def ended(obj: Object) -> str | None:
+    """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
+
+    The word in brackets is the type of the condition that says so, ``Failed`` for a training that has failed.
+    """
+    found = next(filter(None, (condition(obj, kind) for kind in _ENDS.get(obj["kind"], ()))), None)
+    if found is None:
+        return None
+    since = found.get("lastTransitionTime") or (obj.get("status") or {}).get("completionTime")
+    return f"finished {age(since)} ago ({found['type']})" if since else f"finished ({found['type']})"
+
+
 def running(obj: Object) -> str | None:
     """``running for 3h`` when a workload's status says that it has pods, so that something may be lost; else None.
 

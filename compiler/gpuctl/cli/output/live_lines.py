@@ -9,7 +9,7 @@ from gpuctl.cli.output.fit_lines import SAID
 from gpuctl.gitops.sides import JobId
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.ended import Ended
+    from gpuctl.apply.plan.ended import Ended, RunAgain
     from gpuctl.gitops.report import Lists
     from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
@@ -18,6 +18,14 @@ _MANNERS = {
     "removed": "Running jobs whose documents go, which pruning would end:",
     "kept": "Running jobs that `gpuctl apply` keeps, for only the platform changed, and a GitOps controller replaces:",
 }
+_AGAIN = {
+    "replaced": "Finished trainings that would run again, and whose pods and logs are deleted:",
+    "kept": "Finished trainings that `gpuctl apply` keeps, and a GitOps controller would run again:",
+}
+_UNKNOWN = (
+    "Unknown: which finished trainings would run again. "
+    "The user may not list Jobs, or an older gpuctl took the snapshot."
+)
 _LOST = {"training": "its progress is lost", "notebook": "what is not on a volume is lost"}
 
 
@@ -33,6 +41,12 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         items = [_sentence(item) for item in live.ended if item.manner == manner]
         if items:
             yield heading, items
+    if live.runs_again is None:
+        yield _UNKNOWN, []
+    for manner, heading in _AGAIN.items():
+        again = [_once_more(item) for item in live.runs_again or () if item.manner == manner]
+        if again:
+            yield heading, again
     if live.evictions:
         jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
@@ -51,6 +65,11 @@ def _sentence(item: Ended) -> str:
     gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
     lost = _LOST.get(item.kind, "it stops serving meanwhile" if item.manner != "removed" else "it stops serving")
     return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
+
+
+def _once_more(item: RunAgain) -> str:
+    job = JobId(item.kind, item.namespace, item.name)
+    return f"{job}: finished {item.ago} ago ({item.condition}); {item.reason}"
 
 
 def _eviction(item: CausedEviction) -> str:

@@ -1,0 +1,141 @@
+"""Trainings that have ended: what a change of their document does to them, without a cluster."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.decide import decide, settle
+from gpuctl.apply.plan.decision import Ask, Target, Wish
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Request
+from gpuctl.apply.plan.run_again import plan_rerun
+from gpuctl.apply.plan.stakes import note_finished
+from gpuctl.apply.state.records import records, stamp
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.compilation import compile
+from gpuctl.frontend.source import Source
+from gpuctl.language.settings import Settings
+
+KEYS = records(Settings())
+DOCUMENT = """\
+kind: training
+version: v0.1
+job: {name: sft, namespace: nlp, labels: {team: nlp}, annotations: {note: a}}
+environment: {image: "registry/app:v1", command: [python, train.py]}
+resources: {pool: default, gpu: 1}
+"""
+JOBSET = "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n"
+FORMS = ["Job", "JobSet"]
+ENDS = [("Job", "Complete"), ("Job", "Failed"), ("JobSet", "Completed"), ("JobSet", "Failed")]
+METADATA = {
+    "a label more": ("team: nlp", "team: nlp, cost-center: '42'"),
+    "a label less": ("labels: {team: nlp}, ", ""),
+    "another value": ("team: nlp", "team: mm"),
+    "an annotation": ("note: a", "note: b"),
+    "no annotations": (", annotations: {note: a}", ""),
+}
+
+
+def lowered(kind: str, text: str = DOCUMENT) -> Object:
+    """The training as apply sends it."""
+    if kind == "JobSet":
+        text = text.replace("gpu: 1}", "gpu: 1, nodes: 2}")
+    platform = Source("platform.yaml", JOBSET) if kind == "JobSet" else None
+    found = compile(Source("a.yaml", text), platform=platform, embed=True)
+    return next(stamp(obj, KEYS, None) for obj in found.objects if obj["kind"] == kind)
+
+
+def live(kind: str, condition: str | None, *, generation: int = 1) -> Object:
+    """It in the cluster; with a condition it has ended."""
+    obj = copy.deepcopy(lowered(kind))
+    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in obj["metadata"]["labels"]}}}
+    fields["f:metadata"]["f:annotations"] = {f"f:{key}": {} for key in obj["metadata"]["annotations"]}
+    entry = {"manager": "gpuctl", "operation": "Update", "fieldsV1": fields}
+    obj["metadata"] |= {"uid": "1", "generation": generation, "managedFields": [entry]}
+    if condition is not None:
+        at = "2020-01-01T00:00:00Z"
+        obj["status"] = {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": at}]}
+    return obj
+
+
+def step_for(desired: Object, there: Object) -> Step:
+    """What apply does; the server would accept the object as it is."""
+    decision = decide(Target(desired, False, "training/sft", False), there, Wish(KEYS))
+    step = settle(decision, decision.target.desired, Wish(KEYS)) if isinstance(decision, Ask) else decision
+    note_finished(Plan([step]), Request([], KEYS))
+    return step
+
+
+@pytest.mark.parametrize(("kind", "condition"), ENDS)
+def test_another_image_runs_it_again_and_is_asked(kind: str, condition: str) -> None:
+    step = step_for(lowered(kind, DOCUMENT.replace(":v1", ":v2")), live(kind, condition))
+    assert step.action == "replace"
+    assert step.finished is not None
+    assert step.finished.startswith("finished ")
+    assert step.finished.endswith(f" ago ({condition}): runs again; its pods and logs are deleted")
+    assert Plan([step]).questions == [f"replaces training/sft in nlp: {step.finished}"]
+
+
+@pytest.mark.parametrize("change", METADATA)
+@pytest.mark.parametrize(("kind", "condition"), ENDS)
+def test_labels_and_annotations_do_not_run_it_again(kind: str, condition: str, change: str) -> None:
+    """They are patched on the object; the template's cannot be, and no pod is made of it again."""
+    desired, there = lowered(kind, DOCUMENT.replace(*METADATA[change])), live(kind, condition)
+    step = step_for(desired, there)
+    assert (step.action, step.method, step.finished) == ("update", "patch", None)
+    assert step.desired is not None
+    assert "spec" not in step.desired
+    assert Plan([step]).questions == []
+    for generation in (1, 2):
+        patched = _patched({**there, "metadata": {**there["metadata"], "generation": generation}}, step.desired)
+        assert step_for(desired, patched).action == "unchanged"
+
+
+@pytest.mark.parametrize("change", METADATA)
+@pytest.mark.parametrize("kind", FORMS)
+def test_what_runs_again_has_the_labels_of_the_document(kind: str, change: str) -> None:
+    desired, there = (
+        lowered(kind, DOCUMENT.replace(*METADATA[change])),
+        live(kind, ENDS[0][1] if kind == "Job" else "Completed"),
+    )
+    patch = step_for(desired, there).desired
+    assert patch is not None
+    again = plan_rerun(_patched(there, patch), "training/sft", KEYS).steps[0].desired
+    assert again is not None
+    assert [template["metadata"] for template, _ in pod_templates(again)] == [
+        template["metadata"] for template, _ in pod_templates(desired)
+    ]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_running_jobs_are_replaced_for_their_pods_labels(kind: str) -> None:
+    step = step_for(lowered(kind, DOCUMENT.replace(*METADATA["a label more"])), live(kind, None))
+    assert (step.action, step.finished) == ("replace", None)
+
+
+def test_a_paused_one_comes_back_paused() -> None:
+    there = live("Job", "Failed")
+    there["metadata"]["annotations"][KEYS.paused] = "0"
+    step = step_for(lowered("Job", DOCUMENT.replace(":v1", ":v2")), there)
+    assert step.finished is not None
+    assert step.finished.endswith("(Failed): comes back paused; its pods and logs are deleted")
+
+
+def test_the_age_is_no_new_question() -> None:
+    asked = "replaces training/a in b: finished {} ago (Complete): runs again"
+    assert all_confirmed([asked.format("3m")], [asked.format("90s")])
+    assert not all_confirmed([asked.format("3m")], ["replaces training/a in b: running for 3m"])
+
+
+def _patched(there: Object, patch: Object) -> Object:
+    """The object after a merge patch of its metadata."""
+    result = copy.deepcopy(there)
+    for part in ("labels", "annotations"):
+        values: dict[str, Any] = {**result["metadata"].get(part, {}), **patch["metadata"].get(part, {})}
+        result["metadata"][part] = {key: value for key, value in values.items() if value is not None}
+    return result
