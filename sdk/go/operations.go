@@ -355,7 +355,8 @@ type RerunJobOptions struct {
 	Queue bool
 }
 
-// RerunJob: Run a training again that has ended.
+// RerunJob: Run a training again that has ended. One that has gone runs by its last document, which has to be
+// confirmed.
 func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOptions) (*RerunJob, error) {
 	if options == nil {
 		options = &RerunJobOptions{}

@@ -21,6 +21,7 @@ from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
+from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.find import Absent
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.applying import apply_request, preview_request
@@ -142,7 +143,17 @@ def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, c
 def rerun(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
     """Run trainings again that have ended."""
     seeing = partial(rerun_jobs, sees=asked.caller.sees)
-    return _named(asked, "update", seeing, (names, where), run, confirmed)
+    try:
+        return _named(asked, "update", seeing, (names, where), run, confirmed)
+    except Absent as absent:
+        if len(names) > 1:
+            raise
+        try:
+            with changing(asked.service, asked.caller) as session:
+                submission = _earlier(asked, session, names[0], where, None, PlanOptions(queue=run.queue), again=True)
+                return _applied(asked, session, submission, ("create", "update"), run, confirmed)
+        except NoHistory:
+            raise absent from None
 
 
 def rollback(
@@ -174,12 +185,19 @@ def preview_rollback(
 
 
 def _earlier(
-    asked: Asked, session: Session, name: str, where: str | None, to: int | None, planning: PlanOptions
+    asked: Asked,
+    session: Session,
+    name: str,
+    where: str | None,
+    to: int | None,
+    planning: PlanOptions,
+    *,
+    again: bool = False,
 ) -> Submission:
     _refuse_sets(planning)
     with asked.service.looking(asked.caller, where) as reader:
         history = visible_history(asked.service, asked.caller, reader, name)
-    return earlier_document(asked.service, asked.caller, session, history, to, planning)
+    return earlier_document(asked.service, asked.caller, session, history, to, planning, again=again)
 
 
 def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool, confirmed: bool = False) -> ToldPauses:

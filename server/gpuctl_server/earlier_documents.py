@@ -10,16 +10,16 @@ from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.reading.document_history import DocumentHistory
+from gpuctl.reading.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.find import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.job_queries import document_history
 from gpuctl.usecases.looking import Reader, reader_of
-from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document
+from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document, removed_training
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.change_values import ChangedJob
-from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing
+from gpuctl_server.change_values import ChangedJob, RerunJob
+from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing, rerun_job
 from gpuctl_server.lookups import demand, find_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.question_models import JobDocuments, JobRevision
@@ -57,11 +57,24 @@ def visible_history(service: Service, caller: Caller, reader: Reader, name: str)
 
 
 def earlier_document(
-    service: Service, caller: Caller, session: Session, history: DocumentHistory, to: int | None, planning: PlanOptions
+    service: Service,
+    caller: Caller,
+    session: Session,
+    history: DocumentHistory,
+    to: int | None,
+    planning: PlanOptions,
+    *,
+    again: bool = False,
 ) -> Submission:
-    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it."""
-    live = live_document(Scope(session, history.namespace), history.name, service.keys)
-    target = choose_target(history, live, to)
+    """An earlier document of a job, held against what whoever asks may submit: anybody may have written it.
+
+    :param again: the last document of a training that is not there any more, to run it again.
+    """
+    if again:
+        target = removed_training(history)
+    else:
+        live = live_document(Scope(session, history.namespace), history.name, service.keys)
+        target = choose_target(history, live, to)
     submission = compile_documents(
         service,
         caller,
@@ -93,6 +106,33 @@ def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) 
     history, _ = _history(service, caller, meant)
     past = history.at(revision)
     return JobRevision(**revision_value(next(row for row in history.rows if row.past is past), whole=True))
+
+
+def run_again(
+    service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool, queue: bool
+) -> RerunJob:
+    """Run a training again that has ended; by its last document, if it is not there any more.
+
+    :raises Problem: 403, 404, 409.
+    """
+    try:
+        return rerun_job(service, caller, meant, touched, confirmed=confirmed, queue=queue)
+    except Problem as problem:
+        if problem.status != 404:
+            raise
+        absent = problem
+    try:
+        history, _ = _history(service, caller, meant)
+    except NoHistory:
+        raise absent from None
+    with changing(service, caller) as session:
+        submission = earlier_document(service, caller, session, history, None, PlanOptions(queue=queue), again=True)
+        touched += submission.titles
+        manner = Bringing(confirmed, checkpoint=True, dry_run=False)
+        changed = bring_about(service, caller, session, submission, ("create", "update"), manner)
+    await_listed(service, [changed.jobId])
+    title = f"{changed.kind}/{changed.name}"
+    return RerunJob(jobId=str(changed.jobId), status="pending", message=f"{title} runs again", plan=changed.plan)
 
 
 def roll_back(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
+
 from support.cluster_tools import Place, training
 
 ENDS = {"annotations": {"gpuctl.test/outcome": "complete"}}
 LABELLED = {**ENDS, "labels": {"cost-center": "42"}}
+CHANGED = training(job=ENDS, environment={"image": "registry.example.com/training:v2"})
+BRIEF = {**ENDS, "ttl": "1s"}
 
 
 def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) -> None:
@@ -14,14 +19,12 @@ def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) 
     place.ended("train")
     uid = place.uid("Job", "train")
 
-    changed = place.file(training("train", job=ENDS, image="app:2"))
-    refused = place.gpuctl("apply", "-f", changed, code=1)
+    changed = place.file(CHANGED)
+    refused = place.gpuctl("apply", "-f", changed, code=2)
     assert "(Complete): runs again; its pods and logs are deleted" in refused.err
     assert "confirm with --yes" in refused.err
     assert "(Complete): runs again" in place.gpuctl("diff", "-f", changed, code=1).out
-    (step,) = [
-        step for step in place.plan(training("train", job=ENDS, image="app:2")).value["steps"] if step["kind"] == "Job"
-    ]
+    (step,) = [step for step in place.plan(CHANGED).value["steps"] if step["kind"] == "Job"]
     assert (step["action"], step["running"]) == ("replace", None)
     assert step["finished"].endswith("(Complete): runs again; its pods and logs are deleted")
     assert place.uid("Job", "train") == uid
@@ -31,7 +34,12 @@ def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) 
     job = place.get("Job", "train")
     assert (job["metadata"]["uid"], job["metadata"]["labels"]["cost-center"]) == (uid, "42")
     assert place.gpuctl("diff", "-f", place.file(labelled), code=0).out.startswith("unchanged job.batch/train")
-    assert "no drift" in place.gpuctl("drift", place.file(labelled)).out
+    assert "no drift" in place.gpuctl("drift", place.file(labelled)).err
+    place.gpuctl("rerun", "train")
+    place.ended("train")
+    for document in (training(job=ENDS), labelled):
+        place.apply(document)
+        assert "no drift" in place.gpuctl("drift", place.file(document)).err
 
     place.gpuctl("rerun", "train")
     place.ended("train")
@@ -41,8 +49,87 @@ def test_a_finished_training_runs_again_only_when_it_is_confirmed(place: Place) 
 
     place.apply(labelled, flags=("--set", "all"))
     pruned = place.gpuctl(
-        "apply", "-f", place.file(training("other")), "--set", "all", "--prune", "--allow-source", code=1
+        "apply", "-f", place.file(training("other")), "--set", "all", "--prune", "--allow-source", code=2
     )
     assert "prunes training/train (job.batch/train" in pruned.err
     assert "(Complete)" in pruned.err
     assert place.gpuctl("delete", "job", "train").out.startswith("deleted")
+
+
+def gone(place: Place, *names: str) -> None:
+    """Wait until their ttl has removed finished trainings."""
+    for name in names:
+        place.until(lambda name=name: not place.exists("Job", name), f"the ttl of {name}")
+
+
+def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
+    """By apply, create's plan aside, diff, drift, --wait, labels alone; rerun, rollback, another image and delete do."""
+    job = training(job=BRIEF)
+    place.apply(job)
+    gone(place, "train")
+
+    kept = place.apply(job, flags=("--wait",))
+    assert kept.out.startswith("unchanged job.batch/train")
+    assert "kept: applied on " in kept.out
+    assert f"`gpuctl rerun train -n {place.namespace}` runs it again" in kept.out
+    assert not place.exists("Job", "train")
+    assert place.gpuctl("diff", "-f", place.file(job), code=0).out.startswith("unchanged")
+    labelled = training(job={**BRIEF, "labels": {"team": "a"}, "ttl": "2s"})
+    assert set(place.plan(labelled).actions.values()) == {"unchanged"}
+    drift = place.gpuctl("drift", place.file(job), "--fail")
+    assert "gone" not in drift.out
+    assert "presumably it finished and its ttl (1s) removed it" in drift.err
+
+    assert "runs training/train in" in place.gpuctl("rerun", "train", code=2).err
+    assert place.gpuctl("rerun", "train", "--yes").out.startswith("created   job.batch/train")
+    gone(place, "train")
+    assert place.gpuctl("rollback", "train", "--yes").out.startswith("created")
+    gone(place, "train")
+    changed = copy.deepcopy(job)
+    changed["environment"]["image"] = "registry.example.com/training:v2"
+    assert place.plan(changed).actions["Job/train"] == "create"
+    assert place.gpuctl("rerun", "nobody", code=1).err.count("no job") == 1
+
+
+def test_what_somebody_has_deleted_is_created_again(place: Place) -> None:
+    """Deleted by gpuctl, by name, file or prune; or gone before its ttl can have removed it."""
+    long = training(job={**ENDS, "ttl": "1h"})
+    place.apply(long)
+    place.ended("train")
+    place.kubectl("delete", "job", "train")
+    assert place.apply(long).out.startswith("created")
+
+    once = training("once", job={"ttl": "1s"})
+    for flags in (("delete", "job", "once"), ("delete", "-f", place.file(once, name="once.yaml"))):
+        place.apply(once)
+        place.gpuctl(*flags)
+        assert place.plan(once).actions["Job/once"] == "create"
+    place.apply(once, long, flags=("--set", "all"))
+    place.apply(long, flags=("--set", "all", "--prune", "--yes"))
+    assert place.plan(once).actions["Job/once"] == "create"
+
+
+def test_a_history_that_somebody_else_wrote(place: Place) -> None:
+    """It can hold up a training of its own namespace and name, and no other; with credentials nothing is known."""
+    job = training(job=BRIEF)
+    place.apply(job)
+    gone(place, "train")
+    (secret,) = [
+        item
+        for item in json.loads(place.kubectl("get", "secrets", "-o", "json"))["items"]
+        if "history" in item["metadata"]["name"]
+    ]
+    secret["metadata"] = {
+        "name": secret["metadata"]["name"].replace("train", "other"),
+        "labels": {key: value.replace("train", "other") for key, value in secret["metadata"]["labels"].items()},
+    }
+    place.create(secret)
+    other = training("other", job=BRIEF)
+    assert place.plan(other).actions["Job/other"] == "create"
+
+    token = training("token", job=BRIEF, environment={"env": [{"name": "HF_TOKEN", "value": "hf_" + "a1" * 17}]})
+    place.apply(token)
+    gone(place, "token")
+    plan = place.plan(token)
+    assert plan.actions["Job/token"] == "create"
+    assert "whether its document is the same is unknown" in plan.value["notes"][0]

@@ -22,7 +22,7 @@ from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import Key, Object
+from gpuctl.backend.api_resources import TRAININGS, Key, Object
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 
@@ -128,6 +128,7 @@ def _carry_out(
                 if run is not None:
                     run.write(session, run.superset)
                 Execution(session, plan, how).run(held)
+                _record_deletions(session, plan, how)
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
@@ -190,9 +191,18 @@ def execute(
         with holding(session, leases, LEASE_WAIT, dialogue.say, optional=True) as held, held.interrupts.let_through():
             _save(session, plan, how, dialogue, pending, set())
             execution.run(held)
+            _record_deletions(session, plan, how)
         if pending.is_left:
             _finish(session, pending, plan, how)
     return plan
+
+
+def _record_deletions(session: Session, plan: Plan, how: How) -> None:
+    if any(step.action in ("delete", "prune") and step.key.kind in TRAININGS for step in plan.steps):
+        # Longer to import than most plans need.
+        from gpuctl.apply.run.recording import record_deletions
+
+        record_deletions(session, plan, how.keys)
 
 
 def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
-from gpuctl.apply.run.past_documents import PastDocument, read_history
+from gpuctl.apply.state.past_documents import PastDocument, read_history
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object
 from gpuctl.gitops.objects import ValueChange, value_changes
@@ -19,6 +19,10 @@ from gpuctl.language.wording import visible
 
 _NAMED = 3
 _LONGEST = 24
+
+
+class NoHistory(NoSuchJob):
+    """No document of a job is kept."""
 
 
 class HistoryRow(NamedTuple):
@@ -74,7 +78,7 @@ def read_documents(scope: Scope, text: str, keys: Records) -> DocumentHistory:
         )
     if not histories:
         where = f"in {scope.namespace}" if scope.namespace else "in any namespace that you may read"
-        raise NoSuchJob(
+        raise NoHistory(
             f"there is no history of {text} {where}",
             "it begins when `gpuctl apply` next changes the job; what Argo CD or Flux apply has its history in git",
         )

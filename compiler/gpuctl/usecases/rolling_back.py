@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob
-from gpuctl.apply.run.past_documents import PastDocument, digest_of, hide
 from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
 from gpuctl.backend.api_resources import key_of
 from gpuctl.backend.embedded_document import document_of
 from gpuctl.frontend.source import Source
@@ -20,9 +20,10 @@ from gpuctl.reading.document_history import DocumentHistory, document_changes, m
 from gpuctl.usecases.applying import DocumentRequest, request_for
 
 if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.state.records import Records
     from gpuctl.kube.session import Session
-    from gpuctl.usecases.change_options import PlanOptions
+    from gpuctl.usecases.change_options import PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
 
 _SHORT = 10
@@ -34,11 +35,12 @@ class NotRevertible(NotPossible):
 
 class RollbackTarget(NamedTuple):
     """What is gone back to. ``live`` is the document that the job has now, without credentials; None: no job is there,
-    or one without a document."""
+    or one without a document. ``again``: a training that is not there any more runs again, by its last document."""
 
     history: DocumentHistory
     past: PastDocument
     live: dict[str, Any] | None
+    again: bool = False
 
     @property
     def source(self) -> Source:
@@ -54,7 +56,8 @@ class RollbackTarget(NamedTuple):
         past, history = self.past, self.history
         by = f", {past.who}" if past.who else ""
         title = f"{past.document['kind']}/{history.name} in {history.namespace}"
-        head = f"rolls back {title} to revision {past.revision} ({moment(past.when)}{by})"
+        act = f"runs {title} again, by" if self.again else f"rolls back {title} to"
+        head = f"{act} revision {past.revision} ({moment(past.when)}{by})"
         changes = [] if self.live is None else document_changes(self.live, past.document)
         return f"{head}: {told_changes(changes)}" if changes else head
 
@@ -99,6 +102,50 @@ def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int
     if past.masked:
         raise _incomplete(history, past)
     return RollbackTarget(history, past, live)
+
+
+def removed_training(history: DocumentHistory) -> RollbackTarget:
+    """The last document of a training that is not there any more: its ttl has removed it, or somebody deleted it.
+
+    :raises NotRevertible: it was no training, or credentials are missing.
+    """
+    past = history.rows[0].past
+    if past.document["kind"] != "training":
+        raise NotRevertible(
+            f"{past.document['kind']}/{history.name} in {history.namespace} is not there, and only trainings run again",
+            f"`gpuctl rollback {history.name} -n {history.namespace}` creates it again",
+        )
+    if past.masked:
+        raise _incomplete(history, past)
+    return RollbackTarget(history, past, None, again=True)
+
+
+def rerun_removed(
+    session: Session,
+    name: str,
+    namespace: str | None,
+    platform: str | os.PathLike[str] | None,
+    keys: Records,
+    run: RunOptions,
+    conversation: Conversation,
+) -> Plan:
+    """Run a training again that is not there any more. It is asked first: whoever may create Secrets in the namespace
+    can have written its history.
+
+    :raises NoSuchJob: there is no history of it, or there are several.
+    :raises NotRevertible: it was no training, or credentials are missing.
+    :raises Refused: something stands against it, or it was not confirmed; nothing was changed.
+    """
+    from gpuctl.usecases.applying import apply_request
+    from gpuctl.usecases.change_options import PlanOptions
+
+    scope = Scope(session, namespace)
+    with session.within(run.timeout):
+        target = removed_training(read_documents(scope, name, keys))
+        request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), conversation)
+    for note in scope.notes:
+        conversation.say(f"note: {note}")
+    return apply_request(session, request, run, conversation)
 
 
 def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
@@ -161,10 +208,10 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
     question = target.question + (f"; has {', '.join(found)}" if found else "")
     return replace(
         wanted,
-        request=replace(wanted.request, confirm=(question,)),
+        request=replace(wanted.request, confirm=(question,), rerun=True),
         origin=ApplyOrigin(
             who=wanted.origin.who if wanted.origin is not None else None,
             commit=lambda: past.commit,
-            to={(history.namespace, history.name): past.revision},
+            to=None if target.again else {(history.namespace, history.name): past.revision},
         ),
     )

@@ -306,7 +306,7 @@ class Operations(ABC):
     def rerun_job(
         self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
     ) -> models.RerunJob:
-        """Run a training again that has ended.
+        """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
@@ -1715,7 +1715,7 @@ class AsyncOperations(ABC):
     async def rerun_job(
         self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
     ) -> models.RerunJob:
-        """Run a training again that has ended.
+        """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.

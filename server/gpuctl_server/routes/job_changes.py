@@ -9,13 +9,13 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse, Response
 
-from gpuctl.apply.run.past_documents import LARGEST
+from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl_server import batches, changing, creating
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
 from gpuctl_server.changing import Bringing, Meant
 from gpuctl_server.creating import Ask
-from gpuctl_server.earlier_documents import roll_back
+from gpuctl_server.earlier_documents import roll_back, run_again
 from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, api_router, touched_by, write_router
 from gpuctl_server.submissions import DocumentsBody, body_of, documents_of, parsed
 
@@ -191,10 +191,8 @@ def rerun(
     confirm: Confirm = False,
     queue: Queue = False,
 ) -> RerunJob:
-    """Run a training again that has ended."""
-    return changing.rerun_job(
-        service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm, queue=queue
-    )
+    """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed."""
+    return run_again(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm, queue=queue)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)

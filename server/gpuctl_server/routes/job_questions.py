@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuctl.answers.job_answers import history_answer, wait_answer
 from gpuctl.answers.why_answers import why_answer
-from gpuctl.apply.run.past_documents import LARGEST
+from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.changing import Meant

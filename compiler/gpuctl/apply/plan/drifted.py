@@ -16,10 +16,11 @@ from gpuctl.apply.plan.losses import ADMISSION, RETURNING, is_hidden, lost_field
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
 from gpuctl.apply.plan.request import Request
-from gpuctl.apply.state.compare import identity_path, list_identities
+from gpuctl.apply.state.compare import identity_path, is_pod_metadata, list_identities
 from gpuctl.apply.state.field_holders import FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.records import PART_OF, Records, is_controlled, stamp
+from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import MANAGER, Session
@@ -100,7 +101,8 @@ def find_drift(session: Session, request: Request) -> Drift:
         is_expected = step.action == "unchanged" and not found.fields
         (drift.expected if is_expected else drift.objects).append(found)
     drift.objects += _unnamed(session, plan.steps, wanted)
-    kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT)]
+    drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired]
+    kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
     if kept:
         more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
         drift.notes.append(
@@ -125,7 +127,10 @@ def _drifted(step: Step, wanted: Object | None, keys: Records) -> DriftedObject 
     found = DriftedObject("differs", step.key, reason=step.reason, fields=changed)
     if wanted is not None and step.key.kind not in _SHARED:
         paths = [one.path for one in changed]
-        found.fields += _added(step.live, wanted, paths, holdings, keys)
+        added = _added(step.live, wanted, paths, holdings, keys)
+        # An apply patches labels and annotations of a finished training, and cannot patch those of its pod template.
+        is_over = finished(step.live) is not None
+        found.fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
         found.expected += [
             DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=one.new is None)
             for one in written_by(step.live, wanted, RETURNING)

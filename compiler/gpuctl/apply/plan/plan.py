@@ -71,7 +71,8 @@ class Step:
     replaces or prunes an ended training (``finished 3h ago (Complete): runs again``). ``checkpoint`` is how what
     runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
     it did; ``unsaved`` tells that it could and does not, as which pods a lower number of replicas ends is not known.
-    ``adopt`` takes over fields that other managers hold. ``companion_of`` is the workload that a deleted Service or
+    ``expired`` tells that there is no live object as its ttl has presumably removed it. ``adopt``
+    takes over fields that other managers hold. ``companion_of`` is the workload that a deleted Service or
     autoscaler belonged to. ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued``
     that Kueue will hold the workload back, so that its pods come when there is quota for them. ``verdict`` is what
     ``fit`` says of the pods that come (None: not asked), ``victims`` are whom they would evict, ``waits`` what they
@@ -96,6 +97,7 @@ class Step:
     saved: list[str] = field(default_factory=list)
     unsaved: bool = False
     shared: bool = False
+    expired: bool = False
     adopt: bool = False
     companion_of: Key | None = None
     tried: bool = False

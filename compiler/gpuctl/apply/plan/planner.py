@@ -10,6 +10,7 @@ from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
 from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
 from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
+from gpuctl.apply.plan.expired import keep_expired
 from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.losses import lost_fields
@@ -97,6 +98,7 @@ def make_plan(session: Session, request: Request) -> Plan:
         if document.is_workload:
             _other_kinds(draft, request, document, document.name)
             _companions(draft, request, document, document.name, wanted)
+    keep_expired(session, draft.plan, draft.steps, request)
     for step in nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
     _ask_about_fewer(draft)

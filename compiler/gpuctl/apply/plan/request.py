@@ -26,8 +26,9 @@ class Request:
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
     created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
     those of others that would be evicted are told without their names. ``queue`` creates workloads also where a quota
-    has no room for their pods. ``confirm`` has to be confirmed before anything is written. ``instead`` are objects that
-    are created as they are, in place of what the documents are lowered to.
+    has no room for their pods. ``confirm`` has to be confirmed before anything is written. ``rerun``
+    creates also trainings that their ttl has removed. ``instead`` are objects that are created as they are, in place of
+    what the documents are lowered to.
     """
 
     lowered: list[Lowered]
@@ -48,6 +49,7 @@ class Request:
     sees: Callable[[str], bool] = _everywhere
     queue: bool = False
     confirm: tuple[str, ...] = ()
+    rerun: bool = False
     instead: Mapping[Key, Object] = field(default_factory=dict)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.queueing import as_submitted, release
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished, recreatable
-from gpuctl.backend.api_resources import Object, annotations_of, key_of
+from gpuctl.backend.api_resources import Object, key_of
+from gpuctl.backend.embedded_document import document_of
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import NotPossible
 
@@ -51,10 +50,10 @@ def _relabel_pods(desired: Object, keys: Records) -> None:
 
     An apply that changed nothing else has patched those of the finished object, and could not those of its template.
     """
-    try:
-        job = json.loads(annotations_of(desired).get(keys.document, "")).get("job") or {}
-    except (ValueError, AttributeError, RecursionError):
+    document = document_of(desired, keys.document)
+    if document is None:
         return
+    job = document.get("job") or {}
     for template, _ in pod_templates(desired):
         metadata = template.setdefault("metadata", {})
         for part in ("labels", "annotations"):

@@ -9,13 +9,15 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.past_documents import (
+from gpuctl.apply.state.past_documents import (
     LARGEST,
     Cause,
     PastDocument,
+    deletion_mark,
     digest_of,
     hide,
     job_of_secret,
@@ -26,7 +28,7 @@ from gpuctl.apply.run.past_documents import (
 )
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.repository import Commit
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.backend.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
 from gpuctl.backend.embedded_document import document_of
 from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -51,6 +53,40 @@ class ApplyOrigin:
     commit: Callable[[], Commit | None] = lambda: None
     to: dict[tuple[str, str], int] | None = None
     is_back: bool = False
+
+
+def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
+    """Mark the history of the trainings that a plan has deleted, so that the next apply creates them again.
+
+    Only of those with a ttl: an apply would presume that it has removed them. What cannot be written becomes a note.
+    """
+    deleted = [
+        step
+        for step in plan.steps
+        if step.action in ("delete", "prune")
+        and step.result == "done"
+        and step.live is not None
+        and step.key.kind in TRAININGS
+        and step.live["spec"].get("ttlSecondsAfterFinished") is not None
+    ]
+
+    def mark(step: Step) -> str | None:
+        job = labels_of(step.live or {}).get("app", step.key.name)
+        try:
+            found = session.list_metadata(RESOURCES["Secret"], step.key.namespace, labels=f"{keys.history}={job}")
+            newest = max(found, key=lambda secret: number_of(secret, job) or 0, default=None)
+            if newest is not None and number_of(newest, job) is not None:
+                now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                metadata = {"uid": newest["metadata"]["uid"], "annotations": {deletion_mark(keys): now}}
+                session.patch(Key("Secret", step.key.namespace, newest["metadata"]["name"]), {"metadata": metadata})
+        except ClusterError as error:
+            return (
+                f"the deletion of {step.title} could not be recorded, and the next apply may presume that its ttl has "
+                f"removed it: {error.message}"
+            )
+        return None
+
+    plan.notes += [note for note in session.each(mark, deleted) if note is not None]
 
 
 class _Applied(NamedTuple):

@@ -67,7 +67,8 @@ class _Limit(NamedTuple):
 
 def awaited(plan: Plan) -> list[Key]:
     """The workloads of a plan that are waited for."""
-    return [step.key for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING]
+    there = (step for step in plan.steps if step.action not in _LEAVING and not step.expired)
+    return [step.key for step in there if step.key.kind in WORKLOADS]
 
 
 def _wait(

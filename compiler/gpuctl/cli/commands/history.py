@@ -11,7 +11,7 @@ from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.apply.run.past_documents import PastDocument
+    from gpuctl.apply.state.past_documents import PastDocument
     from gpuctl.reading.document_history import HistoryRow
 
 

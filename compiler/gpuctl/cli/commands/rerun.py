@@ -34,11 +34,15 @@ def command(
     """Run trainings again that have finished or failed, as they were applied.
 
     The old object goes, with its pods and their logs, and the same comes again; everything is checked before. What
-    runs, or serves, is not touched.
+    runs, or serves, is not touched. A training that its ttl has removed, or that was deleted, is named alone, and runs
+    again by its last document (`gpuctl history`), which is asked first.
     """
+    from gpuctl.apply.state.records import records
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.options.reading_options import no_platform
     from gpuctl.cli.output.plan_results import finish
+    from gpuctl.reading.document_history import NoHistory
+    from gpuctl.reading.find import Absent
     from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.deleting import rerun_jobs
 
@@ -61,5 +65,16 @@ def command(
         return finish(plan, as_json=as_json)
     with changing(manner) as (session, conversation):
         settings = platform_settings(platform)
-        plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout, queue=queue), conversation)
+        run = RunOptions(timeout, queue=queue)
+        try:
+            plan = rerun_jobs(session, names, namespace, settings, run, conversation)
+        except Absent as absent:
+            from gpuctl.usecases.rolling_back import rerun_removed
+
+            if len(names) > 1:
+                raise
+            try:
+                plan = rerun_removed(session, names[0], namespace, platform, records(settings), run, conversation)
+            except NoHistory:
+                raise absent from None
     return finish(plan, as_json=as_json)

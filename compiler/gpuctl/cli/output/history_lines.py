@@ -10,7 +10,7 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.reading.document_history import moment, told_changes
 
 if TYPE_CHECKING:
-    from gpuctl.apply.run.past_documents import PastDocument
+    from gpuctl.apply.state.past_documents import PastDocument
     from gpuctl.reading.document_history import HistoryRow
 
 HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gpuctl.apply.state.records import Records, is_ours
@@ -42,7 +42,7 @@ class PastDocument:
 
     ``masked`` are the fields that lack their values. ``when`` is the server's time (RFC 3339), "" before it is written;
     ``who``, ``commit`` and ``gpuctl`` are what its writer said. ``to`` is the revision that was gone back to.
-    ``unfit`` says why nothing of it is believed: then it has no document.
+    ``deleted``: gpuctl has deleted the job since. ``unfit`` says why nothing of it is believed; then it has no document
     """
 
     revision: int
@@ -55,6 +55,7 @@ class PastDocument:
     cause: Cause = "applied"
     to: int | None = None
     unfit: str | None = None
+    deleted: bool = False
     secret: str = ""
 
     @property
@@ -139,6 +140,11 @@ def noted_digest(secret: Object, keys: Records) -> str:
     return annotations_of(secret).get(f"{keys.history}-digest", "")
 
 
+def deletion_mark(keys: Records) -> str:
+    """The annotation on a job's newest history Secret that says when gpuctl has deleted the job."""
+    return f"{keys.history}-deleted"
+
+
 def job_of_secret(secret: Object, keys: Records) -> str:
     """The job that a Secret says it is the history of."""
     return labels_of(secret).get(keys.history, "")
@@ -162,7 +168,8 @@ def _read(secret: Object, job: str, keys: Records) -> PastDocument:
         except Damaged as error:
             text = str(error)
             raise Damaged(text if text.startswith("it") else f"it {text}") from None
-        return _past(entry, number, job, metadata["namespace"], when, name)
+        past = _past(entry, number, job, metadata["namespace"], when, name)
+        return replace(past, deleted=deletion_mark(keys) in annotations_of(secret))
     except Damaged as error:
         return PastDocument(number or 0, {}, when=when, gpuctl="", unfit=str(error), secret=name)
 

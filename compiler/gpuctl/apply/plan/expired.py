@@ -1,0 +1,118 @@
+"""Trainings that their ttl has removed: an apply of the same document does not run them a second time.
+
+Nothing in the cluster records that a removed Job had finished. Known are the document that was applied last and when
+(the history), that the object is gone, and that gpuctl has not deleted it. If its ttl can have passed since, the plan
+creates nothing, and says what that rests on.
+
+Whoever may create Secrets in a namespace can write the history of its jobs, and of no others: the worst that a forged
+entry does is that a training of this namespace waits for `gpuctl rerun`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Request
+from gpuctl.apply.state.live_state import COMPANIONS
+from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
+from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object
+from gpuctl.backend.embedded_document import document_of
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
+from gpuctl.language.durations import format_duration, parse_duration
+
+# Fields whose change runs nothing again while the training is there, so neither once it is gone.
+_IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")
+_FEW = 20
+
+
+def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: Request) -> None:
+    """Turn the creation of trainings that their ttl has presumably removed into steps that change nothing.
+
+    A Service or hostfile of such a training is not created either. Only reads.
+    """
+    if request.create_only or request.rerun:
+        return
+    absent: dict[str, dict[str, Step]] = {}
+    for step in steps.values():
+        if step.action == "create" and step.live is None and _ttl(step) is not None:
+            absent.setdefault(step.key.namespace, {})[step.key.name] = step
+    for namespace, jobs in sorted(absent.items()):
+        try:
+            secrets = _history(session, namespace, sorted(jobs), request.keys.history)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            plan.notes.append(
+                f"whether trainings in {namespace} have run before is unknown, they are created: {error.message}"
+            )
+            continue
+        for name, step in jobs.items():
+            own = [secret for secret in secrets if job_of_secret(secret, request.keys) == name]
+            past = next((one for one in read_history(own, name, request.keys) if one.unfit is None), None)
+            if past is not None:
+                _decide(plan, steps, step, past, request)
+
+
+def _ttl(step: Step) -> int | None:
+    """The seconds after which Kubernetes deletes the finished training; None if it stays."""
+    if step.key.kind not in TRAININGS or step.desired is None:
+        return None
+    found = step.desired["spec"].get("ttlSecondsAfterFinished")
+    return found if isinstance(found, int) else None
+
+
+def _history(session: Session, namespace: str, names: list[str], label: str) -> list[Object]:
+    labels = f"{label} in ({','.join(names)})" if len(names) <= _FEW else label
+    return session.list_objects(RESOURCES["Secret"], namespace, labels=labels)[0]
+
+
+def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: Request) -> None:
+    """:param past: the document that was applied last."""
+    assert step.desired is not None
+    embedded = document_of(step.desired, request.keys.document)
+    document, credentials = hide(embedded or {})
+    if embedded is None or past.deleted or _essence(document) != _essence(past.document):
+        return
+    ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0
+    if _seconds_since(past.when) < ttl:
+        # Gone before Kubernetes can have deleted it: something else has.
+        return
+    if credentials or past.masked:
+        plan.notes.append(
+            f"{step.title} is created again though its ttl has presumably removed it: whether its document is the same "
+            f"is unknown, as the history does not keep {', '.join(credentials or past.masked)}; refer to a Secret there"
+        )
+        return
+    step.action, step.method, step.desired, step.expired = "unchanged", "none", None, True
+    step.reason = (
+        f"kept: applied on {past.when[:16].replace('T', ' ')} UTC and gone since; presumably it finished and its ttl "
+        f"({format_duration(ttl)}) removed it; `gpuctl rerun {step.key.name} -n {step.key.namespace}` runs it again"
+    )
+    for key in list(_created_beside(steps.values(), step)):
+        del steps[key]
+
+
+def _created_beside(steps: Iterable[Step], main: Step) -> Iterator[Key]:
+    for step in steps:
+        is_of_job = step.title == main.title and step.key.namespace == main.key.namespace
+        if is_of_job and step.key.kind in COMPANIONS and step.action == "create":
+            yield step.key
+
+
+def _essence(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without what changes in place."""
+    job = {key: value for key, value in (document.get("job") or {}).items() if key not in _IN_PLACE}
+    return {**{key: value for key, value in document.items() if key != "placement"}, "job": job}
+
+
+def _seconds_since(when: str) -> float:
+    """:param when: a time of the API server (RFC 3339)."""
+    try:
+        then = datetime.fromisoformat(when.replace("Z", "+00:00"))
+    except ValueError:
+        return -1
+    return (datetime.now(timezone.utc) - then).total_seconds()
