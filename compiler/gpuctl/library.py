@@ -93,6 +93,7 @@ def plan(
     allow_source: bool = False,
     allow_empty: bool = False,
     allow_skipped: bool = False,
+    allow_older: bool = False,
     strategy: Strategy | None = None,
     relower: bool = False,
     adopt: bool = False,
@@ -114,7 +115,7 @@ def plan(
     :param stdin: what ``-`` reads; default: standard input.
     :param set: the set that the documents are; with ``prune`` what it contains and they no longer do is deleted.
         ``allow_source``: although it came from other sources; ``allow_empty``: although no document is left;
-        ``allow_skipped``: although files were not read.
+        ``allow_skipped``: although files were not read; ``allow_older``: although it came from a newer commit.
     :param strategy: how changed services are changed, ``replace`` or ``rolling``.
     :param relower: replace also what only a newer gpuctl lowers otherwise.
     :param adopt: take over objects and fields that others hold.
@@ -136,6 +137,7 @@ def plan(
         allow_source=allow_source,
         allow_empty=allow_empty,
         allow_skipped=allow_skipped,
+        allow_older=allow_older,
         strategy=strategy,
         relower=relower,
         adopt=adopt,

@@ -13,7 +13,8 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Exchange, Proxy, first_of, nth, on
-from gpuctl.apply.run import past_documents, recording
+from gpuctl.apply.run import recording
+from gpuctl.apply.state import past_documents
 from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
 from support.cluster_tools import DOMAIN, Place, image, inference, training

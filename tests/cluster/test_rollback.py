@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.apply.run import past_documents
+from gpuctl.apply.state import past_documents
 from gpuctl.apply.state.records import PART_OF, records
 from gpuctl.language.settings import Settings
 from support.cluster_tools import Place, image, inference, merged, training

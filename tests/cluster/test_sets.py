@@ -710,3 +710,43 @@ def test_relative_paths_of_one_directory_are_one_source(repository: Repository, 
     repository.write(a=training("a"))
     for path in ("jobs", "./jobs/", str(Path("jobs").resolve()), "jobs/../jobs"):
         place.gpuctl("apply", "-f", path, "--set", "web")
+
+
+def test_an_older_commit_is_refused(place: Place) -> None:
+    """By apply, diff and JSON; a revert and --allow-older go back. What has not changed still records its commit."""
+    jobs = checkout(place, "team", "https://git.example.com/a/jobs", "a")
+    root = Path(jobs).parents[1]
+
+    def git(*arguments: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(["git", "-C", str(root), *own, *arguments], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def apply(*flags: str, code: int = 0) -> Any:
+        return place.gpuctl("apply", "-f", jobs, "--set", "st", "--prune", "--yes", *flags, code=code)
+
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    (Path(jobs) / "b.yaml").write_text(json.dumps(notebook("b")))
+    git("add", "-A")
+    git("commit", "-q", "-m", "two")
+    two = git("rev-parse", "HEAD")
+    apply()
+    before = place.records()
+    git("checkout", "-q", "HEAD~1")
+    refused = apply(code=1)
+    assert f"set st: it was last applied from commit {two[:10]}" in refused.err
+    assert "or add `--allow-older` to go back" in refused.err
+    assert place.gpuctl("diff", "-f", jobs, "--set", "st", code=2).err == refused.err
+    assert "--allow-older" in apply("-o", "json", code=1).value["error"]
+    assert place.records() == before
+    git("checkout", "-q", "-b", "next", two)
+    git("revert", "--no-edit", "HEAD")
+    assert "pruned" in apply().out
+    git("commit", "-q", "--allow-empty", "-m", "nothing")
+    apply()
+    recorded = json.loads(place.get("Secret", "st")["metadata"]["annotations"][applyset.COMMIT])
+    assert recorded == {"id": git("rev-parse", "HEAD"), "dirty": False, "repository": "git.example.com/a/jobs"}
+    git("checkout", "-q", two)
+    assert "created" in apply("--allow-older").out
+    assert apply().err == ""

@@ -323,6 +323,7 @@ def _whole_plan(
         unwanted = {}
         if run is not None and options is not None:
             plan.set_name = options.name
+            plan.notes += run.notes
             run.cover(request, plan)
             add_home(session, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuctl.apply.plan.request import Request, SetOptions
     from gpuctl.apply.run.recording import ApplyOrigin
     from gpuctl.apply.state.records import Records
-    from gpuctl.apply.state.repository import Commit
+    from gpuctl.apply.state.repository import Checkout, Commit
     from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
@@ -59,6 +59,8 @@ def request_for(
     compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, conversation)
+    if options is not None:
+        options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
     request = request_of(compilation, planning, offline=offline)
     return DocumentRequest(compilation, request, options)
 
@@ -127,17 +129,23 @@ def _origin(wanted: DocumentRequest) -> ApplyOrigin:
     """Where what is applied comes from."""
     from gpuctl.apply.run.recording import ApplyOrigin
 
-    return wanted.origin or ApplyOrigin(commit=lambda: commit_of_sources(wanted.compilation.sources.values()))
+    def commit() -> Commit | None:
+        known = wanted.set_options.checkout if wanted.set_options is not None else None
+        checkout = known or checkout_of_sources(wanted.compilation.sources.values())
+        return None if checkout is None else checkout.commit
+
+    return wanted.origin or ApplyOrigin(commit=commit)
 
 
-def commit_of_sources(sources: Iterable[Source]) -> Commit | None:
+def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
     """The commit that files were read from; None for texts, and for files of several repositories or of none."""
-    from gpuctl.apply.state.repository import commit_of, work_tree
+    from gpuctl.apply.state.repository import Checkout, commit_of, work_tree
 
     paths = [None if source.path is None else Path(os.path.realpath(source.path)) for source in sources]
     roots = {None if path is None else work_tree(path) for path in paths}
     root = roots.pop() if len(roots) == 1 else None
-    return None if root is None else commit_of(root, [path for path in paths if path is not None])
+    commit = None if root is None else commit_of(root, [path for path in paths if path is not None])
+    return None if root is None or commit is None else Checkout(root, commit)
 
 
 def explaining(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:

@@ -48,7 +48,8 @@ class PlanOptions:
 
     ``set_name`` is the set that the documents are; what it contains and they no longer do is deleted with ``prune``.
     ``allow_source`` lets it come from other sources than before, ``allow_empty`` and ``allow_skipped`` let pruning go
-    on when no document is left, or when files were not read. ``strategy`` is how changed services are changed, by
+    on when no document is left, or when files were not read. ``allow_older`` lets it come from an older commit than the
+    last time. ``strategy`` is how changed services are changed, by
     default as the live object or the platform says. ``relower`` replaces also what only a newer gpuctl lowers
     otherwise, ``adopt`` takes over what others hold. ``no_probe`` makes notes of what is refused to pods that are
     tried; ``create_namespace`` creates also a namespace that no document names; ``create_only`` refuses what exists
@@ -60,6 +61,7 @@ class PlanOptions:
     allow_source: bool = False
     allow_empty: bool = False
     allow_skipped: bool = False
+    allow_older: bool = False
     strategy: Strategy | None = None
     relower: bool = False
     adopt: bool = False

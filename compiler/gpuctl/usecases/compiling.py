@@ -171,6 +171,7 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
             ("--allow-source", planning.allow_source),
             ("--allow-empty", planning.allow_empty),
             ("--allow-skipped", planning.allow_skipped),
+            ("--allow-older", planning.allow_older),
         ):
             if given:
                 raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
@@ -189,5 +190,6 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
         prune=planning.prune,
         allow_source=planning.allow_source,
         allow_empty=planning.allow_empty,
+        allow_older=planning.allow_older,
         allow_skipped=planning.allow_skipped,
     )

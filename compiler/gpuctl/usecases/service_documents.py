@@ -123,6 +123,7 @@ def _check_companions(planning: PlanOptions) -> None:
         ("--allow-source", planning.allow_source),
         ("--allow-empty", planning.allow_empty),
         ("--allow-skipped", planning.allow_skipped),
+        ("--allow-older", planning.allow_older),
     ):
         if given:
             raise NotPossible(f"{flag} does not work through the service", _INSTEAD["--set"])

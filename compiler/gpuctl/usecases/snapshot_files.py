@@ -37,7 +37,9 @@ def left_out(snapshot: Snapshot) -> list[str]:
     if snapshot.unreadable:
         names = ", ".join(snapshot.unreadable)
         notes.append(f"{names} could not be read; what they decide is not in this answer")
-    if snapshot.missing:
-        names = ", ".join(snapshot.missing)
+    # What has finished decides nothing of what fits: an impact says itself where it is not known.
+    missing = [name for name in snapshot.missing if name != "finished"]
+    if missing:
+        names = ", ".join(missing)
         notes.append(f"the snapshot is an older gpuctl's, without {names}, which may decide, too")
     return notes

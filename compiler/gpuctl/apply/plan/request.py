@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.repository import Checkout
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
@@ -76,7 +77,8 @@ class CheckOptions(NamedTuple):
 class SetOptions:
     """``--set``: its name and namespace, what its documents came from, and what may be pruned.
 
-    ``allow_skipped`` prunes although files were not read that may hold documents.
+    ``allow_skipped`` prunes although files were not read that may hold documents. ``checkout`` is the commit that the
+    documents were read from (None: of no single commit); ``allow_older`` lets it be an ancestor of the set's last one.
     """
 
     name: str
@@ -86,3 +88,5 @@ class SetOptions:
     allow_source: bool = False
     allow_empty: bool = False
     allow_skipped: bool = False
+    allow_older: bool = False
+    checkout: Checkout | None = None

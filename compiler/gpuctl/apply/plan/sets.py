@@ -16,26 +16,31 @@ from gpuctl.apply.state.compare import owned_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.provenance import enumerated, refused
 from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
+from gpuctl.apply.state.repository import Commit, order_of
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
 
+_SHORT = 10
+
 
 @dataclass
 class SetRun:
-    """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set)."""
+    """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set); ``notes``
+    are for the plan."""
 
     options: SetOptions
     parent: Object | None
     recorded: ApplySet | None
+    notes: list[str] = field(default_factory=list)
     wanted: ApplySet = field(init=False)
 
     @classmethod
     def read(cls, session: Session, options: SetOptions) -> SetRun:
         """Look the set up.
 
-        :raises Refused: the set remembers other sources.
+        :raises Refused: the set remembers other sources, or a newer commit.
         :raises NotOurSet: the Secret is no set of ours.
         """
         key = Key("Secret", options.namespace, options.name)
@@ -52,6 +57,8 @@ class SetRun:
                 raise Refused(f"set {options.name}: {why}")
         run = cls(options, parent, recorded)
         run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
+        if recorded is not None and recorded.commit is not None and not options.allow_older:
+            run.notes += _order_of_commits(options, recorded.commit)
         return run
 
     @property
@@ -72,7 +79,10 @@ class SetRun:
     @property
     def final(self) -> ApplySet:
         """What stands at the end: without a prune, members that were not applied are still in it."""
-        return self.wanted if self.options.prune else self.superset
+        members = self.wanted if self.options.prune else self.superset
+        recorded = self.recorded.commit if self.recorded is not None else None
+        checkout = self.options.checkout
+        return members._replace(commit=checkout.commit if checkout is not None else recorded)
 
     @property
     def is_settled(self) -> bool:
@@ -100,6 +110,26 @@ class SetRun:
                 raise
             raise Changed(f"the set {self.options.name} was changed by another run meanwhile", "run again") from None
         self.recorded = state
+
+
+def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
+    """A note if it is unknown whether the documents are older than the commit that the set was last applied from.
+
+    :raises Refused: they are older.
+    """
+    then, checkout = recorded.id[:_SHORT], options.checkout
+    unknown = f"whether this run is older than the last one of the set {options.name}, from commit {then}, is unknown"
+    if checkout is None:
+        return [f"{unknown}: its documents are not of one commit, or git cannot be run"]
+    if recorded.repository != checkout.commit.repository:
+        return []
+    order = order_of(checkout, recorded.id)
+    if order.is_older:
+        raise Refused(
+            f"set {options.name}: it was last applied from commit {then}, and {checkout.commit.id[:_SHORT]}, which is "
+            "checked out here, is an ancestor of it: check out the newer commit, or add `--allow-older` to go back"
+        )
+    return [f"{unknown}: {order.unknown}"] if order.unknown else []
 
 
 def plan_prune(session: Session, run: SetRun, request: Request, plan: Plan) -> list[Step]:

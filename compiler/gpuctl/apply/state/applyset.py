@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.names import is_dns_label
@@ -34,6 +35,8 @@ GROUP_RESOURCES = "applyset.kubernetes.io/contains-group-resources"
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 SOURCES = "gpuctl/sources"
 """Where the members came from. Not under the platform's domain: a set is one under every platform."""
+COMMIT = "gpuctl/commit"
+"""The commit that the set was last applied from, as JSON."""
 
 OUR_TOOLING = f"gpuctl/v{__version__}"
 
@@ -50,7 +53,7 @@ class ApplySet(NamedTuple):
     ``name`` and ``namespace`` are the Secret's. ``group_kinds`` are its members' kinds as kubectl writes them
     (``Job.batch``; ``Service`` for the core group), ``namespaces`` those of its members besides the Secret's own.
     ``sources`` is where the members came from (:func:`gpuctl.apply.state.provenance.sources_of`; empty: not known), and
-    ``tooling`` who wrote it (``gpuctl/v0.1.0``).
+    ``tooling`` who wrote it (``gpuctl/v0.1.0``). ``commit`` is what it was last applied from, None if unknown.
     """
 
     name: str
@@ -59,6 +62,7 @@ class ApplySet(NamedTuple):
     namespaces: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
     tooling: str = OUR_TOOLING
+    commit: Commit | None = None
 
     @property
     def id(self) -> str:
@@ -113,6 +117,7 @@ def superset(existing: ApplySet | None, desired: ApplySet) -> ApplySet:
     return desired._replace(
         group_kinds=existing.group_kinds | desired.group_kinds,
         namespaces=existing.namespaces | desired.namespaces,
+        commit=existing.commit,
         sources=tuple(sorted({*existing.sources, *desired.sources})),
     )
 
@@ -149,6 +154,7 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
         GROUP_RESOURCES: None,
         NAMESPACES: ",".join(sorted(applyset.namespaces - {applyset.namespace})) or None,
         SOURCES: json.dumps(applyset.sources) if applyset.sources else None,
+        COMMIT: json.dumps(applyset.commit._asdict()) if applyset.commit is not None else None,
     }
     annotations = {key: value for key, value in annotations_of(secret).items() if key not in written}
     annotations.update((key, value) for key, value in written.items() if value is not None)
@@ -195,6 +201,7 @@ def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
         _entries(key, annotations, NAMESPACES, _namespace) - {key.namespace},
         _sources(key, annotations),
         tooling,
+        _commit(key, annotations),
     )
 
 
@@ -254,6 +261,20 @@ def _sources(key: Key, annotations: dict[str, str]) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise _damaged(key, SOURCES, visible(text[:80]))
     return tuple(value)
+
+
+def _commit(key: Key, annotations: dict[str, str]) -> Commit | None:
+    if COMMIT not in annotations:
+        return None
+    text = annotations[COMMIT]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    commit = parse_commit(value)
+    if commit is None:
+        raise _damaged(key, COMMIT, visible(text[:80]))
+    return commit
 
 
 def _damaged(key: Key, name: str, what: str) -> NotOurSet:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.apply.state.repository import Commit
+from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, mapping_of, unpacked
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.backend.metadata import managed_labels
@@ -33,7 +33,6 @@ _ENTRY = "entry"
 _NAME = re.compile(r"gpuctl-history-(?P<job>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)\.v(?P<number>[1-9][0-9]{0,8})")
 _UNPACKED = 4 * 2**20
 _LONGEST = 200
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True)
@@ -197,7 +196,7 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
         tuple(visible(path)[:_LONGEST] for path in hidden_fields),
         when,
         visible(who)[:_LONGEST] if isinstance(who, str) else None,
-        _commit(entry.get("commit")),
+        parse_commit(entry.get("commit")),
         visible(str(entry.get("gpuctl")))[:_LONGEST],
         cause,
         to,
@@ -218,13 +217,3 @@ def _see_that_it_is_of(document: dict[str, Any], job: str, namespace: str) -> No
         raise Damaged(f"its document is of another job: {visible(str(own.get('name')))[:63]}")
     if own.get("namespace") != namespace:
         raise Damaged(f"its document is for the namespace {visible(str(own.get('namespace')))[:63]}")
-
-
-def _commit(value: Any) -> Commit | None:
-    if not isinstance(value, dict):
-        return None
-    identity, repository = value.get("id"), value.get("repository")
-    if not isinstance(identity, str) or not _COMMIT.fullmatch(identity):
-        return None
-    shown = visible(repository)[:_LONGEST] if isinstance(repository, str) else None
-    return Commit(identity, value.get("dirty") is not False, shown)

@@ -12,8 +12,10 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from gpuctl.language.wording import visible
 
 _SECTION = re.compile(r"\s*\[\s*([\w.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(.*)")
 _ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
@@ -22,6 +24,7 @@ _PORT = re.compile(r":\d*\Z")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}\Z")
 _MOST_BYTES = 2**20
 _MOST_SECONDS = 20.0
+_LONGEST = 200
 
 _HOSTS = {
     "ssh.github.com": "github.com",
@@ -73,6 +76,53 @@ def commit_of(root: Path, paths: Sequence[Path]) -> Commit | None:
     asked = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain", "--ignored")
     changed = _git(root, *asked, "--", *map(str, paths))
     return Commit(commit, changed != "", identity(root))
+
+
+def parse_commit(value: Any) -> Commit | None:
+    """The commit that an annotation or a history entry holds as JSON; None if it holds none."""
+    if not isinstance(value, dict):
+        return None
+    identity, repository = value.get("id"), value.get("repository")
+    if not isinstance(identity, str) or not _COMMIT.match(identity):
+        return None
+    shown = visible(repository)[:_LONGEST] if isinstance(repository, str) else None
+    return Commit(identity, value.get("dirty") is not False, shown)
+
+
+class Checkout(NamedTuple):
+    """A work tree, and the commit that it has checked out."""
+
+    root: Path
+    commit: Commit
+
+
+class CommitOrder(NamedTuple):
+    """How two commits follow each other. ``is_older``: the first is an ancestor of the second. ``unknown`` says why git
+    cannot tell, "" if it can."""
+
+    is_older: bool
+    unknown: str = ""
+
+
+def order_of(checkout: Checkout, other: str) -> CommitOrder:
+    """Compare the commit that is checked out with another of the same repository.
+
+    In a shallow clone git says no where the commits between are missing; its yes is always true.
+    """
+    ours = checkout.commit.id
+    if ours == other or _is_ancestor(checkout.root, other, ours):
+        return CommitOrder(False)
+    if _is_ancestor(checkout.root, ours, other):
+        return CommitOrder(True)
+    folder = _common_folder(checkout.root)
+    if folder is not None and (folder / "shallow").exists():
+        return CommitOrder(False, "this clone is shallow, `git fetch --unshallow` completes it")
+    is_known = _git(checkout.root, "cat-file", "-e", f"{other}^{{commit}}") is not None
+    return CommitOrder(False, "" if is_known else "this clone does not have that commit, `git fetch` gets new ones")
+
+
+def _is_ancestor(root: Path, commit: str, of: str) -> bool:
+    return _git(root, "merge-base", "--is-ancestor", commit, of) is not None
 
 
 def normalised(url: str, root: Path) -> str:

@@ -48,6 +48,7 @@ def planning_options(function: Function) -> Function:
         click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed."),
         click.option("--allow-skipped", is_flag=True, help="Let --prune delete although some files were not read."),
         click.option("--allow-empty", is_flag=True, help="Let --prune delete all, when there is no document left."),
+        click.option("--allow-older", is_flag=True, help="Let the set go back to an older commit."),
         click.option("--allow-source", is_flag=True, help="Let the set come from other files than before."),
         click.option("--prune", is_flag=True, help="Delete what the set contains and the documents no longer do."),
         click.option("--set", "set_name", metavar="NAME", help="The set that the documents are, for --prune."),

@@ -1,0 +1,134 @@
+"""Whether documents are older than the commit that their set was last applied from."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuctl.apply.plan.plan import Refused
+from gpuctl.apply.plan.request import SetOptions
+from gpuctl.apply.plan.sets import SetRun, _order_of_commits
+from gpuctl.apply.state.applyset import NotOurSet, exact, parent_object, parse_parent, superset
+from gpuctl.apply.state.repository import Checkout, Commit, commit_of, order_of
+
+
+def git(root: Path, *arguments: str) -> str:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(root), *own, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(root: Path, text: str) -> str:
+    (root / "a.yaml").write_text(text)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", text)
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with the commits one, two and three."""
+    path = tmp_path / "origin"
+    path.mkdir()
+    git(path, "init", "-q", "-b", "main")
+    for text in ("one", "two", "three"):
+        commit(path, text)
+    return path
+
+
+def checkout(root: Path, revision: str = "HEAD") -> Checkout:
+    git(root, "checkout", "-q", revision)
+    found = commit_of(root, [root / "a.yaml"])
+    assert found is not None
+    return Checkout(root, found)
+
+
+def options(found: Checkout | None, **more: bool) -> SetOptions:
+    return SetOptions("all", "nlp", ("git:a//b",), checkout=found, **more)  # type: ignore[arg-type]
+
+
+def test_an_ancestor_is_older(root: Path) -> None:
+    newest = checkout(root).commit
+    for revision in ("main~1", "main~2"):
+        older = checkout(root, revision)
+        assert order_of(older, newest.id).is_older
+        with pytest.raises(Refused, match="is an ancestor of it: check out the newer commit, or add `--allow-older`"):
+            _order_of_commits(options(older), newest)
+
+
+def test_an_ancestor_with_changed_files_is_older(root: Path) -> None:
+    newest = checkout(root).commit
+    older = checkout(root, "main~1")
+    (root / "a.yaml").write_text("changed")
+    dirty = commit_of(root, [root / "a.yaml"])
+    assert dirty is not None
+    assert dirty.dirty
+    with pytest.raises(Refused):
+        _order_of_commits(options(older._replace(commit=dirty)), newest)
+
+
+@pytest.mark.parametrize("what", ["the same", "newer", "reverted", "another branch", "merged"])
+def test_what_is_not_older(root: Path, what: str) -> None:
+    recorded = checkout(root, "main~1").commit if what == "newer" else checkout(root).commit
+    git(root, "checkout", "-q", "main")
+    if what == "reverted":
+        git(root, "revert", "--no-edit", "HEAD")
+    elif what == "another branch":
+        git(root, "checkout", "-q", "-b", "other", "main~1")
+        commit(root, "other")
+    elif what == "merged":
+        git(root, "checkout", "-q", "-b", "side", "main~1")
+        (root / "b.yaml").write_text("b")
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", "b")
+        git(root, "merge", "-q", "--no-edit", "main")
+    assert _order_of_commits(options(checkout(root)), recorded) == []
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_shallow_clone_does_not_know_what_it_lacks(root: Path, tmp_path: Path, depth: int) -> None:
+    """With the commits between it knows: then an ancestor is refused there, too."""
+    newest, older = checkout(root).commit, git(root, "rev-parse", "main~2")
+    git(tmp_path, "clone", "-q", f"--depth={depth}", f"file://{root}", "clone")
+    here = checkout(tmp_path / "clone")
+    recorded = Commit(older, False, here.commit.repository)
+    (note,) = _order_of_commits(options(here), recorded)
+    assert "this clone is shallow, `git fetch --unshallow` completes it" in note
+    git(tmp_path / "clone", "fetch", "-q", "--unshallow")
+    assert _order_of_commits(options(here), recorded) == []
+    if depth == 2:
+        with pytest.raises(Refused):
+            _order_of_commits(
+                options(checkout(tmp_path / "clone", "HEAD~1")), Commit(newest.id, False, here.commit.repository)
+            )
+
+
+def test_what_is_unknown(root: Path) -> None:
+    """A commit that was not fetched; no git, or documents of no commit. Another repository is the sources' matter."""
+    here = checkout(root)
+    (note,) = _order_of_commits(options(here), Commit("0" * 40, False, here.commit.repository))
+    assert "this clone does not have that commit, `git fetch` gets new ones" in note
+    (note,) = _order_of_commits(options(None), here.commit)
+    assert "its documents are not of one commit, or git cannot be run" in note
+    assert _order_of_commits(options(here), here.commit._replace(repository="elsewhere/repo")) == []
+
+
+def test_a_set_records_its_commit(root: Path) -> None:
+    """At the end: until then members may be of the commit before. A run without a commit keeps what is recorded."""
+    one, two = Commit("1" * 40, False, "a"), Commit("2" * 40, True, "a")
+    recorded = exact("all", "nlp", [], ("git:a//b",))._replace(commit=one)
+    secret = parent_object(recorded, existing=None)
+    assert parse_parent(secret).commit == one
+    for prune in (True, False):
+        run = SetRun(options(Checkout(root, two), prune=prune), secret, recorded)
+        run.wanted = exact("all", "nlp", [], ("git:a//b",))
+        assert run.superset.commit == one
+        assert run.final.commit == two
+        run.options = options(None, prune=prune)
+        assert run.final.commit == one
+    assert superset(None, recorded).commit == one
+    secret["metadata"]["annotations"]["gpuctl/commit"] = '{"id": "--upload-pack=x"}'
+    with pytest.raises(NotOurSet, match="damaged"):
+        parse_parent(secret)
