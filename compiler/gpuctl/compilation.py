@@ -215,8 +215,12 @@ def result_of(
 
 
 def _presentable(diagnostic: Diagnostic) -> Diagnostic:
-    """Without credentials or control characters that a message or hint repeats from a source."""
-    message, hint = visible(redact(diagnostic.message)), visible(redact(diagnostic.hint or "")) or None
+    """Without credentials or control characters that a message or hint repeats from a source.
+
+    A hint may have several lines: YAML to copy.
+    """
+    message = visible(redact(diagnostic.message))
+    hint = "\n".join(map(visible, redact(diagnostic.hint or "").split("\n"))) or None
     if (message, hint) == (diagnostic.message, diagnostic.hint):
         return diagnostic
     return diagnostic._replace(message=message, hint=hint)

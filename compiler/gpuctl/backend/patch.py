@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.places import PodProblem, at
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
@@ -84,7 +85,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     sound = True
     layers = [_expanded(context, document, model, layer) for layer in layers]
     for layer in layers:
-        problems = list(_problems(context, model, pod, layer.patch))
+        problems = list(_problems(context, document, model, pod, layer.patch))
         for problem in problems:
             _report(context, document, layer, problem, problem.path)
         if problems:
@@ -100,7 +101,7 @@ def check_own_patch(context: Context, document: Document, model: Job) -> None:
     """What is wrong with a document's own patch, whatever else is: for a document that has other mistakes."""
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
-        for problem in _of_patch(context, model, layer.patch):
+        for problem in _of_patch(context, document, model, layer.patch):
             _report(context, document, layer, problem, problem.path)
 
 
@@ -243,9 +244,9 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
             del container["env"]
 
 
-def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
+def _problems(context: Context, document: Document, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
     """What a patch may not say; ``pod`` is what the patches before it made."""
-    found = list(_of_patch(context, model, patch))
+    found = list(_of_patch(context, document, model, patch))
     yield from found
     if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
         return
@@ -261,11 +262,11 @@ def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Itera
                 yield PodProblem((field, index), message)
 
 
-def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[PodProblem]:
+def _of_patch(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
     """What a patch may not say, whatever the pod is."""
     if context.check_pod_spec is not None:
         invalid = [
-            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
+            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
             for path, message in context.check_pod_spec(patch, partial=True)
         ]
         if invalid:
@@ -292,6 +293,25 @@ def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[PodProble
         if container.get("name") == CONTAINER:
             for problem in _main(context, model, container):
                 yield problem._replace(path=("containers", index, *problem.path))
+
+
+def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
+    """What to write instead of a command or arguments that are one text."""
+    value: Any = patch
+    for step in path:
+        if not _has(value, step):
+            return None
+        parent, value = value, value[step]
+    if not isinstance(value, str) or path[-1] not in ("command", "args"):
+        return None
+    indent = document.column(("podPatch", *path))
+    other = parent.get("args" if path[-1] == "command" else "command")
+    words = [word for word in other if isinstance(word, str)] if isinstance(other, list) else []
+    return (
+        advise_command(value, args=words, indent=indent)
+        if path[-1] == "command"
+        else advise_args(value, words, indent=indent)
+    )
 
 
 def _main(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:

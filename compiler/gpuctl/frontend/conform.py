@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
 from gpuctl.frontend.diagnostics import FieldPath, Related, format_path
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.numbers import read_number
-from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_list, explain, read_scalar
+from gpuctl.frontend.scalars import BOOLEANS, MISFIT, explain, read_scalar
 from gpuctl.frontend.shapes import (
     TEXT,
     ListShape,
@@ -22,7 +23,8 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
-from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
+from gpuctl.frontend.spans import column_of, texts_at
+from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
 from gpuctl.frontend.unknown_keys import torn_text, what_is_known
 from gpuctl.language.wording import shorten
 
@@ -52,16 +54,37 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
         return
     hint: str | None = None
     if expected == SEQUENCE and node.kind == SCALAR:
-        hint = f"write a list: {as_list(node.value)}"
+        hint = _as_list(findings, node, path)
     elif expected == SEQUENCE:
         hint = "start each entry with `- `"
     elif expected == MAPPING:
         hint = "write `key: value` lines below it"
     elif expected == SCALAR:
-        hint = "write one value"
+        hint = _as_text(findings.chunk, node) or "write one value"
     wanted = _ARTICLES.get(expected, expected)
     message = f"{field} must be {wanted}, not {_ARTICLES[node.kind]}"
     findings.at_node("GPU202", message, node, path, hint, key=key)
+
+
+def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
+    """What to write instead of a single value where a list belongs."""
+    field = path[-1] if path else ""
+    if field not in ("command", "args"):
+        return f"write a list: {flow_list([node.value])}"
+    indent = column_of(findings.chunk, findings.root, path)
+    text = unfolded(findings.chunk.text[node.start : node.end]) or node.value
+    if field == "args":
+        return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
+    args = texts_at(findings.root, (*path[:-1], "args")) if path[0] == "environment" else []
+    return advise_command(text, args=args, indent=indent)
+
+
+def _as_text(chunk: Chunk, node: YamlNode) -> str | None:
+    """The item ``echo a: b``, which YAML takes for a mapping, as the text that it was to be."""
+    text = chunk.text[node.start : node.end].strip()
+    if node.kind != MAPPING or text.startswith("{") or "\n" in text or len(node.value) != 1:
+        return None
+    return f"quote it, because of the `: `: {flow_list([text])[1:-1]}"
 
 
 def _field(path: FieldPath) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
 from gpuctl.frontend.reader import recompose
-from gpuctl.frontend.spans import child, locate
+from gpuctl.frontend.spans import child, column_of, locate, within
 from gpuctl.frontend.tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
 
@@ -72,6 +72,16 @@ class Document:
     ) -> Diagnostic:
         """A diagnostic at one of the document's fields."""
         return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
+
+    def within(self, diagnostic: Diagnostic, part: str) -> Diagnostic:
+        """Return the diagnostic at the place of ``part`` in the field's text, where the source has it literally."""
+        if diagnostic.span is None:
+            return diagnostic
+        return diagnostic._replace(span=within(self.chunk, diagnostic.span, part))
+
+    def column(self, path: FieldPath) -> int | None:
+        """Return the column, from 0, of a key; None if it is not written, or stands in flow style."""
+        return column_of(self.chunk, self._tree(), path)
 
     def is_written(self, path: FieldPath) -> bool:
         """Whether the document itself has a field, and not only its default."""

@@ -105,15 +105,3 @@ def _integer(text: str) -> int:
     if text.startswith("0x"):
         return int(text[2:], 16)
     return int(text)
-
-
-def as_list(text: str) -> str:
-    """A command line as the YAML list that was meant: ``python train.py`` -> ``["python", "train.py"]``."""
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    shown = ", ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words[:12])
-    return f"[{shown}{', ...' if len(words) > 12 else ''}]"

@@ -44,6 +44,28 @@ def locate(chunk: Chunk, root: YamlNode, path: FieldPath, *, key: bool = False) 
     return chunk.span(node)
 
 
+def column_of(chunk: Chunk, root: YamlNode, path: FieldPath) -> int | None:
+    """Return the column, from 0, of the key at the end of a path; None if it is not written, or in flow style."""
+    node, key = root, None
+    for part in path:
+        step = child(node, part)
+        if step is None or chunk.text[node.start : node.start + 1] in ("{", "["):
+            return None
+        key, node = step
+    return chunk.place(key.start)[1] if key is not None else None
+
+
+def texts_at(root: YamlNode, path: FieldPath) -> list[str]:
+    """Return the texts of the list at a path, without what is no text; none if there is no list."""
+    node = root
+    for part in path:
+        step = child(node, part)
+        if step is None:
+            return []
+        node = step[1]
+    return [item.value for item in node.value if item.kind == "scalar"] if node.kind == "list" else []
+
+
 def child(node: YamlNode, part: str | int) -> tuple[YamlNode | None, YamlNode] | None:
     """One step down: the key's node (None in a list) and the value's; None where there is nothing."""
     if isinstance(part, int):

@@ -89,6 +89,13 @@ def names_a_secret(name: str, value: str = "x") -> bool:
     return not _compiled(_HARMLESS).match(value) or (value != "" and "pass" in name.lower() and value.isdigit())
 
 
+def holds_a_credential(text: str) -> bool:
+    """Return True if a text holds a credential by its form: a token, a private key, a password in a URL."""
+    if "PRIVATE KEY-----" in text or _compiled(CREDENTIAL).search(text):
+        return True
+    return any(match[2][0] not in "$<{" for match in _compiled(_USER_INFO).finditer(text)) if "://" in text else False
+
+
 def redact(text: str) -> str:
     """Text with its credentials blotted out, its length and lines kept."""
     return _masked_text(text, lambda secret: "".join("\n" if char == "\n" else "*" for char in secret))

@@ -93,7 +93,7 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
         text += f"{margin} {bar}\n"
         text += f"{_style(str(span.line), 'blue', coloured)} {bar} {shown}\n"
         hint, indent = diagnostic.hint, _width(before[0])
-        beside = hint is not None and indent + len(caret) + len(hint) < _WIDEST
+        beside = hint is not None and "\n" not in hint and indent + len(caret) + len(hint) < _WIDEST
         advice = f" {hint}" if beside else ""
         text += f"{margin} {bar} {' ' * indent}{_style(caret + advice, colour, coloured)}\n"
         if hint is not None and not beside:

@@ -28,8 +28,7 @@ COMMAND_CODES = (
         "GPU503",
         "warning",
         "parallel size and GPUs differ",
-        "A model server splits the model over as many GPUs as its parallel size; the pod has another number. It "
-        "fails at the "
+        "A model server uses tensor x pipeline x data parallel GPUs; the pod has another number. It fails at the "
         "start, or leaves cards idle.",
         "Make `resources.gpu` and the parallel size the same.",
         "kind: inference\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: vllm:1\n"
@@ -70,9 +69,8 @@ COMMAND_CODES = (
         "GPU507",
         "warning",
         "credential in the document",
-        "What stands in a command or variable can be read by everybody who may see the pod, the repository or the "
-        "process "
-        "list.",
+        "A credential in a command or variable can be read by every user who may see the pod, the repository or the "
+        "process list. It is recognised by its form, or by the name of its option or variable (`DB_PASSWORD`).",
         "Keep it in a Secret and refer to it with `secret:` and `key:`.",
         "kind: notebook\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: j:1\n"
         "  command: [jupyter, lab, --IdentityProvider.token=abc123]  #!\n",
@@ -90,7 +88,7 @@ COMMAND_CODES = (
         "warning",
         "command line in one item",
         "Each item of `command` is one word. A whole line in one item is the name of one program, with blanks in it.",
-        "Write one item a word.",
+        "Write one item a word, or let a shell read the line, as the message shows.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: ['python app.py']  #!\n",
     ),
@@ -98,8 +96,54 @@ COMMAND_CODES = (
         "GPU510",
         "warning",
         "shell syntax without a shell",
-        "`&&`, `|` and `>` are the shell's. Without one the program gets them as arguments.",
-        'Use `["bash", "-c", "first && second"]`.',
+        "`&&`, `|`, `>`, `$NAME`, `~` and `*` are the shell's. Without one the program gets them as they are, and "
+        "variables keep them in their values. Kubernetes replaces `$(NAME)` alone, in commands, arguments and values, "
+        "and only for variables of the container.",
+        'Write `$(NAME)`, or use `["bash", "-c", "first && second"]`. The program may read a pattern such as '
+        "`/data/*.json` itself: after an option it is a note.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  command: [a, '&&', b]  #!\n",
+    ),
+    CodeRule(
+        "GPU512",
+        "warning",
+        "script of a shell in several items",
+        "`bash -c` reads one item as its script. The items after it are the script's parameters `$0`, `$1`, ..., and "
+        "a script that is not there, or stands in one item with `-c`, is not run at all.",
+        "Write the whole script as one item.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
+        "  command: [bash, -c, python, app.py]  #!\n",
+    ),
+    CodeRule(
+        "GPU513",
+        "warning",
+        "nodes that do not meet",
+        "The command has an address, a rank or a mode with which each node of the training is alone: `--standalone`, "
+        "localhost, a fixed `--node_rank`, or Accelerate without the options for several machines. The nodes wait for "
+        "each other until the rendezvous times out, or each trains a model of its own.",
+        "Remove the option: torchrun reads the PET_ variables that gpuctl sets. Other launchers take `$(MASTER_ADDR)`, "
+        "`$(MASTER_PORT)` and `$(NODE_RANK)`.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
+        "  command: [torchrun, --standalone, t.py]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
+        PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
+    ),
+    CodeRule(
+        "GPU514",
+        "warning",
+        "server that only its container reaches",
+        "A server on 127.0.0.1 takes connections from its own container alone. The Service, the probes and other pods "
+        "get no answer. Some servers listen there unless they are given an address.",
+        "Let it listen on 0.0.0.0.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
+        "  command: [uvicorn, 'app:app', --host=127.0.0.1, --port=80]  #!\n",
+    ),
+    CodeRule(
+        "GPU515",
+        "warning",
+        "notebook without a password",
+        "With an empty token and no password every client of the Service has a shell in the container, with its GPUs "
+        "and data. A Service of type NodePort is reachable at every node.",
+        "Give it a token from a Secret, as the message shows.",
+        "kind: notebook\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: j:1\n"
+        "  command: [jupyter, lab, --ip=0.0.0.0, --ServerApp.token=]  #!\n",
     ),
 )

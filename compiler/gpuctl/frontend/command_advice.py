@@ -1,0 +1,134 @@
+"""Hints for a command that is not a list of words: the words, or a shell that reads the text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from gpuctl.frontend.shell import ShellWord, read_command
+
+SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
+_LONGEST = 8000
+"""Characters of a command that a hint repeats."""
+_WORKFLOW_COMMAND = r"(?m)^\s*(?:::|##\[)"
+"""Lines that a CI system takes for its own commands when they are printed."""
+_BEGINS = (
+    r"(?a)(?:cd|export|source|set|pip3?|python[0-9.]*|torchrun|accelerate|deepspeed|vllm|bash|sh|conda|apt|apt-get|git|mkdir"
+    r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
+)
+"""Lines that begin a command of their own, and not the arguments of the one before."""
+_NOT_CLOSED = "a quotation mark is not closed: close it, and write one list item a word"
+_VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
+
+
+def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = (), *, indent: int | None) -> str:
+    """Return the hint for a command that was written as one text.
+
+    :param rest: further items of the list of which ``text`` is the first.
+    :param args: the words of `args`, which would follow the command.
+    :param indent: the column of the key `command`; None where a block of several lines cannot stand.
+    """
+    if (quoted := _quoted_list(text)) is not None and not rest:
+        return f"remove the quotation marks around the list: {flow_list(quoted)}"
+    reading = read_command(text)
+    if reading.words is None and not reading.needs_shell:
+        return _NOT_CLOSED
+    if reading.words is not None and not reading.needs_shell:
+        return f"write a list: {flow_list([*map(_as_item, reading.words), *rest])}"
+    return advise_shell(text.replace("$$", "$$$$"), [*rest, *args], has_args=bool(args), indent=indent)
+
+
+def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
+    """Return the hint for `args` that were written as one text. ``command`` are the words of `command`, if any."""
+    if (quoted := _quoted_list(text)) is not None:
+        return f"remove the quotation marks around the list: {flow_list(quoted)}"
+    if is_shell(command):
+        return f"write a list of one item: {flow_list([text.strip().replace('$$', '$$$$')])}"
+    # Options are often written one a line, and with variables as in a shell.
+    options = text.strip().replace("\n", " ") if text.lstrip().startswith("-") else text
+    reading = read_command(re.sub(_VARIABLE, lambda match: f"$({match[1] or match[2]})", options))
+    if not reading.needs_shell:
+        return f"write a list: {flow_list([*map(_as_item, reading.words)])}" if reading.words else _NOT_CLOSED
+    script = " ".join([*map(quote, command), text.strip().replace("$$", "$$$$")])
+    return advise_shell(script, has_args=True, indent=indent)
+
+
+def advise_shell(
+    script: str,
+    rest: Sequence[str] = (),
+    *,
+    has_args: bool = False,
+    because: str = "only a shell understands this",
+    indent: int | None,
+) -> str:
+    """Return the hint to let bash read a script.
+
+    :param rest: words to add to its last line.
+    :param has_args: whether the document has `args`, which are part of the script now.
+    """
+    script = " ".join([script.strip(), *map(quote, rest)])
+    start = f"{because}; {'remove `args` and ' if has_args else ''}write"
+    if len(script) > _LONGEST:
+        return f'{start} `command: ["bash", "-c", SCRIPT]`, with the text as SCRIPT'
+    if indent is None or "\n" not in script or _is_hard_to_print(script):
+        return f"{start} command: {flow_list(['bash', '-c', script])}"
+    margin = " " * indent
+    lines = [f"{margin}command:", f"{margin}  - bash", f"{margin}  - -c", f"{margin}  - |"]
+    lines += [f"{margin}    {line}" if line.strip() else "" for line in script.split("\n")]
+    return f"{start}:\n" + "\n".join(lines)
+
+
+def unfolded(written: str) -> str | None:
+    """Return the lines of a text that YAML folds into one line, where a later line begins another command."""
+    lines = [line.strip() for line in written.strip().split("\n")]
+    lines = [line for line in (lines[1:] if lines[0].startswith(">") else lines) if line]
+    if lines and not lines[0].startswith(("|", "'", '"')) and any(re.match(_BEGINS, line) for line in lines[1:]):
+        return "\n".join(lines)
+    return None
+
+
+def is_shell(words: Sequence[str]) -> bool:
+    """Return True if the last word is a shell's option ``-c``, so that a script has to follow."""
+    names = [word.rpartition("/")[2] for word in words]
+    return len(words) > 1 and any(name in SHELLS for name in names) and re.match(r"-[a-z]*c\Z", words[-1]) is not None
+
+
+def flow_list(words: Sequence[str]) -> str:
+    """Return words as a YAML list on one line: ``["python", "train.py"]``."""
+    return f"[{', '.join(map(_double_quoted, words))}]"
+
+
+def quote(word: str) -> str:
+    """Return a word as a shell reads it back. References of Kubernetes, ``$(NAME)``, stay what they are."""
+    if word and re.search(r"(?a)[^\w@%+=:,./-]", re.sub(r"(?a)\$\([A-Za-z_][\w.-]*\)", "", word)) is None:
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _as_item(word: ShellWord) -> str:
+    """A word of a shell as an item of a list, in which Kubernetes reads ``$$`` and ``$(NAME)``."""
+    return word.text.replace("$", "$$") if word.known and re.search(r"\$[$(]", word.text) else word.text
+
+
+def _quoted_list(text: str) -> list[str] | None:
+    """The words of a list that was written in quotation marks."""
+    if not text.strip().startswith("["):
+        return None
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
+
+
+def _is_hard_to_print(script: str) -> bool:
+    """Return True if lines of a script cannot be copied from a terminal, or must not be printed as lines."""
+    return not script.replace("\n", "").isprintable() or re.search(_WORKFLOW_COMMAND, script) is not None
+
+
+def _double_quoted(word: str) -> str:
+    text = json.dumps(word, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

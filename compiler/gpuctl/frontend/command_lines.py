@@ -1,0 +1,250 @@
+"""The programs that a command starts: behind `env`, `numactl` and their like, and in the script of a shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.command_advice import SHELLS
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.shell import simple_commands
+from gpuctl.language.kinds import Job
+
+_ASSIGNMENT = r"[A-Za-z_]\w*="
+_DEEPEST = 8
+"""Programs that start programs, one in another."""
+
+
+class Word(NamedTuple):
+    """A word of a command and the path of the field that it stands in.
+
+    ``known`` is False if something replaces a part of it. ``in_script``: the field holds a whole script.
+    """
+
+    text: str
+    path: FieldPath
+    known: bool = True
+    in_script: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """True if it may become any number of words, as ``$ARGS`` and ``"$@"`` do."""
+        return not self.known and self.text.startswith("$")
+
+
+class Program(NamedTuple):
+    """A program that a command starts.
+
+    ``words`` begin with its name; ``variables`` are the assignments in front of it. ``name`` is its base name, for
+    ``python -m a.b`` the module's, "" for the image's entrypoint; ``arguments`` are the words after that.
+    ``background``: a script goes on beside it.
+    """
+
+    words: tuple[Word, ...]
+    variables: tuple[Word, ...]
+    name: str
+    arguments: tuple[Word, ...]
+    background: bool
+
+    @property
+    def head(self) -> str:
+        """The words that name it: ``python -m deepspeed``."""
+        return " ".join(word.text for word in self.words[: len(self.words) - len(self.arguments)])
+
+
+class _Wrapper(NamedTuple):
+    """A program that starts the program in its arguments: options that take a value, and words before the program."""
+
+    valued: frozenset[str] = frozenset()
+    words: int = 0
+    command: str = ""
+    """A subcommand that has to come first, as in `conda run`."""
+
+
+_WRAPPERS = {
+    "env": _Wrapper(frozenset({"-u", "--unset", "-C", "--chdir"})),
+    "exec": _Wrapper(frozenset({"-a"})),
+    "command": _Wrapper(),
+    "nohup": _Wrapper(),
+    "setsid": _Wrapper(),
+    "time": _Wrapper(frozenset({"-f", "-o"})),
+    "sudo": _Wrapper(frozenset({"-u", "-g"})),
+    "gosu": _Wrapper(words=1),
+    "tini": _Wrapper(frozenset({"-e", "-p"})),
+    "dumb-init": _Wrapper(),
+    "catchsegv": _Wrapper(),
+    "unbuffer": _Wrapper(),
+    "stdbuf": _Wrapper(frozenset({"-i", "-o", "-e"})),
+    "nice": _Wrapper(frozenset({"-n", "--adjustment"})),
+    "ionice": _Wrapper(frozenset({"-c", "-n"})),
+    "taskset": _Wrapper(words=1),
+    "chrt": _Wrapper(words=1),
+    "timeout": _Wrapper(frozenset({"-k", "--kill-after", "-s", "--signal"}), words=1),
+    "numactl": _Wrapper(
+        frozenset({"-N", "--cpunodebind", "-m", "--membind", "-C", "--physcpubind", "-i", "--interleave", "-p"})
+    ),
+    "nsys": _Wrapper(frozenset({"-o", "--output", "-t", "--trace", "-s", "--sample"}), command="profile"),
+    "conda": _Wrapper(frozenset({"-n", "--name", "-p", "--prefix"}), command="run"),
+    "micromamba": _Wrapper(frozenset({"-n", "--name", "-p", "--prefix"}), command="run"),
+    "uv": _Wrapper(frozenset({"--with", "--python", "-p", "--project", "--directory"}), command="run"),
+    "poetry": _Wrapper(command="run"),
+    "pipenv": _Wrapper(command="run"),
+}
+_PYTHON = r"(?a)(?:python|pypy)[0-9.]*\Z"
+_VALUED_BY_PYTHON = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+
+
+def command_line(model: Job) -> list[Word]:
+    """Return the container's command and arguments as one list of words."""
+    environment = model.environment
+    return [
+        *words_of(environment.command, ("environment", "command")),
+        *words_of(environment.args, ("environment", "args")),
+    ]
+
+
+def words_of(texts: Iterable[str], path: FieldPath) -> list[Word]:
+    """Return the items of a list as words; Kubernetes replaces ``$(NAME)`` in them."""
+    return [Word(text, (*path, index), "$(" not in text) for index, text in enumerate(texts)]
+
+
+def programs_of(words: Sequence[Word]) -> list[Program]:
+    """Return the programs that a container's command starts in any case, in the order in which they start."""
+    return list(_programs(tuple(words), in_script=False, background=False, depth=0))
+
+
+def program_names(argv: Sequence[str]) -> list[str]:
+    """Return the names of the programs that a command starts."""
+    return [program.name for program in programs_of([Word(text, ()) for text in argv])]
+
+
+def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, depth: int) -> Iterator[Program]:
+    variables, words = unwrapped(words, in_script=in_script)
+    if not words or depth > _DEEPEST:
+        return
+    script = script_of(words)
+    if script is None:
+        name, arguments = _named(words)
+        yield Program(words, variables, name, arguments, background)
+        return
+    for command in simple_commands(script.text):
+        inside = tuple(Word(word.text, script.path, word.known, True) for word in command.words)
+        runs_beside = background or command.background
+        yield from _programs(inside, in_script=True, background=runs_beside, depth=depth + 1)
+
+
+def unwrapped(words: Sequence[Word], *, in_script: bool = False) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return the assignments in front of a program, and the program with its words, behind `env` and its like."""
+    variables: tuple[Word, ...] = ()
+    rest = tuple(words)
+    while True:
+        count = 0
+        while in_script and count < len(rest) and re.match(_ASSIGNMENT, rest[count].text):
+            count += 1
+        variables, rest = variables + rest[:count], rest[count:]
+        inner = _inside(rest)
+        if inner is None:
+            return variables, rest
+        # `env A=b program` assigns without a shell.
+        in_script = in_script or rest[0].text.rpartition("/")[2] == "env"
+        rest = inner
+
+
+def script_of(words: Sequence[Word]) -> Word | None:
+    """Return the script of ``bash -c SCRIPT``; None if the program is no shell, or is given no script."""
+    names = [word.text.rpartition("/")[2] for word in words[:2]]
+    start = 2 if names == ["busybox", "sh"] else 1
+    if not words or (names[0] not in SHELLS and start == 1):
+        return None
+    has_script = False
+    index = start
+    while index < len(words) and words[index].text[:1] in ("-", "+"):
+        text = words[index].text
+        has_script = has_script or re.match(r"-[A-Za-z]*c[A-Za-z]*\Z", text) is not None
+        index += 2 if re.match(r"[-+][A-Za-z]*[oO]\Z", text) else 1
+    return words[index] if has_script and index < len(words) else None
+
+
+def _inside(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    """The words behind a program that starts another one; None if it is no such program."""
+    wrapper = _WRAPPERS.get(words[0].text.rpartition("/")[2]) if words else None
+    if wrapper is None:
+        return None
+    index = 1
+    if wrapper.command:
+        if [word.text for word in words[1:2]] != [wrapper.command]:
+            return None
+        index = 2
+    while index < len(words) and words[index].text.startswith("-"):
+        if words[index].text == "--":
+            index += 1
+            break
+        index += 2 if words[index].text in wrapper.valued else 1
+    return words[index + wrapper.words :]
+
+
+def _named(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
+    """The name of a program and its arguments: of an interpreter, the module or script that it runs."""
+    if words[0].text.startswith("-"):
+        return "", words  # Arguments of the image's entrypoint.
+    name = words[0].text.rpartition("/")[2]
+    if not re.match(_PYTHON, name):
+        return name, words[1:]
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        text = words[index].text
+        if text == "-m" and index + 1 < len(words):
+            return words[index + 1].text, words[index + 2 :]
+        if text == "-c":
+            return name, words[1:]
+        index += 2 if text in _VALUED_BY_PYTHON else 1
+    if index < len(words):
+        return words[index].text.rpartition("/")[2], words[index + 1 :]
+    return name, words[1:]
+
+
+def diagnostic_at(document: Document, code: str, message: str, word: Word, hint: str | None) -> Diagnostic:
+    """Return a warning at a word of a command."""
+    diagnostic = document.diagnostic(Severity.WARNING, code, message, word.path, hint)
+    return document.within(diagnostic, word.text) if word.in_script else diagnostic
+
+
+def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
+    """Return the last value of an option, as ``--name value`` or ``--name=value``, and the word that holds it."""
+    found: tuple[Word, str] | None = None
+    for index, word in enumerate(words):
+        if not word.text.startswith("-"):
+            continue
+        name, equals, value = word.text.partition("=")
+        if name not in names:
+            continue
+        if equals:
+            found = (word, value)
+        elif index + 1 < len(words):
+            found = (words[index + 1], words[index + 1].text)
+    return found
+
+
+def own_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[dict[str, tuple[Word, str]], int]:
+    """Return the options before a launcher's script, which are the launcher's own, and the script's index.
+
+    Names are spelled with underscores. ``flags`` take no value; every other option without ``=`` takes the next word.
+    """
+    options: dict[str, tuple[Word, str]] = {}
+    index = 0
+    while index < len(arguments) and arguments[index].text.startswith("-"):
+        name, equals, value = arguments[index].text.partition("=")
+        name = "-" * (len(name) - len(name.lstrip("-"))) + name.lstrip("-").replace("-", "_")
+        if not equals and name not in flags and index + 1 < len(arguments):
+            index += 1
+            value = arguments[index].text
+        options[name] = (arguments[index], value)
+        index += 1
+    return options, index
+
+
+def number(text: str) -> int | None:
+    """Return a count given to an option; None for what is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

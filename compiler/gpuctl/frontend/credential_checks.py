@@ -1,0 +1,104 @@
+"""Credentials in commands and variables: they are in the pod's spec, in git and in every list of processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gpuctl.frontend.command_lines import Word, command_line, programs_of
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+from gpuctl.language.masking import holds_a_credential, names_a_secret
+
+# Names that hold nothing else, at their end. Of the further names that masking knows, as KAGGLE_KEY, the value decides.
+_NAME = r"(?i)(?:.*[-_.])?(?:token|pwd|secret|credentials?|passphrase|(?:api|access|secret|private|auth)[-_]?key)\Z"
+_PASSWORD = r"(?i).*passw(?:or)?d\Z"  # noqa: S105 - names
+_OF_A_TOKENIZER = r"(?i)(?:.*_)?(?:eos|bos|pad|unk|sep|cls|mask|special|stop|image|start|end)_token\Z"
+_RANDOM = r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.-]{16,}\Z"
+_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z"
+_REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
+
+
+def check_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report credentials by their form, and by the names of the options and variables that hold them."""
+    words = command_line(model)
+    said: set[FieldPath] = set()
+    for word, message, name in _in_words(words):
+        if word.path not in said:
+            said.add(word.path)
+            diagnostic = _credential(document, word.path, message, name)
+            yield document.within(diagnostic, word.text) if word.in_script else diagnostic
+    yield from _in_variables(document, model)
+
+
+def _in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
+    """The words that hold a credential: what to say, and the option that gives it."""
+    for index, word in enumerate(words):
+        name, value, target = _pair(words, index)
+        if name.startswith("-") and re.match(_OPTION, name) and _is_given(value):
+            yield target, f"`{name}` gives a credential in the command", name
+        elif holds_a_credential(word.text) and not (index and re.match(_OPTION, words[index - 1].text)):
+            yield word, "the command holds what looks like a credential", None
+    for program in programs_of(words):
+        inside = [word for word in (*program.variables, *program.words) if word.in_script]
+        for index, word in enumerate(inside):
+            name, value, target = _pair(inside, index)
+            if re.match(_OPTION, name) and _is_given(value):
+                yield target, f"`{name}` gives a credential in the command", name
+            elif "=" in word.text and _is_secret(name, value):
+                yield word, f"the script sets `{name}` to a credential", None
+
+
+def _pair(words: Sequence[Word], index: int) -> tuple[str, str, Word]:
+    """An option or variable, its value, and the word that holds the value."""
+    word = words[index]
+    name, equals, value = word.text.partition("=")
+    if equals or index + 1 == len(words):
+        return name, value, word
+    return name, words[index + 1].text, words[index + 1]
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Return True if a variable holds a credential, by its name."""
+    if not names_a_secret(name, value) or not _is_given(value) or re.match(_OF_A_TOKENIZER, name):
+        return False
+    return (
+        re.match(_NAME, name) is not None
+        or re.match(_PASSWORD, name) is not None
+        or re.match(_RANDOM, value) is not None
+    )
+
+
+def _is_given(value: str) -> bool:
+    """Return True if a value may be a credential itself, and not a reference, a number, a file or the next option."""
+    value = value.strip("'\"")
+    return value != "" and not value.isdigit() and value[0] not in "-/<[{" and not re.search(_REFERENCE, value)
+
+
+def _in_variables(document: Document, model: Job) -> Iterator[Diagnostic]:
+    for position, variable in enumerate(model.environment.variables):
+        value = variable.value or ""
+        if holds_a_credential(value):
+            message = f"the variable `{variable.name}` holds what looks like a credential"
+        elif _is_secret(variable.name, value):
+            message = f"the variable `{variable.name}` holds a credential, by its name"
+        else:
+            continue
+        path: FieldPath = ("environment", "env", variable.name)
+        if isinstance(model.environment.env, list):
+            path = ("environment", "env", position, "value")
+        hint = (
+            "write `secret: NAME` and `key: KEY` instead of the value, after "
+            "`kubectl create secret generic NAME --from-literal=KEY=...`"
+        )
+        yield document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)
+
+
+def _credential(document: Document, path: tuple[str | int, ...], message: str, name: str | None) -> Diagnostic:
+    option_text = f"`{name}=$(TOKEN)`" if name else "`$(TOKEN)`"
+    hint = (
+        "keep it in a Secret: `kubectl create secret generic NAME --from-literal=token=...`, then "
+        f"`env: [{{name: TOKEN, secret: NAME, key: token}}]` and {option_text} in the command"
+    )
+    return document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)

@@ -1,0 +1,271 @@
+"""Checks of launchers and model servers against the GPUs and nodes of the document."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from gpuctl.frontend.command_advice import quote
+from gpuctl.frontend.command_lines import Program, Word, diagnostic_at, number, option, own_options
+from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+
+DEEPSPEED = frozenset({"deepspeed", "deepspeed.launcher.runner"})
+LLAMA_FACTORY = frozenset({"llamafactory-cli", "llama-factory-cli", "lmf"})
+_TORCHRUN = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_ACCELERATE = frozenset({"accelerate", "accelerate-launch", "accelerate.commands.launch"})
+_SERVERS = re.compile(r"vllm(\.|\Z)|sglang(\.|\Z)|text-generation-launcher|lmdeploy\Z|trtllm-serve|tritonserver")
+
+# Options of the launchers that take no value (deepspeed/launcher/runner.py 0.19, torch/distributed/run.py 2.9,
+# accelerate/commands/launch.py 1.11), with underscores.
+_DEEPSPEED_FLAGS = frozenset(
+    {
+        *("--module", "--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
+        *("--elastic_training", "--bind_cores_to_rank", "-q", "--quiet"),
+    }
+)
+_TORCHRUN_FLAGS = frozenset(
+    {
+        "--standalone",
+        "-m",
+        "--module",
+        "--no_python",
+        "--run_path",
+        "--use_env",
+        "--use_agent_store",
+        "--virtual_local_rank",
+    }
+)
+_ACCELERATE_FLAGS = frozenset(
+    {
+        *("-q", "--quiet", "--debug", "--multi_gpu", "--cpu", "--tpu", "--ipex", "--use_xpu", "--use_deepspeed"),
+        *("--use_fsdp", "--use_megatron_lm", "--use_parallelism_config", "--same_network", "-m", "--module"),
+        *("--no_python", "--standalone", "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--enable_cpu_affinity"),
+    }
+)
+_TENSOR = ("--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tp-size", "--tp_size", "--tp", "--num-shard")
+_PIPELINE = ("--pipeline-parallel-size", "--pipeline_parallel_size", "-pp", "--pp-size", "--pp_size", "--pp")
+_DATA = ("--data-parallel-size", "--data_parallel_size", "-dp", "--dp-size", "--dp_size", "--dp")
+_ADDRESSES = (
+    *("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"),
+    *("--dist_url", "--dist-url", "--init_method", "--init-method", "--dist-init-addr", "--head-address"),
+)
+_RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
+
+
+def check_launchers(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+    """Report launchers that start other numbers of processes than there are GPUs, or whose nodes do not meet."""
+    for program in programs:
+        yield from _parallelism(document, model, program)
+        yield from _processes(document, model, program)
+        if program.name == "llama-factory-cli":
+            message = "LLaMA-Factory's program is called `llamafactory-cli`"
+            hint = "write `llamafactory-cli`, unless the image has it under this name"
+            yield diagnostic_at(document, "GPU505", message, program.words[0], hint)
+        if model.kind == "training" and model.resources.nodes > 1:
+            yield from _several_nodes(document, model.resources.nodes, model.resources.gpu, program)
+
+
+def is_loopback(text: str) -> bool:
+    """Return True if an address, with or without scheme and port, is that of the container itself."""
+    host = re.sub(r"\A[a-z]+://", "", text.strip("'\"").lower())
+    return re.match(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?/?\Z", host) is not None
+
+
+def _parallelism(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
+    """A model server splits a model over tensor x pipeline x data parallel GPUs."""
+    is_server = _SERVERS.match(program.name) is not None
+    if model.kind == "training" and not is_server:
+        return  # What the options of a training script mean is its own affair.
+    options = {"tensor": _TENSOR, "pipeline": _PIPELINE, "data": _DATA}
+    if any(word.text == "--enable-dp-attention" for word in program.words):
+        del options["data"]  # SGLang: inside the tensor parallel group.
+    given = {name: found for name, names in options.items() if (found := option(program.words, *names)) is not None}
+    if (local := option(program.words, "--data-parallel-size-local", "-dpl")) is not None:
+        given["data"] = local
+    sizes = {name: number(value) or 0 for name, (_, value) in given.items()}
+    total = math.prod(sizes.values())
+    gpus = model.resources.gpu
+    nodes = model.resources.nodes if model.kind == "training" else 1
+    if not sizes or not total or total in (gpus, gpus * nodes) or any(word.is_open for word in program.words):
+        return
+    if "tensor" not in sizes and total < gpus:
+        return
+    shown = [f"{name} {size}" for name, size in sizes.items() if size > 1] or ["tensor 1"]
+    message = f"{' x '.join(shown).replace(' ', ' parallel ', 1)} needs {total} GPUs, and the pod has {gpus}"
+    hint = f"set `resources.gpu: {total}`"
+    size, remainder = divmod(gpus, total // sizes.get("tensor", total))
+    if "tensor" in sizes and size and not remainder:
+        hint += f", or the tensor parallel size to {size}"
+    yield diagnostic_at(document, "GPU503", message, next(iter(given.values()))[0], hint)
+
+
+def _processes(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
+    """The numbers of processes and nodes that a launcher is given."""
+    words = _launcher_words(program)
+    gpus = model.resources.gpu
+    per_node = option(words, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus")
+    if per_node is not None and (processes := number(per_node[1])) is not None and gpus > 0 and processes != gpus:
+        yield diagnostic_at(
+            document,
+            "GPU504",
+            f"{processes} processes per node are started on {gpus} GPUs",
+            per_node[0],
+            f"set it to {gpus}, or remove it: NPROC_PER_NODE and PET_NPROC_PER_NODE are set already",
+        )
+    if model.kind != "training":
+        return
+    nodes = model.resources.nodes
+    given = option(words, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines", "--num-machines")
+    if given is not None and (count := number(given[1])) is not None and count != nodes:
+        yield diagnostic_at(
+            document,
+            "GPU504",
+            f"the command wants {count} nodes, and the document gives {nodes}",
+            given[0],
+            f"set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
+        )
+    if _is_accelerate(program) and gpus > 0:
+        total = option(words, "--num_processes", "--num-processes")
+        if total is not None and (count := number(total[1])) is not None and count != gpus * nodes:
+            cards = f"{nodes} nodes with {gpus} GPUs each" if nodes > 1 else f"{gpus} GPUs"
+            message = f"{count} processes are started in all, and the document gives {cards}"
+            yield diagnostic_at(document, "GPU504", message, total[0], f"set it to {gpus * nodes}")
+
+
+def _launcher_words(program: Program) -> Sequence[Word]:
+    """The words that are a known launcher's own, before the script; else all."""
+    arguments: Sequence[Word] = program.arguments
+    flags = _TORCHRUN_FLAGS if program.name in _TORCHRUN else None
+    flags = _DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
+    if _is_accelerate(program):
+        flags, arguments = _ACCELERATE_FLAGS, _accelerate_arguments(program)
+    if flags is None:
+        return program.words
+    return arguments[: own_options(arguments, flags)[1]]
+
+
+def _is_accelerate(program: Program) -> bool:
+    is_launch = program.name != "accelerate" or [word.text for word in program.arguments[:1]] == ["launch"]
+    return program.name in _ACCELERATE and is_launch
+
+
+def _accelerate_arguments(program: Program) -> Sequence[Word]:
+    return program.arguments[1:] if program.name == "accelerate" else program.arguments
+
+
+def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
+    if program.name in ("mpirun", "mpiexec"):
+        message = "mpirun reaches the other nodes by ssh, which few images have"
+        yield diagnostic_at(document, "GPU506", message, program.words[0], "use torchrun, or an image with ssh keys")
+    elif program.name in DEEPSPEED:
+        yield from _deepspeed(document, program)
+    elif _is_accelerate(program):
+        yield from _accelerate(document, nodes, gpus, program)
+    else:
+        yield from _rendezvous(document, _launcher_words(program))
+    for word in program.variables if program.name != "export" else program.arguments:
+        name, _, value = word.text.partition("=")
+        fixed = name in ("NODE_RANK", "PET_NODE_RANK", "MACHINE_RANK") and number(value) is not None
+        if fixed or (name in ("MASTER_ADDR", "PET_MASTER_ADDR") and is_loopback(value)):
+            message = f"every node would {'start as node ' + value if fixed else 'wait for itself'}: `{word.text}`"
+            yield diagnostic_at(document, "GPU513", message, word, "remove it: gpuctl sets the variable for each node")
+
+
+def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnostic]:
+    """Addresses and ranks with which the nodes of a training do not meet."""
+    alone = next((word for word in words if word.text == "--standalone"), None)
+    if alone is not None:
+        message = "`--standalone` makes each node train alone"
+        yield diagnostic_at(
+            document, "GPU513", message, alone, "remove it: torchrun reads the PET_ variables that gpuctl sets"
+        )
+    address = option(words, *_ADDRESSES)
+    if address is not None and is_loopback(address[1]):
+        name = _option_name(words, address[0])
+        port = ":$(MASTER_PORT)" if re.search(r":\d+/?\Z", address[1]) else ""
+        scheme = re.match(r"[a-z]+://", address[1])
+        better = f"{name}={scheme[0] if scheme else ''}$(MASTER_ADDR){port}"
+        message = f"`{address[1]}` is each node itself: the nodes do not meet"
+        yield diagnostic_at(document, "GPU513", message, address[0], f"write `{better}`, or remove it from torchrun")
+    rank = option(words, *_RANKS)
+    if rank is not None and number(rank[1]) is not None:
+        name = _option_name(words, rank[0])
+        message = f"every node would start as node {rank[1]}"
+        yield diagnostic_at(
+            document, "GPU513", message, rank[0], f"write `{name}=$(NODE_RANK)`, or remove it from torchrun"
+        )
+
+
+def _option_name(words: Sequence[Word], value: Word) -> str:
+    """The option that a word holds, or that stands before it."""
+    if value.text.startswith("-"):
+        return value.text.partition("=")[0]
+    return words[next(index for index, word in enumerate(words) if word is value) - 1].text
+
+
+def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
+    """Report Accelerate without the options, or the configuration file, for several machines."""
+    arguments = _accelerate_arguments(program)
+    options, script = own_options(arguments, _ACCELERATE_FLAGS)
+    if "--config_file" in options or any(word.is_open for word in arguments[: script + 1]):
+        yield from _rendezvous(document, arguments[:script])
+        return
+    needed = {
+        "--num_machines": str(nodes),
+        "--num_processes": str(max(gpus, 1) * nodes),
+        "--machine_rank": "$(NODE_RANK)",
+        "--main_process_ip": "$(MASTER_ADDR)",
+        "--main_process_port": "$(MASTER_PORT)",
+    }
+    missing = [name for name in ("--num_machines", "--machine_rank", "--main_process_ip") if name not in options]
+    if not missing:
+        yield from _rendezvous(document, arguments[:script])
+        return
+    head = program.head + (" launch" if program.name == "accelerate" else "")
+    advice = _corrected(head, [f"{name} {value}" for name, value in needed.items()], options, arguments, script)
+    message = f"accelerate trains on each node alone without {', '.join(missing)}"
+    yield diagnostic_at(document, "GPU513", message, program.words[0], f"write {advice}")
+
+
+def _corrected(
+    head: str, needed: Sequence[str], options: dict[str, tuple[Word, str]], arguments: Sequence[Word], script: int
+) -> str:
+    """A launcher's command with the options that it needs in front of its other options and its script."""
+    names = {re.split("[ =]", text)[0] for text in needed}
+    kept = [
+        f"{name} {quote(value) if value else ''}".rstrip() for name, (_, value) in options.items() if name not in names
+    ]
+    script_name = [word.text for word in arguments[script : script + 1]]
+    form = "" if any(word.in_script for word in arguments) else ", one list item a word"
+    return f"`{' '.join([head, *needed, *kept, *script_name])} ...`{form}"
+
+
+def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
+    """Report a launcher that needs ssh, or lacks the options with which each node starts its own processes."""
+    arguments = program.arguments
+    options, script = own_options(arguments, _DEEPSPEED_FLAGS)
+    missing = sorted({"--node_rank", "--master_addr"} - options.keys())
+    rank, address = options.get("--node_rank"), options.get("--master_addr")
+    place = program.words[0]
+    if any(word.is_open for word in arguments[: script + 1]):
+        return
+    if "--no_ssh" not in options:
+        message = "deepspeed reaches the other nodes by ssh, which few images have"
+        if any(word.text == "--no_ssh" for word in arguments[script:]):
+            message = "`--no_ssh` stands after the script, which gets it as an argument: the launcher does not see it"
+            place = next(word for word in arguments[script:] if word.text == "--no_ssh")
+    elif missing:
+        message, place = f"deepspeed fails with `--no_ssh` and without {' and '.join(missing)}", options["--no_ssh"][0]
+    elif rank is not None and number(rank[1]) is not None:
+        message, place = f"every node would start as node {rank[1]}", rank[0]
+    elif address is not None and is_loopback(address[1]):
+        message, place = f"`{address[1]}` is each node itself: the nodes do not meet", address[0]
+    else:
+        return
+    needed = ["--no_ssh", "--node_rank=$(NODE_RANK)", "--master_addr=$(MASTER_ADDR)"]
+    advice = _corrected(program.head, needed, options, arguments, script)
+    hint = f"write {advice}, or use torchrun; the hostfile is mounted at /job/hostfile"
+    yield diagnostic_at(document, "GPU506", message, place, hint)

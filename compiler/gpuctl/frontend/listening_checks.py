@@ -1,0 +1,198 @@
+"""Checks of servers: where they listen, and whether a notebook has a password."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.command_lines import Program, Word, diagnostic_at, option
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.launcher_checks import is_loopback
+from gpuctl.language.kinds import Job
+
+_PORTS = ("--port", "--ServerApp.port", "--NotebookApp.port", "--server.port", "--http-port")
+_BINDS = ("-b", "--bind", "--bind-addr")
+_HOSTS = (
+    *("--host", "--hostname", "--ip", "--ServerApp.ip", "--NotebookApp.ip", "--address", "--server.address"),
+    *("--server-name", "--listen", "--listen-address"),
+)
+
+
+class _Server(NamedTuple):
+    """A server that listens on 127.0.0.1 unless told otherwise.
+
+    ``write`` is the option to add; ``told`` are other options that say where it listens, ``variable`` the variable;
+    ``command`` is the argument with which it is a server.
+    """
+
+    write: str
+    told: tuple[str, ...] = ()
+    variable: str = ""
+    command: str = ""
+
+
+_JUPYTER = _Server("--ip=0.0.0.0", ("--ip", "--ServerApp.ip", "--NotebookApp.ip", "--config"))
+_LOCAL = {
+    "uvicorn": _Server("--host=0.0.0.0", ("--host", "--uds", "--fd"), "UVICORN_HOST"),
+    "gunicorn": _Server("--bind=0.0.0.0:$(PORT)", ("-b", "--bind", "-c", "--config"), "PORT"),
+    "hypercorn": _Server("--bind=0.0.0.0:$(PORT)", ("-b", "--bind", "-c", "--config")),
+    "flask": _Server("--host=0.0.0.0", ("--host", "-h"), "FLASK_RUN_HOST", "run"),
+    "sglang.launch_server": _Server("--host=0.0.0.0", ("--host", "--config")),
+    "tensorboard": _Server("--bind_all", ("--bind_all", "--host")),
+    "mlflow": _Server("--host=0.0.0.0", ("--host", "-h"), "MLFLOW_HOST", "server"),
+    "llama-server": _Server("--host=0.0.0.0", ("--host",), "LLAMA_ARG_HOST"),
+    "code-server": _Server("--bind-addr=0.0.0.0:$(PORT)", ("--bind-addr", "--host", "--config", "--socket")),
+    **dict.fromkeys(("jupyter-lab", "jupyter-notebook", "jupyter-server", "jupyterlab", "notebook"), _JUPYTER),
+}
+_JUPYTER_COMMANDS = frozenset({"lab", "notebook", "server"})
+_FILTERS = frozenset({"tee", "cat", "sed", "grep", "awk", "ts"})
+# Images of docker-stacks configure Jupyter to listen everywhere.
+_LISTENING_IMAGE = r"(?:quay\.io/|docker\.io/)?jupyter/"
+_TOKEN = r"--(?:ServerApp|NotebookApp|LabApp|IdentityProvider)\.token\Z"  # noqa: S105 - an option
+_PASSWORD = r"--(?:(?:ServerApp|NotebookApp|LabApp)\.password|PasswordIdentityProvider\.hashed_password)\Z"  # noqa: S105
+_WITHOUT_TOKEN = frozenset({"--without-connection-token", "--no-token"})
+_ADD_TO_ENV = (
+    "set `env: [{{name: {0}, secret: NAME, key: {1}}}]` after "
+    "`kubectl create secret generic NAME --from-literal={1}=...`"
+)
+
+
+def check_servers(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+    """Report servers that the Service does not reach, and notebooks without a password."""
+    if service_of(model) is None:
+        return
+    # What runs beside other programs may be reached through one of them. A script ends with its server.
+    if not any(program.background for program in programs):
+        yield from _ports(document, model, programs)
+        for program in [program for program in programs if program.name not in _FILTERS][-1:]:
+            yield from _addresses(document, model, program)
+    for program in programs:
+        yield from _open_notebook(document, model, program)
+    yield from _open_variables(document, model, programs)
+
+
+def _ports(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+    service = service_of(model)
+    given = [found for program in programs for found in _given_ports(program)]
+    if service is None or not given:
+        return
+    target = service.targetPort or service.port
+    targets = [target, *(extra.targetPort or extra.port for extra in service.ports)]
+    if any(port in targets for port in given):
+        return
+    yield document.diagnostic(
+        Severity.WARNING,
+        "GPU502",
+        f"the program listens on port {given[-1]}, and the service sends to port {target}",
+        ("service", "port"),
+        f"set `service.port: {given[-1]}`, or start the program with port {target}",
+    )
+
+
+def _given_ports(program: Program) -> Iterator[int]:
+    port, bind = option(program.words, *_PORTS), option(program.words, *_BINDS)
+    texts = [port[1]] if port is not None else []
+    texts += [bind[1].rpartition(":")[2]] if bind is not None and ":" in bind[1] else []
+    for text in texts:
+        if text.isascii() and text.isdigit() and len(text) <= 5:
+            yield int(text)
+
+
+def _addresses(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
+    given = option(program.words, *_HOSTS, *_BINDS)
+    if given is not None:
+        if is_loopback(given[1]):
+            port = re.search(r":\d+\Z", given[1])
+            better = f"0.0.0.0{port[0] if port else ''}"  # noqa: S104 - in a container that is what is wanted
+            message = f"the program listens on `{given[1]}`, where neither the Service nor a probe reaches it"
+            hint = f"write `{given[0].text.replace(given[1], better)}`"
+            yield diagnostic_at(document, "GPU514", message, given[0], hint)
+        return
+    server = _local_server(program)
+    if server is None or any(word.is_open for word in program.words) or option(program.words, *server.told):
+        return
+    names = {word.text.partition("=")[0] for word in (*program.words, *program.variables)}
+    names |= {variable.name for variable in model.environment.variables}
+    if names & {*server.told, server.variable} or (server is _JUPYTER and _is_listening(model)):
+        return
+    service = service_of(model)
+    number = (service.targetPort or service.port) if service is not None else 0
+    message = f"{program.name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it"
+    hint = f"add `{server.write.replace('$(PORT)', str(number))}`"
+    yield diagnostic_at(document, "GPU514", message, program.words[0], hint)
+
+
+def _is_listening(model: Job) -> bool:
+    return re.match(_LISTENING_IMAGE, model.environment.image) is not None
+
+
+def _local_server(program: Program) -> _Server | None:
+    """Return the entry of a server that listens on 127.0.0.1 by default."""
+    commands = {word.text for word in program.arguments[:4]}
+    if program.name == "jupyter":
+        return _JUPYTER if commands & _JUPYTER_COMMANDS else None
+    server = _LOCAL.get(program.name)
+    return server if server is not None and (not server.command or server.command in commands) else None
+
+
+def _open_notebook(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
+    """Report a notebook without a token or password: it gives every client a shell with GPUs."""
+    place: Word | None = None
+    what, hint = "", "remove it, and set a password"
+    if program.name == "code-server":
+        auth = option(program.words, "--auth")
+        place = auth[0] if auth is not None and auth[1] == "none" else None
+        what = "`--auth none`"
+        hint = f"remove it, and {_ADD_TO_ENV.format('PASSWORD', 'password')}"
+    elif program.name in ("openvscode-server", "ttyd", "marimo"):
+        place = next((word for word in program.words if word.text in _WITHOUT_TOKEN), None)
+        what = f"`{place.text}`" if place is not None else ""
+    elif (found := _empty_token(model, program)) is not None:
+        place, name = found
+        what = f"the empty `{name}`"
+        hint = f"write `{name}=$(TOKEN)`, and {_ADD_TO_ENV.format('TOKEN', 'token')}"
+    if place is not None:
+        message = f"{what} lets every client of the Service run programs in this container"
+        yield diagnostic_at(document, "GPU515", message, place, hint)
+
+
+def _empty_token(model: Job, program: Program) -> tuple[Word, str] | None:
+    """The word that leaves Jupyter's token empty where no password is set either, and the option's name."""
+    found: tuple[Word, str] | None = None
+    empty = {variable.name for variable in model.environment.variables if variable.value == ""}
+    for index, word in enumerate(program.arguments):
+        name, equals, value = word.text.partition("=")
+        if not equals:
+            value = program.arguments[index + 1].text if index + 1 < len(program.arguments) else "?"
+        is_empty = value.strip("'\"") in ("", "None") or value.strip("${()}") in empty
+        if re.match(_PASSWORD, name) and not is_empty:
+            return None
+        if re.match(_TOKEN, name):
+            found = (word, name) if is_empty else None
+    return found
+
+
+def _open_variables(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+    """Variables that turn a password off. An option of the command takes the place of JUPYTER_TOKEN."""
+    words = [word for program in programs for word in program.words]
+    is_set = any(re.match(_TOKEN, word.text.partition("=")[0]) for word in words)
+    is_set = is_set or any(re.match(_PASSWORD, word.text.partition("=")[0]) for word in words)
+    for position, variable in enumerate(model.environment.variables):
+        if variable.secret is not None:
+            continue
+        value = (variable.value or "").strip().lower()
+        is_open = variable.name == "JUPYTER_TOKEN" and not value and not is_set
+        if is_open or (variable.name == "DISABLE_AUTH" and value in ("true", "1", "yes")):
+            in_list = isinstance(model.environment.env, list)
+            path = ("environment", "env", position if in_list else variable.name)
+            message = f"`{variable.name}` lets every client of the Service run programs in this container"
+            hint = _ADD_TO_ENV.format("JUPYTER_TOKEN", "token") if is_open else "remove it, and set a password"
+            yield document.diagnostic(Severity.WARNING, "GPU515", message, path, hint)
+    for word in [word for program in programs for word in (*program.variables, *program.arguments)]:
+        if word.text == "JUPYTER_TOKEN=" and not is_set:
+            message = "an empty JUPYTER_TOKEN lets every client of the Service run programs in this container"
+            yield diagnostic_at(
+                document, "GPU515", message, word, f"remove it, and {_ADD_TO_ENV.format('JUPYTER_TOKEN', 'token')}"
+            )

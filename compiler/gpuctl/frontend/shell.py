@@ -1,0 +1,358 @@
+"""A tolerant reader of shell text: its words, and the simple commands that a script runs in any case.
+
+What it does not understand (functions, unclosed quotation marks, very deep nesting) makes the whole script unknown.
+Commands inside `if`, loops and `case`, behind `||` and behind a test are left out: they may not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+_DEEPEST = 20
+_REDIRECTION = r"\d*(?:<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>"
+_OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
+_PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
+_PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
+_GLOB = r"[*?]|\A~|\{[^{}]*(?:,|\.\.)[^{}]*\}"
+_ASSIGNMENT = r"[A-Za-z_]\w*\+?="
+# Words that only a shell knows; a program of the name, where there is one, does something else.
+_OF_A_SHELL = frozenset(
+    {
+        *("cd", "pushd", "popd", "export", "unset", "source", ".", "set", "shopt", "alias", "eval", "exec", "trap"),
+        *(
+            "ulimit",
+            "umask",
+            "declare",
+            "local",
+            "readonly",
+            "typeset",
+            "read",
+            "wait",
+            "exit",
+            "return",
+            ":",
+            "builtin",
+        ),
+        *("if", "for", "while", "until", "case", "select", "function", "{", "[[", "!", "time", "command", "let"),
+    }
+)
+_OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
+_BETWEEN = frozenset({"then", "do", "else", "elif", "!"})
+_TESTS = frozenset({"[", "[[", "test"})
+# Groups that run what is in them in any case.
+_GROUPS = frozenset({"}", ")"})
+
+
+class ShellWord(NamedTuple):
+    """A word after quotation marks are removed.
+
+    ``known`` is False where the shell replaces a part of it. ``bare`` is the text with a NUL for each quoted character:
+    what the shell may still expand.
+    """
+
+    text: str
+    known: bool
+    bare: str
+
+
+class SimpleCommand(NamedTuple):
+    """A program with its arguments, and the assignments before it. ``background``: the script does not wait for it."""
+
+    words: tuple[ShellWord, ...]
+    background: bool = False
+
+
+class CommandText(NamedTuple):
+    """A text that was written as one command. ``words`` is None if a quotation mark or bracket is not closed."""
+
+    words: tuple[ShellWord, ...] | None
+    needs_shell: bool
+
+
+class _NotUnderstood(Exception):
+    """The text is no shell script, or one that is too hard."""
+
+
+class _Token(NamedTuple):
+    """A word, or an operator, which has a text and no word."""
+
+    text: str
+    word: ShellWord | None = None
+
+
+@lru_cache(maxsize=512)
+def read_command(text: str) -> CommandText:
+    """Read a text that was written as one command line, and tell whether it means anything to a shell alone.
+
+    ``$(NAME)`` in capitals is Kubernetes' own reference, which needs no shell.
+    """
+    text = text.strip()
+    lexer = _Lexer(text)
+    try:
+        tokens = list(lexer.tokens())
+    except _NotUnderstood:
+        return CommandText(None, "\n" in text or bool(re.search(r"&&|\|\||[;|<>]", text)))
+    words = tuple(token.word for token in tokens if token.word is not None)
+    needs = lexer.special or len(words) < len(tokens) or any(re.search(_GLOB, word.bare) for word in words)
+    if words:
+        needs = needs or words[0].text in _OF_A_SHELL or re.match(_ASSIGNMENT, words[0].text) is not None
+    return CommandText(words, needs)
+
+
+@lru_cache(maxsize=512)
+def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
+    """Return the commands that a script runs in any case; none of a script that is not understood.
+
+    :param script: as in a container's command, where Kubernetes makes one ``$`` of ``$$``.
+    """
+    try:
+        return tuple(_commands(list(_Lexer(script.replace("$$", "$")).tokens())))
+    except _NotUnderstood:
+        return ()
+
+
+def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
+    """The simple commands of a token list. ``closers`` are the words that end what is open, the innermost last."""
+    closers: list[str] = []
+    found: list[SimpleCommand] = []
+    words: list[ShellWord] = []
+    first_of_chain = 0
+    is_conditional = False
+    in_test = ended = False
+    for token in [*tokens, _Token("\n")]:
+        text = token.text
+        if in_test:
+            in_test = text != "]]"
+            continue
+        if token.word is not None:
+            bare = token.word.bare
+            if words:
+                words.append(token.word)
+            elif closers and bare == closers[-1]:
+                closers.pop()
+            elif bare == "function":
+                raise _NotUnderstood
+            elif bare in _OPENS:
+                closers.append(_OPENS[bare])
+                # The words of `for x in a b` and `case x in` are no command.
+                words = [token.word] if bare in ("for", "select", "case") else []
+            elif bare not in _BETWEEN:
+                in_test = bare == "[["
+                words.append(token.word)
+            continue
+        if text == "(":
+            if words and not (closers and closers[-1] == "esac"):
+                raise _NotUnderstood
+            closers.append(")")
+            continue
+        if words:
+            certain = not is_conditional and not ended and all(closer in _GROUPS for closer in closers)
+            if certain:
+                found.append(SimpleCommand(tuple(words)))
+                ended = words[0].bare == "exit"
+            if text == "&&" and words[0].bare in _TESTS:
+                is_conditional = True
+            words = []
+        if text == ")":
+            if closers and closers[-1] == ")":
+                closers.pop()
+            elif "esac" not in closers:
+                raise _NotUnderstood
+        elif text == "||":
+            is_conditional = True
+        elif text in (";", "\n", "&", ";;"):
+            if text == "&":
+                found[first_of_chain:] = [item._replace(background=True) for item in found[first_of_chain:]]
+            first_of_chain = len(found)
+            is_conditional = False
+    if closers or in_test:
+        raise _NotUnderstood
+    yield from found
+
+
+class _Lexer:
+    """Splits shell text into words and operators. Redirections, comments and here-documents are passed over."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.special = False
+        """Whether anything was found that only a shell understands, besides operators."""
+        self.documents: list[tuple[str, bool]] = []
+
+    def tokens(self) -> Iterator[_Token]:
+        text, blank = self.text, re.compile(r"(?:[ \t\r]|\\\n)*")
+        redirection, operator = re.compile(_REDIRECTION), re.compile(_OPERATOR)
+        while True:
+            found = blank.match(text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at >= len(text):
+                return
+            if text[self.at] == "#":
+                self.special = True
+                end = text.find("\n", self.at)
+                self.at = end if end >= 0 else len(text)
+                continue
+            if text[self.at : self.at + 2] not in ("<(", ">("):
+                match = redirection.match(text, self.at)
+                if match is not None:
+                    self._redirect(match)
+                    continue
+            match = operator.match(text, self.at)
+            if match is not None:
+                self.at = match.end()
+                yield _Token(match[0])
+                if match[0] == "\n" and self.documents:
+                    self._pass_documents()
+                continue
+            word = self._word(0)
+            yield _Token(word.text, word)
+
+    def _redirect(self, match: re.Match[str]) -> None:
+        self.special = True
+        self.at = match.end()
+        while self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
+        start = self.at
+        target = self._word(0)
+        if self.at == start:
+            raise _NotUnderstood
+        sign = match[0].lstrip("0123456789")
+        if sign in ("<<", "<<-"):
+            self.documents.append((target.text, sign == "<<-"))
+
+    def _pass_documents(self) -> None:
+        """Skip the lines of the here-documents that begin here."""
+        for end, strips_tabs in self.documents:
+            while True:
+                if self.at >= len(self.text):
+                    raise _NotUnderstood
+                stop = self.text.find("\n", self.at)
+                stop = stop if stop >= 0 else len(self.text)
+                line = self.text[self.at : stop]
+                self.at = stop + 1
+                if (line.lstrip("\t") if strips_tabs else line) == end:
+                    break
+        self.documents = []
+
+    def _word(self, depth: int) -> ShellWord:
+        """Read a word from here to the next blank or operator."""
+        text = self.text
+        parts: list[str] = []
+        bare: list[str] = []
+        known = True
+
+        def add(piece: str, quoted: bool) -> None:
+            parts.append(piece)
+            bare.append("\0" * len(piece) if quoted else piece)
+
+        while self.at < len(text):
+            char = text[self.at]
+            if char in " \t\r\n;&|()" or (char in "<>" and text[self.at + 1 : self.at + 2] != "("):
+                break
+            if char in "<>":
+                start = self.at
+                self.at += 2
+                self._skip(")", depth)
+                add(text[start : self.at], True)
+                known, self.special = False, True
+            elif char == "\\":
+                if text[self.at + 1 : self.at + 2] != "\n":
+                    add(text[self.at + 1 : self.at + 2], True)
+                self.at += 2
+            elif char == "'":
+                end = self._closing("'")
+                add(text[self.at + 1 : end], True)
+                self.at = end + 1
+            elif char == '"':
+                self.at += 1
+                known = self._double_quoted(add, depth) and known
+            elif char in "$`":
+                piece, is_expanded = self._expansion(depth, quoted=False)
+                add(piece, True)
+                known = known and not is_expanded
+            else:
+                add(char, False)
+                self.at += 1
+        return ShellWord("".join(parts), known, "".join(bare))
+
+    def _double_quoted(self, add: object, depth: int) -> bool:
+        text, known = self.text, True
+        assert callable(add)
+        while self.at < len(text):
+            char = text[self.at]
+            if char == '"':
+                self.at += 1
+                return known
+            if char == "\\":
+                after = text[self.at + 1 : self.at + 2]
+                add("" if after == "\n" else after if after in ('"', "\\", "$", "`") else "\\" + after, True)
+                self.at += 2
+            elif char in "$`":
+                piece, is_expanded = self._expansion(depth, quoted=True)
+                add(piece, True)
+                known = known and not is_expanded
+            else:
+                add(char, True)
+                self.at += 1
+        raise _NotUnderstood
+
+    def _expansion(self, depth: int, *, quoted: bool) -> tuple[str, bool]:
+        """Read what begins with ``$`` or a backquote; the text, and whether the shell replaces it."""
+        text, start = self.text, self.at
+        if text[start] == "`":
+            self.at = self._closing("`") + 1
+        elif text.startswith(("$(", "${"), start):
+            self.at += 2
+            self._skip(")" if text[start + 1] == "(" else "}", depth)
+            if re.fullmatch(_PLACEHOLDER, text[start : self.at]):
+                return text[start : self.at], True
+        elif text.startswith("$'", start) and not quoted:
+            self.at += 1
+            self.at = self._closing("'", escapes=True) + 1
+        elif (match := re.compile(_PARAMETER).match(text, start + 1)) is not None:
+            self.at = match.end()
+        else:
+            self.at += 1
+            return "$", False
+        self.special = True
+        return text[start : self.at], True
+
+    def _closing(self, mark: str, *, escapes: bool = False) -> int:
+        """Return the place at which the quotation mark at ``at`` is closed."""
+        end = self.at + 1
+        while end < len(self.text):
+            if self.text[end] == mark:
+                return end
+            end += 2 if self.text[end] == "\\" and (escapes or mark == "`") else 1
+        raise _NotUnderstood
+
+    def _skip(self, closer: str, depth: int) -> None:
+        """Move behind the bracket that closes the one just before ``at``."""
+        if depth > _DEEPEST:
+            raise _NotUnderstood
+        opener = "(" if closer == ")" else "{"
+        level = 1
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == "\\":
+                self.at += 2
+                continue
+            if char == "'" and closer == ")":
+                self.at = self._closing("'")
+            elif char == '"':
+                self.at += 1
+                self._double_quoted(lambda piece, quoted: None, depth + 1)
+                continue
+            elif char == opener:
+                level += 1
+            elif char == closer:
+                level -= 1
+                if level == 0:
+                    self.at += 1
+                    return
+            self.at += 1
+        raise _NotUnderstood

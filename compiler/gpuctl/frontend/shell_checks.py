@@ -1,0 +1,273 @@
+"""Checks of commands as words: whole lines in one item, and what only a shell would understand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.command_advice import SHELLS, advise_command, advise_shell, quote
+from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
+from gpuctl.language.kinds import Job
+from gpuctl.language.wording import shorten
+
+_OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
+_ONE_ITEM = "the script is one item"
+_LINE = r"\S\s+-?\S"
+_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
+_ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
+_REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
+_NAME = r"(?a)[A-Za-z_][\w.-]*\Z"
+_GLOB = r"(?a)(?!.*(?:://|[\\^|()]|\.\*))(?:\S*/\S*[*?]\S*|[\w-]*\*\.\w+|\*)\Z"
+# Programs with a language of their own for `$`, and those that expand patterns themselves.
+_OWN_DOLLARS = frozenset(
+    {"awk", "gawk", "mawk", "jq", "yq", "sed", "perl", "grep", "egrep", "envsubst", "expect", "nginx"}
+)
+_OWN_PATTERNS = frozenset(
+    {
+        *("find", "rsync", "tar", "grep", "egrep", "sed", "awk", "jq", "git", "unzip", "pytest", "expr", "fd", "rg"),
+        *("aws", "s5cmd", "gsutil", "gcloud", "ossutil", "ossutil64", "mc", "rclone", "hf", "huggingface-cli", "dvc"),
+    }
+)
+_SCRIPT_OPTIONS = frozenset({"-c", "-e", "-E", "--eval", "--execute"})
+"""Options whose value is a program text, as in `python -c`."""
+_PATTERN_OPTION = (
+    r"(?i).*(?:include|exclude|pattern|glob|filter|regex|ignore|match|allow|origin|name|files|path\Z|hosts?|ips)"
+)
+
+
+class CheckedCommand(NamedTuple):
+    """A command of a document.
+
+    ``references`` are the variables that Kubernetes replaces in it, as ``$(NAME)``: None if they are not known, none
+    where it replaces nothing. ``args`` is the number of words that come from `args`.
+    """
+
+    words: list[Word]
+    references: frozenset[str] | None
+    args: int = 0
+
+
+def check_words(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report commands, and values of variables, that would need a shell, or other words."""
+    for command in _commands(model):
+        found = next(_of_line(document, command), None)
+        if found is not None:
+            yield found
+        else:
+            yield from _without_shell(document, command)
+    yield from _variables(document, model)
+
+
+def _commands(model: Job) -> Iterator[CheckedCommand]:
+    """The container's command, the checkpoint's, and those of a podPatch."""
+    known = _known_variables(model)
+    words = command_line(model)
+    if words:
+        yield CheckedCommand(words, known, len(model.environment.args))
+    if model.job.checkpoint is not None and model.job.checkpoint.command:
+        yield CheckedCommand(words_of(model.job.checkpoint.command, ("job", "checkpoint", "command")), frozenset())
+    patch = model.podPatch if isinstance(model.podPatch, dict) else {}
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(_items(patch.get(field))):
+            yield from _of_container(container, ("podPatch", field, index), known)
+
+
+def _of_container(
+    container: dict[str, object], path: FieldPath, known: frozenset[str] | None
+) -> Iterator[CheckedCommand]:
+    texts = {field: _texts(container.get(field)) for field in ("command", "args")}
+    words = [word for field in texts for word in words_of(texts[field], (*path, field))]
+    if words:
+        names = {str(item.get("name")) for item in _items(container.get("env"))}
+        references = known
+        if container.get("name") != "main":
+            references = frozenset(names) if "envFrom" not in container else None
+        yield CheckedCommand(words, references, len(texts["args"]))
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        yield from _exec(container.get(probe), (*path, probe))
+    lifecycle = container.get("lifecycle")
+    if isinstance(lifecycle, dict):
+        for hook in ("postStart", "preStop"):
+            yield from _exec(lifecycle.get(hook), (*path, "lifecycle", hook))
+
+
+def _exec(handler: object, path: FieldPath) -> Iterator[CheckedCommand]:
+    """The command of a probe or hook, in which Kubernetes replaces nothing."""
+    action = handler.get("exec") if isinstance(handler, dict) else None
+    texts = _texts(action.get("command")) if isinstance(action, dict) else []
+    if texts:
+        yield CheckedCommand(words_of(texts, (*path, "exec", "command")), frozenset())
+
+
+def _items(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
+
+
+def _known_variables(model: Job) -> frozenset[str] | None:
+    """The variables of the container; None if a podPatch takes more from a ConfigMap or Secret."""
+    names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
+    names |= set(RESERVED_ENV) if model.kind == "training" else set(MODEL_ENV)
+    patch = model.podPatch if isinstance(model.podPatch, dict) else {}
+    for container in _items(patch.get("containers")):
+        if container.get("name") == "main":
+            if "envFrom" in container:
+                return None
+            names |= {str(item.get("name")) for item in _items(container.get("env"))}
+    return frozenset(names)
+
+
+def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
+    """Whole lines in one item, and scripts of a shell that are not one item."""
+    words = command.words
+    first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
+    indent = document.column(first.path[:-1])
+    if first.path[-2] == "command" and re.search(_LINE, first.text):
+        lines = [word.text for word in (first, *rest)]
+        others = _texts_of(rest)
+        if (
+            "\n" not in first.text.strip()
+            and len(lines) > 1
+            and all(re.search(r"\A\w\S*\s+\S", line) for line in lines)
+        ):
+            hint = advise_shell("\n".join(lines), has_args=bool(args), indent=indent)
+        else:
+            hint = advise_command(first.text, others, _texts_of(args), indent=indent)
+        message = f"the program would be called `{shorten(first.text)}`, blanks and all"
+        yield document.diagnostic(Severity.WARNING, "GPU509", message, first.path, hint)
+        return
+    if first.text.rpartition("/")[2] not in SHELLS or len(words) < 2:
+        return
+    second = words[1]
+    script = script_of(words)
+    if match := re.match(r"-[A-Za-z]*c\s+(?=\S)", second.text):
+        message = f"`{shorten(second.text)}` is one argument, and the shell takes it for options"
+        hint = advise_shell(second.text[match.end() :], _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
+        yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
+    elif script is None and not second.text.startswith(("-", "+")) and re.search(_LINE, second.text):
+        message = f"the shell looks for a file called `{shorten(second.text)}`: `-c` is missing"
+        hint = advise_shell(second.text, _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
+        yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
+    elif script is not None and script is not words[-1] and "$" not in script.text:
+        place = next(index for index, word in enumerate(words) if word is script)
+        message = f"the shell runs `{shorten(script.text)}` alone: what follows are its parameters"
+        in_args = script.path[-2] == "args"
+        hint = advise_shell(
+            _joined(words[place:]), has_args=bool(args) and not in_args, because=_ONE_ITEM, indent=indent
+        )
+        yield document.diagnostic(Severity.WARNING, "GPU512", message, words[place + 1].path, hint)
+
+
+def _texts_of(words: Sequence[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
+def _joined(words: Sequence[Word]) -> str:
+    """Words as a line for a shell: operators and scripts stay, everything else is quoted."""
+    first = words[0].text
+    return " ".join([first, *(word.text if word.text in _OPERATORS else quote(word.text) for word in words[1:])])
+
+
+def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
+    """Report shell syntax in words that no shell reads."""
+    _, inner = unwrapped(command.words)
+    if script_of(inner) is not None:
+        return
+    program = inner[0].text.rpartition("/")[2] if inner else ""
+    indent = document.column(command.words[0].path[:-1])
+    for index, word in enumerate(command.words):
+        if word.text in _OPERATORS and index and command.words[0].path[-2] == "command":
+            message = f"`{word.text}` is passed to the program as an argument: no shell reads this command"
+            hint = advise_shell(_joined(command.words), has_args=command.args > 0, indent=indent)
+            yield document.diagnostic(Severity.WARNING, "GPU510", message, word.path, hint)
+            return
+    before = ""
+    for word in command.words:
+        if before not in _SCRIPT_OPTIONS and not (before == "-m" and len(word.text) > 200):
+            found = None
+            if program not in _OWN_DOLLARS:
+                found = _replaced(word.text, command.references)
+            if found is None and program not in _OWN_PATTERNS:
+                found = _pattern(word.text, before)
+            if found is not None:
+                severity, part, hint = found
+                message = f"`{shorten(part)}` is passed to the program as it is: no shell reads this command"
+                yield document.within(document.diagnostic(severity, "GPU510", message, word.path, hint), part)
+        before = word.text
+
+
+def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:
+    """Return the first part of a text that only a shell replaces, and the hint."""
+    shell = 'use ["bash", "-c", "..."]'
+    for match in re.finditer(_ANY_VARIABLE, text):
+        name = match[1] or match[2]
+        if references and name in references:
+            return Severity.WARNING, match[0], f"write `$({name})`, which Kubernetes replaces, or {shell}"
+    if (variable := re.search(_VARIABLE, text)) is not None:
+        name = variable[1] or variable[2]
+        if references is None or name.isupper():
+            add = "" if references is None else f" and set `{name}` in `env`"
+            hint = f"write `$({name})`{add}, or {shell}" if references != frozenset() else shell
+            return Severity.WARNING, variable[0], hint
+    for match in re.finditer(_REFERENCE, text):
+        name = match[1]
+        if re.match(_NAME, name) is None:
+            if re.match(r"[a-z]", name):
+                return Severity.WARNING, match[0], shell
+        elif references is not None and name not in references:
+            hint = f"set `{name}` in `env`: Kubernetes replaces only the container's variables" if references else shell
+            return Severity.WARNING, match[0], hint
+    if home := re.search(r"(?:\A|=)(~(?:/\S*)?)\Z", text):
+        return Severity.WARNING, home[1], "write the absolute path: `~` is a shell's"
+    if quoted := re.match(r"(?:--?[\w.-]+=)?(`[^`]+`)\Z", text):
+        return Severity.WARNING, quoted[1], shell
+    return None
+
+
+def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
+    """A pattern of file names. The program may well expand the value of an option itself."""
+    name, equals, value = text.partition("=") if text.startswith("-") else (before, "", text)
+    if re.match(_GLOB, value) is None or re.match(_PATTERN_OPTION, name if name.startswith("-") else ""):
+        return None
+    is_option = bool(equals) or before.startswith("-")
+    if value == "*" and is_option:
+        return None
+    hint = 'use ["bash", "-c", "..."], unless the program reads patterns itself'
+    return (Severity.NOTE if is_option else Severity.WARNING), value, hint
+
+
+def _variables(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Values of variables in which something was to be replaced and is not."""
+    known = _known_variables(model)
+    in_list = isinstance(model.environment.env, list)
+    for position, variable in enumerate(model.environment.variables):
+        found = _in_value(variable.value or "", None if known is None else known - {variable.name})
+        if found is not None:
+            part, hint = found
+            at: FieldPath = (position, "value") if in_list else (variable.name,)
+            message = f"`{shorten(part)}` in `{variable.name}` stays as it is: no shell reads this value"
+            diagnostic = document.diagnostic(Severity.WARNING, "GPU510", message, ("environment", "env", *at), hint)
+            yield document.within(diagnostic, part)
+
+
+def _in_value(text: str, known: frozenset[str] | None) -> tuple[str, str] | None:
+    for match in re.finditer(_ANY_VARIABLE, text):
+        name = match[1] or match[2]
+        if known is not None and name in known:
+            return match[0], f"write `$({name})`, which Kubernetes replaces if `{name}` is set before it"
+    if other := re.search(_VARIABLE, text):
+        name = other[1] or other[2]
+        if name.isupper():
+            return other[
+                0
+            ], f"write the value: what the image sets `{name}` to is not known here; a script can `export` it"
+    if re.match(r"~/\S*\Z", text):
+        return text, "write the absolute path: `~` is a shell's"
+    return None

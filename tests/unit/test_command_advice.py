@@ -1,0 +1,326 @@
+"""The YAML that messages advise instead of a wrong command: pasted, it validates and runs the same words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+import gpuctl
+from gpuctl.frontend.command_advice import advise_args, advise_command
+
+HEAD = "kind: {kind}\nversion: v0.1\njob: {{name: demo}}\nenvironment:\n  image: app:1\n"
+CODES = ("GPU202", "GPU509", "GPU510", "GPU512", "GPU219")
+
+
+def found(text: str) -> list[gpuctl.Diagnostic]:
+    result = gpuctl.compile(gpuctl.Source("demo.yaml", text))
+    return [item for item in result.diagnostics if item.code in CODES]
+
+
+def advised(hint: str) -> str:
+    """The YAML of a hint: the value of a list, or lines with the key."""
+    first, _, block = hint.partition("\n")
+    if block:
+        return block + "\n"
+    start = first.index("command: [") if "command: [" in first else first.index("[")
+    return first[start:] + "\n"
+
+
+def container(text: str) -> dict[str, Any]:
+    result = gpuctl.compile(gpuctl.Source("demo.yaml", text))
+    assert result.ok, result.diagnostics
+    job = next(obj for obj in result.objects if obj["kind"] in ("Job", "Deployment"))
+    main: dict[str, Any] = job["spec"]["template"]["spec"]["containers"][0]
+    return main
+
+
+LINES = {
+    "two lines": "pip install -r requirements.txt\npython train.py\n",
+    "cd": "cd /work && python train.py",
+    "everything": "cd /w && LR=1 python t.py > log 2>&1; echo $HOME",
+    "assignment": "LR=1 python train.py",
+    "export": "export LR=1",
+    "source": "source /opt/conda/bin/activate",
+    "set": "set -e",
+    "pipe": "python train.py | tee log",
+    "redirection": "python train.py >log",
+    "input": "python train.py < data",
+    "variable": "python train.py --out $HOME/x",
+    "braces": "python train.py --out ${HOME}/x",
+    "pattern": "cat /data/*.txt",
+    "question mark": "cat /data/?.txt",
+    "alternatives": "cat /data/{a,b}.txt",
+    "home": "ls ~/data",
+    "backquotes": "echo `hostname`",
+    "substitution": "echo $(hostname)",
+    "comment": "python train.py  # the first try",
+    "background": "sleep 1 & wait",
+    "dollars": "echo $$",
+    "loop": "for i in 1 2; do\n  echo $i\ndone\n",
+    "indented": "if true\nthen\n    echo 'a  b'\nfi",
+    "here-document": "cat > x <<END\n  a: $B\nEND\npython train.py\n",
+    "tabs": "if true; then\n\techo a\nfi\n",
+    "quotation marks": 'echo "it\'s" \'a "b"\' && true',
+    "chinese": "echo 训练 && python 训练.py",
+    "command of a CI system": "echo a\n::set-output name=x::y\n",
+    "blank lines": "\n\necho a\n\n\necho b\n\n",
+}
+WORDS = {
+    "plain": ("python train.py --lr 2e-5", ["python", "train.py", "--lr", "2e-5"]),
+    "quoted": ("python t.py --name 'a  b' \"c d\"", ["python", "t.py", "--name", "a  b", "c d"]),
+    "folded": ("python train.py --lr 1\n", ["python", "train.py", "--lr", "1"]),
+    "continued": (
+        "torchrun \\\n  --nproc_per_node 8 \\\n  train.py\n",
+        ["torchrun", "--nproc_per_node", "8", "train.py"],
+    ),
+    "quoted pattern": ("find /data -name '*.txt'", ["find", "/data", "-name", "*.txt"]),
+    "reference": ("torchrun --node_rank=$(NODE_RANK) t.py", ["torchrun", "--node_rank=$(NODE_RANK)", "t.py"]),
+    "json": ("python t.py --x '{\"a\": [1, 2]}'", ["python", "t.py", "--x", '{"a": [1, 2]}']),
+    "quoted list": ('["python", "train.py"]', ["python", "train.py"]),
+    "escaped": ("echo a\\ b", ["echo", "a b"]),
+    "many": ("python t.py " + " ".join(f"--option-{i} {i}" for i in range(40)), None),
+}
+
+
+def spelled(text: str, style: str, key: str = "command") -> str:
+    """A document whose command is one text, in one of YAML's styles."""
+    head = HEAD.format(kind="training")
+    if style == "block":
+        body = "".join(f"    {line}\n" if line else "\n" for line in text.split("\n"))
+        return f"{head}  {key}: |2\n{body}"
+    if style == "quoted":
+        return f"{head}  {key}: {json.dumps(text, ensure_ascii=False)}\n"
+    if style == "item":
+        return f"{head}  {key}: [{json.dumps(text, ensure_ascii=False)}]\n"
+    assert style == "flow"
+    return json.dumps(
+        {"kind": "training", "version": "v0.1", "job": {"name": "demo"}, "environment": {"image": "app:1", key: text}}
+    )
+
+
+def pasted(hint: str) -> str:
+    """A document with the advised lines in place of what was wrong."""
+    yaml = advised(hint)
+    if yaml.startswith("["):
+        yaml = f"  command: {yaml}"
+    elif yaml.startswith("command:"):
+        yaml = f"  {yaml}"
+    return HEAD.format(kind="training") + yaml
+
+
+@pytest.mark.parametrize("style", ["block", "quoted", "item", "flow"])
+@pytest.mark.parametrize("name", LINES)
+def test_a_script_is_advised_as_a_shells(name: str, style: str) -> None:
+    text = LINES[name]
+    (wrong,) = found(spelled(text, style)) or [None]
+    if wrong is None:
+        assert style == "item"
+        assert " " not in text.strip()
+        return
+    assert wrong.hint is not None
+    right = pasted(wrong.hint)
+    assert found(right) == []
+    words = container(right)["command"]
+    assert words[:2] == ["bash", "-c"]
+    # Kubernetes makes one `$` of two.
+    script = words[2].replace("$$", "$")
+    if "\n" in text.strip() and style in ("block", "quoted", "item") and not set("\t:") & set(text):
+        assert "\n  command:\n    - bash\n    - -c\n    - |\n" in "\n" + wrong.hint, "several lines, as they are pasted"
+    assert script.strip() == text.strip()
+
+
+@pytest.mark.parametrize("style", ["block", "quoted", "item", "flow"])
+@pytest.mark.parametrize("name", WORDS)
+def test_words_are_advised_as_a_list(name: str, style: str) -> None:
+    text, words = WORDS[name]
+    (wrong,) = found(spelled(text, style))
+    assert wrong.hint is not None
+    right = pasted(wrong.hint)
+    assert found(right) == []
+    assert container(right)["command"] == (words or text.split())
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_the_words_are_those_of_a_shell(name: str) -> None:
+    text, words = WORDS[name]
+    if words is None or "$(" in text or name == "quoted list":
+        return
+    script = f"printf '%s\\0' {text.strip()}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\0")[:-1] == words
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "words"),
+    [
+        ("[python, train.py]", "--lr $LR --out /x", ["python", "train.py", "--lr", "$(LR)", "--out", "/x"]),
+        ("[python, train.py]", "--lr 1 > /log", ["bash", "-c", "python train.py --lr 1 > /log"]),
+        ("[bash, -c]", "cd /w && python t.py", ["bash", "-c", "cd /w && python t.py"]),
+        ("[]", "cd /w && python t.py", ["bash", "-c", "cd /w && python t.py"]),
+        ("[]", "--model /m --port 8000", ["--model", "/m", "--port", "8000"]),
+        ("[]", "--model /m\n--port 8000", ["--model", "/m", "--port", "8000"]),
+    ],
+)
+def test_args_as_one_text(command: str, args: str, words: list[str]) -> None:
+    head = HEAD.format(kind="training") + "  env: {LR: '1'}\n"
+    (wrong,) = found(f"{head}  command: {command}\n  args: {json.dumps(args)}\n")
+    assert wrong.hint is not None
+    yaml = advised(wrong.hint)
+    if "command: [" in yaml:
+        assert "remove `args`" in wrong.hint
+        right = f"{head}  {yaml}"
+    else:
+        right = f"{head}  command: {command}\n  args: {yaml}"
+    assert found(right) == []
+    main = container(right)
+    assert [*main.get("command", []), *main.get("args", [])] == words
+
+
+def test_args_follow_a_command_that_needs_a_shell() -> None:
+    head = HEAD.format(kind="training")
+    for command in ('"cd /w && python t.py"', '["cd /w && python t.py"]'):
+        (wrong,) = found(f"{head}  command: {command}\n  args: [--name, 'a b', $(NODE_RANK)]\n")
+        assert wrong.hint is not None
+        assert "remove `args`" in wrong.hint
+        right = f"{head}  {advised(wrong.hint)}"
+        assert found(right) == []
+        assert container(right)["command"] == ["bash", "-c", "cd /w && python t.py --name 'a b' $(NODE_RANK)"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["pip install -r r.txt", "python train.py"], ["bash", "-c", "pip install -r r.txt\npython train.py\n"]),
+        (["python train.py", "--lr", "1"], ["python", "train.py", "--lr", "1"]),
+        (["bash", "-c", "cd", "/w", "&&", "python", "t.py"], ["bash", "-c", "cd /w && python t.py"]),
+        (["bash", "-c cd /w && ls"], ["bash", "-c", "cd /w && ls"]),
+        (["bash", "cd /w && ls"], ["bash", "-c", "cd /w && ls"]),
+        (["a", "&&", "b", "c d"], ["bash", "-c", "a && b 'c d'"]),
+    ],
+)
+def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> None:
+    (wrong,) = found(f"{HEAD.format(kind='training')}  command: {json.dumps(command)}\n")
+    assert wrong.hint is not None
+    right = pasted(wrong.hint)
+    assert found(right) == []
+    assert container(right)["command"] == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bash", "-c", 'echo "$0" "$1"', "a", "b"],
+        ["bash", "-lc", "cd /w && python t.py"],
+        ["bash", "-eo", "pipefail", "-c", "a | b"],
+        ["sh", "/run.sh", "a"],
+        ["env", "A=$B", "bash", "-c", "echo $HOME"],
+        ["python", "-c", "print('$HOME', 1)"],
+        ["awk", "{print $NF}", "x"],
+        ["grep", "-E", "^a.*b$"],
+        ["find", "/data", "-name", "*.txt"],
+        ["uvicorn", "app:app", "--host", "0.0.0.0", "--forwarded-allow-ips", "*"],
+        ["python", "t.py", "--include", "*.json", "hydra.run.dir=${now:%Y}/${data.name}"],
+        ["python", "t.py", "--regex", ".*/attn/.*"],
+        ["curl", "http://example.com/?a=*"],
+        ["python", "t.py", "--prompt", "costs 5$ & more?"],
+    ],
+)
+def test_right_commands_raise_no_warning(command: list[str]) -> None:
+    text = f"{HEAD.format(kind='training')}  command: {json.dumps(command)}\n"
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "job:\n  name: demo\n  checkpoint:\n    command: {}\nenvironment: {{image: 'app:1'}}\n",
+        (
+            "job: {{name: demo}}\nenvironment: {{image: 'app:1'}}\npodPatch:\n  initContainers:\n    - name: get\n"
+            "      image: a:1\n      command: {}\n"
+        ),
+        (
+            "job: {{name: demo}}\nenvironment: {{image: 'app:1'}}\npodPatch:\n  containers:\n    - name: main\n"
+            "      livenessProbe:\n        exec:\n          command: {}\n"
+        ),
+        (
+            "job: {{name: demo}}\nenvironment: {{image: 'app:1'}}\npodPatch:\n  containers:\n    - name: main\n"
+            "      lifecycle:\n        preStop:\n          exec:\n            command: {}\n"
+        ),
+    ],
+    ids=["checkpoint", "init container", "probe", "hook"],
+)
+@pytest.mark.parametrize("as_item", [False, True])
+def test_every_command_of_a_document(field: str, as_item: bool) -> None:
+    text = '"cd /w && ls > /tmp/x"'
+    document = "kind: training\nversion: v0.1\n" + field
+    (wrong,) = found(document.format(f"[{text}]" if as_item else text))
+    assert wrong.hint is not None
+    assert advised(wrong.hint) == 'command: ["bash", "-c", "cd /w && ls > /tmp/x"]\n'
+    assert found(document.format(advised(wrong.hint).removeprefix("command: ").strip())) == []
+
+
+@pytest.mark.parametrize("sign", ["", ">"])
+def test_lines_that_yaml_folds_into_one(sign: str) -> None:
+    head = HEAD.format(kind="training")
+    (wrong,) = found(f"{head}  command: {sign}\n    pip install -r r.txt\n    python train.py\n")
+    assert wrong.hint is not None
+    assert container(pasted(wrong.hint))["command"] == ["bash", "-c", "pip install -r r.txt\npython train.py\n"]
+    (wrong,) = found(f"{head}  command: {sign}\n    python train.py\n    --lr 1\n")
+    assert wrong.hint is not None
+    assert container(pasted(wrong.hint))["command"] == ["python", "train.py", "--lr", "1"]
+
+
+def test_an_open_quotation_mark() -> None:
+    assert "not closed" in advise_command("echo don't", indent=0)
+    assert "not closed" in advise_args("--name 'a", [], indent=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["train", "--node_rank=${NODE_RANK}"], "${NODE_RANK}"),
+        (["train", "$MASTER_ADDR"], "$MASTER_ADDR"),
+        (["train", "$HOME/x"], "$HOME"),
+        (["train", "${HOME:-/root}"], "${HOME:-"),
+        (["train", "$lower"], "$lower"),
+        (["train", "~/data"], "~/data"),
+        (["train", "--data=~/x"], "~/x"),
+        (["cat", "/data/*.txt"], "/data/*.txt"),
+        (["cat", "*.txt"], "*.txt"),
+        (["train", "--data", "/data/*.parquet"], "/data/*.parquet"),
+        (["train", "--name=`hostname`"], "`hostname`"),
+        (["train", "--out=$(OUT)"], "$(OUT)"),
+        (["train", "--gpus=$(nvidia-smi -L)"], "$(nvidia-smi -L)"),
+        (["bash", "run.sh", "$HOME"], "$HOME"),
+    ],
+)
+@pytest.mark.parametrize("field", ["command", "args"])
+def test_shell_syntax_without_a_shell(words: list[str], part: str, field: str) -> None:
+    head = f"{HEAD.format(kind='training')}  env: {{lower: x}}\n"
+    (wrong,) = found(f"{head}  {field}: {json.dumps(words)}\n")
+    assert wrong.code == "GPU510"
+    assert f"`{part}`" in wrong.message
+    assert found(f"{head}  command: [bash, -c]\n  args: [{json.dumps(' '.join(words))}]\n") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_wrong"),
+    [
+        ("$PATH:/opt/bin", True),
+        ("${HOME}/cache", True),
+        ("~/cache", True),
+        ("$other/x", True),
+        ("$(other)/x", False),
+        ("pa$$word", False),
+        ("pa$word", False),
+        ("^a$", False),
+        ("${oc.env:HOME}", False),
+    ],
+)
+def test_values_of_variables(value: str, is_wrong: bool) -> None:
+    env = json.dumps({"other": "/x", "VALUE": value})
+    diagnostics = found(f"{HEAD.format(kind='training')}  env: {env}\n")
+    assert [item.code for item in diagnostics if item.severity.value == "warning"] == ["GPU510"] * is_wrong
