@@ -330,7 +330,8 @@ def test_what_a_server_filled_in_is_nobodys_patch() -> None:
             assert item["spec"].pop("minReplicas") == 1
         if item["kind"] == "Deployment":
             pod = item["spec"]["template"]["spec"]
-            pod |= {"dnsPolicy": "ClusterFirst", "securityContext": {}, "terminationGracePeriodSeconds": 30}
+            pod.setdefault("dnsPolicy", "ClusterFirst")
+            pod |= {"securityContext": {}, "terminationGracePeriodSeconds": 30}
             pod["containers"][0] |= {"terminationMessagePath": "/dev/termination-log"}
     (lifted,) = lift(objects, result.settings, use_annotation=False)
     assert lifted["podPatch"] == patch

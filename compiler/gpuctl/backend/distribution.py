@@ -10,7 +10,6 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, uses_deepspeed, uses_llama_factory
 from gpuctl.language.training import Training
 
-MASTER_PORT = 29500
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -55,7 +54,7 @@ def environment(context: Context, document: Document, model: Training, name: str
         variables.append(env_value("GPUCTL_GLOBAL_BATCH_SIZE", model.job.batch_size * cards * nodes))
     variables += [
         env_value("MASTER_ADDR", address),
-        env_value("MASTER_PORT", MASTER_PORT),
+        env_value("MASTER_PORT", model.job.master_port),
         env_value("NNODES", nodes),
         {"name": "NODE_RANK", **rank},
         env_value("NPROC_PER_NODE", cards),
@@ -63,7 +62,7 @@ def environment(context: Context, document: Document, model: Training, name: str
         {"name": "PET_NODE_RANK", **rank},
         env_value("PET_NPROC_PER_NODE", cards),
         env_value("PET_MASTER_ADDR", address),
-        env_value("PET_MASTER_PORT", MASTER_PORT),
+        env_value("PET_MASTER_PORT", model.job.master_port),
     ]
     if needs_torchrun(model):
         variables.append(env_value("FORCE_TORCHRUN", "1"))
@@ -82,7 +81,8 @@ def needs_torchrun(model: Training) -> bool:
 
 
 def headless_service(context: Context, document: Document, model: Training, name: str) -> Object:
-    """DNS names for the pods, from the start: the rendezvous happens before any pod is ready."""
+    """Return the Service that gives the pods DNS names from the start: they meet before any of them is ready."""
+    port = model.job.master_port
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -91,7 +91,7 @@ def headless_service(context: Context, document: Document, model: Training, name
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": selector(context, document, model),
-            "ports": [{"name": RENDEZVOUS, "port": MASTER_PORT, "targetPort": MASTER_PORT, "protocol": "TCP"}],
+            "ports": [{"name": RENDEZVOUS, "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     }
 

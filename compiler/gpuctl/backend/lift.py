@@ -17,6 +17,7 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.metadata import MANAGED_BY, MANAGER
+from gpuctl.backend.patch import HOST_NETWORK_DNS
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.training import lower_as
@@ -142,9 +143,19 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
             if "uid" in obj["metadata"]:
                 # Read from a server, which fills in what nobody wrote.
                 patch = _without_defaults(patch)
+            _settle_dns(patch, pod_spec(obj))
             if patch:
                 data["podPatch"] = patch
     return data
+
+
+def _settle_dns(patch: Object, pod: Object) -> None:
+    """Leave out the DNS policy that `hostNetwork` implies, and state any other."""
+    if patch.get("hostNetwork"):
+        policy = pod.get("dnsPolicy", "ClusterFirst")
+        patch.pop("dnsPolicy", None)
+        if policy != HOST_NETWORK_DNS:
+            patch["dnsPolicy"] = policy
 
 
 def _lowered_again(context: Context, document: Document, name: str) -> Iterable[Object]:

@@ -17,6 +17,7 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.durations import format_duration
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.training import DEFAULT_MASTER_PORT
 
 Data = dict[str, Any]
 
@@ -112,6 +113,8 @@ class LiftedWorkload:
         for field, variable in (("epochs", "GPUCTL_EPOCHS"), ("batch_size", "GPUCTL_BATCH_SIZE")):
             if env.get(variable) is not None:
                 job[field] = int(env[variable])
+        if env.get("MASTER_PORT") not in (None, str(DEFAULT_MASTER_PORT)):
+            job["master_port"] = int(env["MASTER_PORT"])
         retries = (
             spec.get("failurePolicy", {}).get("maxRestarts", 0)
             if self.obj["kind"] == "JobSet"
@@ -233,7 +236,8 @@ class LiftedWorkload:
                 workdir = {"path": host["path"]}
                 if mount["mountPath"] != host["path"]:
                     workdir["mountPath"] = mount["mountPath"]
-                if host.get("type") != host_path_type(host["path"]) or default is not None:
+                usual = host_path_type(host["path"], read_only=bool(mount.get("readOnly")))
+                if host.get("type") != usual or default is not None:
                     workdir["type"] = host.get("type")
             elif "persistentVolumeClaim" in volume:
                 workdir["pvc"] = {"claim": volume["persistentVolumeClaim"]["claimName"]}

@@ -11,13 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.places import PodProblem, at
+from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
-from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
+from gpuctl.frontend.reserved import (
+    MODEL_ENV,
+    RESERVED_ENV,
+    VISIBLE_DEVICES,
+    forbidden_host_path,
+    foreign_image,
+    visible_devices,
+)
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
@@ -31,6 +38,8 @@ SHARES = frozenset(
 )
 """The extended resources of HAMi and Volcano, which ``gpu-share`` stands for."""
 
+HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
+"""The DNS policy of a pod with `hostNetwork` that states none."""
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
     "hostname": "the pod's host name belongs to its controller",
@@ -85,7 +94,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     sound = True
     layers = [_expanded(context, document, model, layer) for layer in layers]
     for layer in layers:
-        problems = list(_problems(context, document, model, pod, layer.patch))
+        problems = [*_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
         for problem in problems:
             _report(context, document, layer, problem, problem.path)
         if problems:
@@ -93,6 +102,9 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         else:
             merge_spec(pod, layer.patch)
     if sound:
+        if pod.get("hostNetwork"):
+            # Otherwise the pod asks the node's DNS, which does not know Services or other pods.
+            pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
         _protect(context, model, pod)
         _check_whole(context, document, model, pod, layers)
 
@@ -101,7 +113,7 @@ def check_own_patch(context: Context, document: Document, model: Job) -> None:
     """What is wrong with a document's own patch, whatever else is: for a document that has other mistakes."""
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
-        for problem in _of_patch(context, document, model, layer.patch):
+        for problem in (*_of_patch(context, document, model, layer.patch), *_host_paths(context, layer)):
             _report(context, document, layer, problem, problem.path)
 
 
@@ -224,6 +236,15 @@ def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
 def _has_nvidia(container: Object) -> bool:
     """Whether a device plugin gives the container NVIDIA's cards, or parts of them, and says so in a variable."""
     return any(name.startswith(_NVIDIA_DOMAINS) for name in container.get("resources", {}).get("limits", {}))
+
+
+def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
+    """Report paths of nodes that a job may not mount. The platform's own patches may mount any."""
+    if layer.owner is not None:
+        return
+    for place, path in texts(layer.patch, "volumes[].hostPath.path"):
+        if path.startswith("/") and (forbidden := forbidden_host_path(path, context.settings.host_paths)) is not None:
+            yield PodProblem(place, *forbidden, code="GPU423")
 
 
 def _protect(context: Context, model: Job, pod: Object) -> None:

@@ -107,11 +107,16 @@ def default_shm(gpu: int, memory: str | None) -> str | None:
     return format_bytes(max(1, int(half // MEBIBYTE)) * MEBIBYTE)
 
 
-def host_path_type(path: str) -> str:
-    """``File`` when the last segment ends in an extension that only files have, else ``DirectoryOrCreate``."""
+def host_path_type(path: str, *, read_only: bool) -> str:
+    """Return ``File`` when the last segment ends in an extension that only files have, else a type of directory.
+
+    One that is read only has to exist: an empty one of the node would be taken for the data.
+    """
     last = path.rstrip("/").rpartition("/")[2].lower()
     dot = last.rfind(".")
-    return "File" if dot > 0 and last[dot:] in FILE_EXTENSIONS else "DirectoryOrCreate"
+    if dot > 0 and last[dot:] in FILE_EXTENSIONS:
+        return "File"
+    return "Directory" if read_only else "DirectoryOrCreate"
 
 
 def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str, Any], str | None]:
@@ -135,4 +140,5 @@ def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str,
         if default.nfs is not None:
             base = normal_path(default.nfs.path)
             return {"nfs": {"server": default.nfs.server, "path": base + path}}, None
-    return {"hostPath": {"path": path, "type": workdir.type or host_path_type(path)}}, None
+    kind = workdir.type or host_path_type(path, read_only=workdir.readOnly)
+    return {"hostPath": {"path": path, "type": kind}}, None

@@ -100,7 +100,7 @@ def _template(context: Context, document: Document, model: Training, name: str) 
         document,
         model,
         env=distribution.environment(context, document, model, name),
-        ports=[{"name": distribution.RENDEZVOUS, "containerPort": distribution.MASTER_PORT, "protocol": "TCP"}]
+        ports=[{"name": distribution.RENDEZVOUS, "containerPort": model.job.master_port, "protocol": "TCP"}]
         if nodes > 1
         else None,
         volumes=volumes,

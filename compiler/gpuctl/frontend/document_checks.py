@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.exec_limits import too_long
-from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
+from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
+from gpuctl.frontend.storage_checks import check_storage
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
 from gpuctl.language.job import Workload
@@ -26,6 +27,7 @@ from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
+_PORT_VARIABLES = frozenset({"MASTER_PORT", "PET_MASTER_PORT"})
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
 MAX_ANNOTATIONS = 200 * 1024
 
@@ -50,13 +52,13 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _environment(document, model, settings)
         yield _gpus(document, model, settings)
         yield _shared_memory(document, model)
-        yield _storage(document, model)
+        yield check_storage(document, model, settings)
         yield _node_ports(document, model)
         if model.kind == "training":
             yield _several_nodes(document, model, settings)
         if model.kind == "inference":
             yield _autoscaling(document, model)
-        yield lint_command(document, model)
+        yield from command_checks(document, model)
     elif model.kind == "quota":
         yield _quota(document, model, settings)
 
@@ -113,7 +115,10 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             if isinstance(environment.env, list):
                 path = ("environment", "env", position, "name")
             message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
-            yield document.diagnostic(ERROR, "GPU214", message, path, "remove it", key=True)
+            hint = "remove it"
+            if variable.name in _PORT_VARIABLES:
+                hint = f"remove it, and set `job.master_port: {variable.value or 29501}`"
+            yield document.diagnostic(ERROR, "GPU214", message, path, hint, key=True)
             continue
         path = ("environment", "env", variable.name)
         if isinstance(environment.env, list):
@@ -208,43 +213,6 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
     elif (model.resources.gpu_vendor or settings.default_vendor) != "nvidia":
         message = f"gpu-share is not enforced: {sharing} shares NVIDIA cards only here"
         yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
-
-
-def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
-    workdirs = model.storage.workdirs
-    for index, outer_index in _nested([workdir.target for workdir in workdirs]):
-        inner, outer = workdirs[index], workdirs[outer_index]
-        options = ("readOnly", "pvc", "nfs", "emptyDir")
-        different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
-        if different:
-            yield document.diagnostic(
-                WARNING,
-                "GPU411",
-                f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
-                ("storage", "workdirs", index, "path"),
-                "mounts hide what is below them: give both the same options, or mount them apart",
-                related=(
-                    Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
-                ),
-            )
-    if model.kind == "inference" and model.model is not None and model.model.cache:
-        for index, workdir in enumerate(workdirs):
-            if workdir.target == "/cache/model":
-                message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
-                path = ("storage", "workdirs", index, "path")
-                yield document.diagnostic(ERROR, "GPU218", message, path, "remove one")
-
-
-def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
-    """The indices of each path that lies below another, and of the nearest one around it."""
-    # Sorted with a slash at the end, everything below a path follows it at once.
-    around: list[tuple[str, int]] = []
-    for path, index in sorted((path.rstrip("/") + "/", index) for index, path in enumerate(paths)):
-        while around and not path.startswith(around[-1][0]):
-            around.pop()
-        if around and around[-1][0] != path:
-            yield index, around[-1][1]
-        around.append((path, index))
 
 
 def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:

@@ -7,7 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuctl.frontend.command_advice import quote
-from gpuctl.frontend.command_lines import Program, Word, diagnostic_at, number, option, own_options
+from gpuctl.frontend.command_lines import (
+    Program,
+    Word,
+    command_line,
+    diagnostic_at,
+    number,
+    option,
+    own_options,
+    programs_of,
+)
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
@@ -55,9 +64,9 @@ _ADDRESSES = (
 _RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
 
 
-def check_launchers(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report launchers that start other numbers of processes than there are GPUs, or whose nodes do not meet."""
-    for program in programs:
+    for program in programs_of(command_line(model)):
         yield from _parallelism(document, model, program)
         yield from _processes(document, model, program)
         if program.name == "llama-factory-cli":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuctl.frontend.command_lines import Word, command_line, program_names, programs_of
+from gpuctl.frontend.command_lines import Word, command_line, program_names
 from gpuctl.frontend.credential_checks import check_credentials
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
@@ -27,19 +27,17 @@ def uses_deepspeed(argv: Sequence[str]) -> bool:
     return not DEEPSPEED.isdisjoint(program_names(argv))
 
 
-def lint_command(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Everything remarkable about a workload's command line and variables."""
-    words = command_line(model)
-    programs = programs_of(words)
-    yield from check_words(document, model)
-    yield from check_launchers(document, model, programs)
-    yield from check_servers(document, model, programs)
-    yield from check_credentials(document, model)
-    yield from _dollars(document, model, words)
+def command_checks(document: Document, model: Job) -> Iterator[Iterator[Diagnostic]]:
+    """Return the checks of a workload's command line and variables, each for itself."""
+    yield check_words(document, model)
+    yield check_launchers(document, model)
+    yield check_servers(document, model)
+    yield check_credentials(document, model)
+    yield _dollars(document, model)
 
 
-def _dollars(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
-    texts = list(words)
+def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:
+    texts = command_line(model)
     for position, variable in enumerate(model.environment.variables):
         in_list = isinstance(model.environment.env, list)
         path: FieldPath = ("environment", "env", position, "value")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.command_lines import Program, Word, diagnostic_at, option
+from gpuctl.frontend.command_lines import Program, Word, command_line, diagnostic_at, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.launcher_checks import is_loopback
@@ -49,7 +49,7 @@ _LOCAL = {
 _JUPYTER_COMMANDS = frozenset({"lab", "notebook", "server"})
 _FILTERS = frozenset({"tee", "cat", "sed", "grep", "awk", "ts"})
 # Images of docker-stacks configure Jupyter to listen everywhere.
-_LISTENING_IMAGE = r"(?:quay\.io/|docker\.io/)?jupyter/"
+_LISTENING_IMAGES = ("jupyter/", "docker.io/jupyter/", "quay.io/jupyter/")
 _TOKEN = r"--(?:ServerApp|NotebookApp|LabApp|IdentityProvider)\.token\Z"  # noqa: S105 - an option
 _PASSWORD = r"--(?:(?:ServerApp|NotebookApp|LabApp)\.password|PasswordIdentityProvider\.hashed_password)\Z"  # noqa: S105
 _WITHOUT_TOKEN = frozenset({"--without-connection-token", "--no-token"})
@@ -59,10 +59,11 @@ _ADD_TO_ENV = (
 )
 
 
-def check_servers(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
+def check_servers(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report servers that the Service does not reach, and notebooks without a password."""
     if service_of(model) is None:
         return
+    programs = programs_of(command_line(model))
     # What runs beside other programs may be reached through one of them. A script ends with its server.
     if not any(program.background for program in programs):
         yield from _ports(document, model, programs)
@@ -115,17 +116,15 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
         return
     names = {word.text.partition("=")[0] for word in (*program.words, *program.variables)}
     names |= {variable.name for variable in model.environment.variables}
-    if names & {*server.told, server.variable} or (server is _JUPYTER and _is_listening(model)):
+    if names & {*server.told, server.variable} or (
+        server is _JUPYTER and model.environment.image.startswith(_LISTENING_IMAGES)
+    ):
         return
     service = service_of(model)
     number = (service.targetPort or service.port) if service is not None else 0
     message = f"{program.name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it"
     hint = f"add `{server.write.replace('$(PORT)', str(number))}`"
     yield diagnostic_at(document, "GPU514", message, program.words[0], hint)
-
-
-def _is_listening(model: Job) -> bool:
-    return re.match(_LISTENING_IMAGE, model.environment.image) is not None
 
 
 def _local_server(program: Program) -> _Server | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpuctl.language.fields import normal_path
 from gpuctl.language.images import is_from
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES
 from gpuctl.language.settings import Settings
@@ -57,6 +58,54 @@ def foreign_image(image: str, registries: Sequence[str]) -> tuple[str, str] | No
         return None
     message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
     return message, "push it to one of them"
+
+
+# With these a pod reads or changes what runs on its node: each with all below it, and every directory around it.
+_SYSTEM_TREES = (
+    *("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/rancher"),
+    *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/etc/kubernetes", "/etc/cni"),
+    *("/etc/ssh", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/systemd", "/etc/cron.d", "/etc/crontab"),
+    *("/etc/ld.so.preload", "/etc/docker", "/etc/containerd", "/root/.ssh", "/root/.kube"),
+)
+# What lies below these may be data.
+_SYSTEM_DIRECTORIES = frozenset(
+    {"/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/root", "/usr/bin", "/usr/lib"}
+)
+_DATA_DEVICES = ("/dev/shm", "/dev/hugepages", "/dev/infiniband")  # noqa: S108 - paths of nodes
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def is_device(path: str) -> bool:
+    """Return True if a normalised path is shared memory or a device for data, which jobs may use."""
+    return any(_is_within(path, device) for device in _DATA_DEVICES)
+
+
+def is_of_the_system(path: str) -> bool:
+    """Return True if a normalised path of a node belongs to its system, or holds something that does."""
+    if path in _SYSTEM_DIRECTORIES or path.endswith(".sock"):
+        return True
+    return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in _SYSTEM_TREES)
+
+
+def forbidden_host_path(path: str, allowed: Sequence[str]) -> tuple[str, str] | None:
+    """Return message and hint for a path of the node that the platform does not allow, else None.
+
+    :param allowed: the platform's `policy.hostPaths`; if empty, all but the node's system is allowed.
+    """
+    path = normal_path(path)
+    if any(_is_within(path, normal_path(directory)) for directory in allowed):
+        return None
+    if allowed:
+        message = f"`{shorten(path)}` is not a path of the node that the platform allows ({', '.join(allowed)})"
+        return message, "use one of them, `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
+    if not is_of_the_system(path):
+        return None
+    what = "is a socket of the node" if path.endswith(".sock") else "belongs to the node's system"
+    message = f"`{shorten(path)}` {what}: a pod that has it controls the node"
+    return message, "mount a directory of data, or have the platform allow the path with `policy.hostPaths`"
 
 
 def visible_devices(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:

@@ -279,7 +279,10 @@ def percent(value: str) -> float:
 def _absolute_path(value: str) -> str:
     """A path to mount: the API server takes relative ones and a ``:`` silently, a kubelet does not."""
     if not value.startswith("/"):
-        raise problem("GPU210", f"`{shorten(value)}` is not an absolute path", f"write `/{value.lstrip('./')}`")
+        better = _no_variables(value) or f"write `/{value.lstrip('./')}`"
+        if value.startswith("~"):
+            better = f"write the whole path, such as `/home/NAME{value.lstrip('~')}`: no shell replaces `~`"
+        raise problem("GPU210", f"`{shorten(value)}` is not an absolute path", better)
     if ".." in value.split("/"):
         raise problem("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
     if ":" in value:

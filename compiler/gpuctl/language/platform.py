@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.fields import (
+    AbsolutePath,
     Block,
     Boolean,
     DnsLabel,
@@ -166,6 +167,18 @@ class StorageSettings(Block):
 
     default: StorageDefault | None = Field(
         None, description="Source of workdirs that name none. Default: the node's disk (hostPath)."
+    )
+
+
+class PolicyBlock(Block):
+    """What the platform allows in the pods of documents."""
+
+    hostPaths: list[AbsolutePath] = Field(  # noqa: N815
+        default_factory=empty_list,
+        description="Paths of the nodes that jobs may mount, each with all below it: in `storage.workdirs` and in a "
+        "job's `podPatch`. Default: all but system directories and sockets. What the platform mounts itself is always "
+        "allowed.",
+        examples=[["/data", "/models"]],
     )
 
 
@@ -364,6 +377,9 @@ class Platform(Block):
     )
     storage: StorageSettings = Field(
         default_factory=StorageSettings.model_construct, description="Settings of storage."
+    )
+    policy: PolicyBlock = Field(
+        default_factory=PolicyBlock.model_construct, description="What the platform allows in the pods of documents."
     )
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(

@@ -13,6 +13,7 @@ from gpuctl.language.quantities import parse_quantity
 if TYPE_CHECKING:
     from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
     from gpuctl.language.resources import Resources
+    from gpuctl.language.storage import Workdir
 
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
@@ -128,6 +129,17 @@ class Settings:
     def storage_default(self) -> StorageDefault | None:
         """The source of workdirs that name none; None: the node's disk."""
         return self._platform.storage.default if self._platform is not None else None
+
+    def is_on_node(self, workdir: Workdir) -> bool:
+        """Return True if a workdir is a path on the node's disk."""
+        if workdir.pvc is not None or workdir.nfs is not None or workdir.emptyDir is not None:
+            return False
+        return self.storage_default is None or workdir.type is not None
+
+    @property
+    def host_paths(self) -> Sequence[str]:
+        """The paths of nodes that jobs may mount; empty: all but system directories."""
+        return self._platform.policy.hostPaths if self._platform is not None else []
 
     @property
     def service_type(self) -> str:

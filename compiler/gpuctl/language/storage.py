@@ -58,11 +58,13 @@ class Workdir(Block):
     type: HostPathType | None = Field(
         None,
         description="What `path` is on the node. Default: `File` when the last segment ends in a well-known file "
-        "extension "
-        "(.json, .yaml, .csv, .safetensors ...), else `DirectoryOrCreate`.",
+        "extension (.json, .yaml, .csv, .safetensors ...); otherwise `Directory` with `readOnly`, which has to exist, "
+        "and `DirectoryOrCreate` without.",
         examples=["Directory"],
     )
-    readOnly: Boolean = Field(False, description="Mount read-only.", examples=[True])  # noqa: N815
+    readOnly: Boolean = Field(  # noqa: N815
+        False, description="Mount read-only. A directory of the node is then never created.", examples=[True]
+    )
     pvc: ClaimSource | None = Field(
         None, description="Mount a PersistentVolumeClaim instead of the node's disk.", examples=[{"claim": "datasets"}]
     )

@@ -4,10 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.fields import Count, Duration, PositiveCount, PositiveDuration
+from gpuctl.language.fields import Count, Duration, Port, PositiveCount, PositiveDuration
 from gpuctl.language.job import JobBlock, Workload
 from gpuctl.language.problems import problem
 from gpuctl.language.resources import TrainingResources
+
+DEFAULT_MASTER_PORT = 29500
 
 
 class TrainingJob(JobBlock):
@@ -22,6 +24,12 @@ class TrainingJob(JobBlock):
         "batch_size x "
         "GPUs x nodes.",
         examples=[8],
+    )
+    master_port: Port = Field(
+        DEFAULT_MASTER_PORT,
+        description="Port at which the nodes meet: MASTER_PORT in the pods. Trainings with `hostNetwork` that share a "
+        "node need different ones.",
+        examples=[29501],
     )
     retries: Annotated[Count, Field(le=1000)] = Field(
         0,

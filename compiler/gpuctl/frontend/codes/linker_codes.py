@@ -214,4 +214,25 @@ LINKER_CODES = (
         "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {zhang-san: {gpu: 8}}\n---\n"
         "kind: quota\nversion: v0.1\nquota: {name: b}\nusers:\n  zhang-san: {gpu: 4}  #!\n",
     ),
+    CodeRule(
+        "GPU422",
+        "warning",
+        "data on the disks of nodes",
+        "A workdir without a source is a directory of the node that a pod runs on, created empty if it is missing. "
+        "Several nodes or replicas each see another one, and the data of a notebook stays behind when it starts "
+        "on another node.",
+        "Mount a claim or an NFS directory. If every node has the same data there, say so with `type: Directory`.",
+        job_document(
+            "compute", "service: {replicas: 3}\nstorage:\n  workdirs:\n    - {path: /models, readOnly: true}  #!\n"
+        ),
+    ),
+    CodeRule(
+        "GPU423",
+        "error",
+        "path of the node that is not allowed",
+        "A pod with the node's `/etc`, `/proc`, `/var/run` or a socket of its container runtime controls the node and "
+        "all pods on it. The check is of what documents say: a link in an allowed directory leads out of it.",
+        "Mount a directory of data. The platform can allow paths with `policy.hostPaths`; then all others are refused.",
+        job_document("compute", "storage:\n  workdirs:\n    - path: /var/run/docker.sock  #!\n"),
+    ),
 )

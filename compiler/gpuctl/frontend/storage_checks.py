@@ -1,0 +1,124 @@
+"""Checks of what is mounted: mounts in mounts, and data on the disks of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
+from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.reserved import forbidden_host_path, is_device, is_of_the_system
+from gpuctl.language.fields import normal_path
+from gpuctl.language.kinds import Job
+from gpuctl.language.settings import Settings
+from gpuctl.language.wording import shorten
+
+_SHOWN = 3
+"""Paths that a message names."""
+
+
+def check_storage(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report mounts that hide each other, paths that a job may not mount, and data that is on one node alone."""
+    yield from _nested_mounts(document, model)
+    for index, workdir in enumerate(model.storage.workdirs):
+        path: FieldPath = ("storage", "workdirs", index, "path")
+        # What the platform's defaults mount is the platform's own decision.
+        if settings.is_on_node(workdir) and document.is_written(path):
+            forbidden = forbidden_host_path(workdir.path, settings.host_paths)
+            if forbidden is not None:
+                yield document.diagnostic(Severity.ERROR, "GPU423", forbidden[0], path, forbidden[1])
+    yield from _one_node(document, model, settings)
+
+
+def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
+    workdirs = model.storage.workdirs
+    for index, outer_index in _nested([workdir.target for workdir in workdirs]):
+        inner, outer = workdirs[index], workdirs[outer_index]
+        options = ("readOnly", "pvc", "nfs", "emptyDir")
+        different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
+        if different:
+            yield document.diagnostic(
+                Severity.WARNING,
+                "GPU411",
+                f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
+                ("storage", "workdirs", index, "path"),
+                "mounts hide what is below them: give both the same options, or mount them apart",
+                related=(
+                    Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
+                ),
+            )
+    if model.kind == "inference" and model.model is not None and model.model.cache:
+        for index, workdir in enumerate(workdirs):
+            if workdir.target == "/cache/model":
+                message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
+                path = ("storage", "workdirs", index, "path")
+                yield document.diagnostic(Severity.ERROR, "GPU218", message, path, "remove one")
+
+
+def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """The indices of each path that lies below another, and of the nearest one around it."""
+    # Sorted with a slash at the end, everything below a path follows it at once.
+    around: list[tuple[str, int]] = []
+    for path, index in sorted((path.rstrip("/") + "/", index) for index, path in enumerate(paths)):
+        while around and not path.startswith(around[-1][0]):
+            around.pop()
+        if around and around[-1][0] != path:
+            yield index, around[-1][1]
+        around.append((path, index))
+
+
+def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report data on the node's disk of a job whose pods run on several nodes, or move."""
+    patch: dict[str, Any] = model.podPatch if isinstance(model.podPatch, dict) else {}
+    selector = patch.get("nodeSelector")
+    if isinstance(selector, dict) and "kubernetes.io/hostname" in selector:
+        return
+    found: list[tuple[str, FieldPath]] = [
+        (workdir.path, ("storage", "workdirs", index, "path"))
+        for index, workdir in enumerate(model.storage.workdirs)
+        if workdir.type is None and settings.is_on_node(workdir)
+    ]
+    found += list(_patched(patch))
+    reason = _pods(model) if found else None
+    if reason is None:
+        return
+    what, hint = reason
+    paths = [f"`{shorten(path)}`" for path, _ in found[:_SHOWN]]
+    rest = len(found) - len(paths)
+    named = ", ".join(paths) + (f" and {rest} more" if rest else "")
+    is_one = len(found) == 1
+    message = f"{named} {'is' if is_one else 'are'} on the disk of a node: {what}"
+    yield document.diagnostic(Severity.WARNING, "GPU422", message, found[0][1], hint)
+
+
+def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:
+    """The directories of nodes that a podPatch mounts for data: not devices or sockets, nor what names its type."""
+    volumes = patch.get("volumes")
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        source = volume.get("hostPath") if isinstance(volume, dict) else None
+        if not isinstance(source, dict) or source.get("type"):
+            continue
+        path = source.get("path")
+        if isinstance(path, str) and path.startswith("/"):
+            normal = normal_path(path)
+            if not is_of_the_system(normal) and not is_device(normal):
+                yield path, ("podPatch", "volumes", index, "hostPath", "path")
+
+
+def _pods(model: Job) -> tuple[str, str] | None:
+    """What several pods, or one that moves, make of data on a node; and what to do. None for a pod that stays alone."""
+    claim = "mount a claim: `pvc: {claim: NAME}`"
+    everywhere = f"{claim}; if every node has the same data there, write `type: Directory`"
+    if model.kind == "training":
+        if model.resources.nodes > 1:
+            return f"each of the {model.resources.nodes} nodes has its own", everywhere
+        return None
+    if model.kind == "notebook":
+        return "it stays there when the notebook starts on another node", f"{claim}, or write its `type` to accept that"
+    scaling = model.autoscaling if model.kind == "inference" else None
+    if scaling is not None and scaling.enabled and (scaling.maxReplicas or 1) > 1:
+        return "replicas on other nodes do not have it", everywhere
+    service = service_of(model)
+    if service is not None and service.replicas > 1:
+        return f"each of the {service.replicas} replicas sees the disk of its own node", everywhere
+    return None
