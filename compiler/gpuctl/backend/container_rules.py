@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from gpuctl.backend.amount_rules import check_amounts
@@ -63,6 +64,9 @@ RANGES: dict[str, tuple[int, int]] = {
 def check_containers(pod: Object) -> Iterator[PodProblem]:
     """Everything wrong with a pod's containers and init containers."""
     seen: set[str] = set()
+    # Looked up in every container.
+    volumes = {volume.get("name"): volume for volume in pod.get("volumes", [])}
+    claims = {claim.get("name") for claim in pod.get("resourceClaims", [])}
     for field in ("containers", "initContainers"):
         host_ports: set[tuple[Any, ...]] = set()
         for index, container in enumerate(pod.get(field, [])):
@@ -76,7 +80,13 @@ def check_containers(pod: Object) -> Iterator[PodProblem]:
             seen.add(name)
             if field == "initContainers":
                 host_ports = set()  # They run one after another.
-            for problem in _container(pod, container, host_ports, init=field == "initContainers"):
+            init = field == "initContainers"
+            problems = (
+                _container(pod, container, host_ports, init=init),
+                _mounts(volumes, container),
+                check_amounts(container, claims),
+            )
+            for problem in chain(*problems):
                 causes = tuple((*place, *cause) for cause in problem.causes)
                 yield problem._replace(path=(*place, *problem.path), causes=causes)
 
@@ -88,8 +98,6 @@ def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]],
         yield PodProblem(("image",) if image else (), f"the image `{image}` {wrong[0]}", wrong[1])
     yield from _ports(container, host_ports, host_network=bool(pod.get("hostNetwork")))
     yield from _env(container)
-    yield from _mounts(pod, container)
-    yield from check_amounts(container, {claim.get("name") for claim in pod.get("resourceClaims", [])})
     yield from _security(pod, container.get("securityContext", {}))
     yield from _restarts(pod, container, init=init)
     helper = init and container.get("restartPolicy") != "Always"
@@ -188,8 +196,7 @@ def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
         yield PodProblem((*place, "key") if key else place, f"`{key}` is not {what}" if key else "needs `key`")
 
 
-def _mounts(pod: Object, container: Object) -> Iterator[PodProblem]:
-    volumes = {volume.get("name"): volume for volume in pod.get("volumes", [])}
+def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodProblem]:
     devices = {device.get("name") for device in container.get("volumeDevices", [])}
     targets: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", [])):

@@ -7,14 +7,16 @@ checked whole, and what is wrong is reported at the place in the patch that caus
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.frontend.command_advice import advise_args, advise_command
-from gpuctl.frontend.diagnostics import FieldPath
+from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, FieldPath
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.reserved import (
@@ -147,49 +149,71 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
 
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     if not problems:
-        problems = [*check_pod(pod), *_policies(context, model, pod)]
+        found = chain(check_pod(pod), _policies(context, model, pod))
+        # More are not shown, and each has a hint that takes time.
+        problems = list(islice(found, 2 * MOST_OF_A_FILE))
     said: set[tuple[FieldPath, str]] = set()
+    causes = _Causes(pod, layers)
     for problem in problems:
-        layer, place = _cause(pod, problem, layers)
+        layer, place = causes.of(problem)
         if (place, problem.message) not in said:
             said.add((place, problem.message))
             _report(context, document, layer, problem, place)
 
 
-def _cause(pod: Object, problem: PodProblem, layers: Sequence[Layer]) -> tuple[Layer, FieldPath]:
-    """The patch that brought what is wrong, and the place in it: the last one that reaches deepest."""
-    best: tuple[int, Layer, FieldPath] | None = None
-    for path in (problem.path, *problem.causes):
-        for layer in layers:
-            place = _place(pod, path, layer.patch)
-            depth = len(place) if len(place) < len(path) else len(place) + 100
-            if best is None or depth >= best[0]:
-                best = (depth, layer, place)
-        if best is not None and best[0] >= 100:
-            break
-    assert best is not None, "called with at least one layer"
-    return best[1], best[2]
+class _Causes:
+    """Finds the patch that brought what is wrong with a merged pod."""
 
+    def __init__(self, pod: Object, layers: Sequence[Layer]) -> None:
+        self._pod = pod
+        self._layers = layers
+        self._entries: dict[int, dict[Any, int]] = {}
+        """Identity of a list in a patch -> its entries by what they are told apart by, and their places."""
 
-def _place(pod: Object, path: FieldPath, patch: Object) -> FieldPath:
-    """A path of the merged pod as one of a patch, as far as the patch goes."""
-    found: list[str | int] = []
-    here: Any = patch
-    there: Any = pod
-    for step in path:
-        there = there[step] if _has(there, step) else None
-        if isinstance(here, list) and isinstance(step, int):
-            field = str(found[-1])
-            key = key_of(field, there)
-            same = [index for index, item in enumerate(here) if (key_of(field, item) == key if key else item == there)]
-            if not same:
+    def of(self, problem: PodProblem) -> tuple[Layer, FieldPath]:
+        """Return the patch, and the place in it: the last one that reaches deepest."""
+        best: tuple[int, Layer, FieldPath] | None = None
+        for path in (problem.path, *problem.causes):
+            for layer in self._layers:
+                place = self._place(path, layer.patch)
+                depth = len(place) if len(place) < len(path) else len(place) + 100
+                if best is None or depth >= best[0]:
+                    best = (depth, layer, place)
+            if best is not None and best[0] >= 100:
                 break
-            step = same[-1]
-        elif not _has(here, step):
-            break
-        here = here[step]
-        found.append(step)
-    return tuple(found)
+        assert best is not None, "called with at least one layer"
+        return best[1], best[2]
+
+    def _place(self, path: FieldPath, patch: Object) -> FieldPath:
+        """Return a path of the merged pod as one of a patch, as far as the patch goes."""
+        found: list[str | int] = []
+        here: Any = patch
+        there: Any = self._pod
+        for step in path:
+            there = there[step] if _has(there, step) else None
+            if isinstance(here, list) and isinstance(step, int):
+                field = str(found[-1])
+                place = self._index(field, here).get(_identity(field, there))
+                if place is None:
+                    break
+                step = place
+            elif not _has(here, step):
+                break
+            here = here[step]
+            found.append(step)
+        return tuple(found)
+
+    def _index(self, field: str, entries: list[Any]) -> dict[Any, int]:
+        index = self._entries.get(id(entries))
+        if index is None:
+            index = {_identity(field, item): place for place, item in enumerate(entries)}
+            self._entries[id(entries)] = index
+        return index
+
+
+def _identity(field: str, item: Any) -> str:
+    """Return what an entry of a list is told apart by, as text: its merge key, or the whole of it."""
+    return json.dumps(key_of(field, item) or item, sort_keys=True, default=str)
 
 
 def _has(value: Any, step: str | int) -> bool:

@@ -31,6 +31,9 @@ VERSIONS: tuple[str, ...] = ("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.
 DEFAULT_VERSION = "1.36"
 """The version to compile for when the user names none."""
 
+_MOST = 200
+"""Violations of an object that are put into words, and unknown fields of one mapping."""
+
 ObjectPath = tuple[str | int, ...]
 """The way from an object to a value in it: field names and list indexes."""
 
@@ -116,16 +119,17 @@ class SchemaValidator:
             value = _plain(value, (), strangers)
             if strangers:
                 return sorted(strangers, key=_order)
+        errors = list(validator.iter_errors(value))
+        mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
         found: set[Violation] = set()
-        mistyped: set[ObjectPath] = set()
-        for error in sorted(validator.iter_errors(value), key=lambda error: error.kind.name == "enum"):
+        for error in sorted(errors, key=lambda error: _order(Violation(tuple(error.instance_path), ""))):
             keyword, path = error.kind.name, tuple(error.instance_path)
-            if keyword == "type":
-                mistyped.add(path)
             if (keyword == "required" and partial) or (keyword == "enum" and path in mistyped):
                 # Of a value of the wrong type it goes without saying that it is none of the choices.
                 continue
             found.update(self._explained(definition, value, error))
+            if len(found) >= _MOST:
+                break
         return sorted(found, key=_order)
 
     def _validator(self, definition: str) -> Draft202012Validator:
@@ -151,7 +155,7 @@ class SchemaValidator:
         path: ObjectPath = tuple(error.instance_path)
         keyword, limit = error.kind.name, error.kind.value
         if keyword == "additionalProperties":
-            for field in limit:
+            for field in limit[:_MOST]:
                 better = nearest(field, self._fields(definition, path))
                 hint = f", did you mean `{better}`?" if better else ""
                 yield Violation((*path, field), f"unknown field `{field}`{hint}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
-from gpuctl.frontend.diagnostics import FieldPath, Related, format_path
+from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, FieldPath, Related, format_path
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.numbers import read_number
 from gpuctl.frontend.scalars import BOOLEANS, MISFIT, explain, read_scalar
@@ -240,6 +240,10 @@ class _Conformer:
     def _unknown(self, node: YamlNode, key: YamlNode, value: YamlNode, shape: ModelShape) -> None:
         path = tuple(self.path)
         where = f" in {format_path(path)}" if path else f" in a {self.kind} document"
-        hint = torn_text(self.findings.chunk.text, node, key, value) or what_is_known(key.value, path, shape, self.kind)
+        hint = None
+        if len(self.findings.diagnostics) < MOST_OF_A_FILE:
+            # Of more diagnostics only the number is shown, and a hint takes longer than everything else.
+            known = what_is_known(key.value, path, shape, self.kind)
+            hint = torn_text(self.findings.chunk.text, node, key, value) or known
         message = f"unknown field `{shorten(key.value)}`{where}"
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

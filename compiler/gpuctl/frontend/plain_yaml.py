@@ -162,6 +162,8 @@ def _value(line: re.Match[str], what: int) -> YamlNode | None:
 def _in_brackets(text: str, start: int, end: int) -> YamlNode | None:
     """The list or mapping that brackets in one line hold; None for what is not as simple as it looks."""
     around: list[YamlNode] = []
+    # The keys of each mapping in `around`: a mapping with thousands of keys is not searched for each of them.
+    keys: list[set[str]] = []
     key: YamlNode | None = None
     wants_entry, position = True, start
     for token in _tokens()(text, start, end):
@@ -173,6 +175,7 @@ def _in_brackets(text: str, start: int, end: int) -> YamlNode | None:
             return None
         if closing is not None:
             node = around.pop()
+            keys.pop()
             is_left_open = key is not None or (wants_entry and node.value)
             if is_left_open or (closing == "]") is not (node.kind is SEQUENCE):
                 return None
@@ -184,8 +187,9 @@ def _in_brackets(text: str, start: int, end: int) -> YamlNode | None:
             return None
         elif name is not None:
             top = around[-1]
-            if top.kind is SEQUENCE or key is not None or any(other.value == name for other, _ in top.value):
+            if top.kind is SEQUENCE or key is not None or name in keys[-1]:
                 return None
+            keys[-1].add(name)
             key = YamlNode(SCALAR, name, token.end() - len(name) - 1, token.end() - 1, True)
         else:
             if scalar is not None:
@@ -201,6 +205,7 @@ def _in_brackets(text: str, start: int, end: int) -> YamlNode | None:
                 key = None
             if scalar is None:
                 around.append(node)
+                keys.append(set())
                 if len(around) > _DEEPEST:
                     return None
             else:

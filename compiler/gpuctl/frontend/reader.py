@@ -72,8 +72,16 @@ def split(source: Source) -> Iterator[Chunk]:
 
 
 def recompose(chunk: Chunk, index: int) -> YamlNode:
-    """The tree of a document that was read before; trees are not kept, they are large."""
-    return compose(chunk, [])[index]
+    """Return the tree of a document that was read before.
+
+    Trees are large and not kept, except for those of a chunk with several documents.
+    """
+    if chunk.trees is not None:
+        return chunk.trees[index]
+    trees = compose(chunk, [])
+    if len(trees) > 1:
+        chunk.trees = trees
+    return trees[index]
 
 
 def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:

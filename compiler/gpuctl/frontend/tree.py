@@ -40,7 +40,7 @@ class YamlNode:
 class Chunk:
     """A stretch of a source that is parsed on its own, so that a syntax error in one document leaves the others."""
 
-    __slots__ = ("_line_starts", "end", "first_line", "source", "start")
+    __slots__ = ("_line_starts", "end", "first_line", "source", "start", "trees")
 
     def __init__(self, source: Source, start: int, end: int, first_line: int) -> None:
         self.source = source
@@ -48,6 +48,7 @@ class Chunk:
         self.end = end
         self.first_line = first_line
         self._line_starts: list[int] | None = None
+        self.trees: list[YamlNode] | None = None
 
     @property
     def text(self) -> str:

@@ -74,10 +74,12 @@ class Environment(Block):
 
     @model_validator(mode="after")
     def _unique_secrets(self) -> "Environment":
+        seen: set[str] = set()
         for index, name in enumerate(self.pull_secrets):
-            if name in self.pull_secrets[:index]:
+            if name in seen:
                 message = f"the pull secret `{name}` is listed twice"
                 raise problem("GPU218", message, "remove one", ("imagePullSecret", index))
+            seen.add(name)
         return self
 
     @model_validator(mode="after")

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 
+_MOST_CANDIDATES = 500
+"""Candidates that a word is compared with: a document can have thousands of words and of candidates."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _FOLDING = str.maketrans(_LETTERS.upper(), _LETTERS, "-_")
 
@@ -28,7 +31,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     import difflib
 
     by_fold: dict[str, str] = {}
-    for candidate in candidates:
+    for candidate in islice(candidates, _MOST_CANDIDATES):
         by_fold.setdefault(fold(candidate), candidate)
     found = difflib.get_close_matches(fold(word), by_fold, n=1, cutoff=0.6)
     return by_fold[found[0]] if found else None

@@ -1,0 +1,157 @@
+"""The work of compiling grows with the size of a document, not with its square, whatever the document holds.
+
+The service compiles what any caller sends, up to `body_limit`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+import gpuctl
+from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.frontend.source import Source
+
+SIZE = 1500
+FACTOR = 4
+MOST = 10
+"""Times that ``FACTOR`` times as large a document may take: 4 is linear, 16 quadratic."""
+LEAST = 0.03
+"""Seconds below which a difference is noise."""
+
+HEAD = (
+    "kind: training\nversion: v0.1\njob: {name: a}\nenvironment:\n  image: a/b:1\n  command: [a]\nresources: {gpu: 1}\n"
+)
+JOB = (
+    "kind: training\nversion: v0.1\njob: {name: a%d}\nenvironment: {image: a/b:1, command: [a]}\nresources: {gpu: 1}\n"
+)
+POOL = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n"
+Shape = Callable[[int], str]
+
+
+def lines(form: str, before: str = HEAD) -> Shape:
+    """One line for each number."""
+    return lambda size: before + "".join(form % {"n": number} for number in range(size))
+
+
+def flow(form: str, before: str, after: str) -> Shape:
+    """One long line."""
+    return lambda size: before + ", ".join(form % {"n": number} for number in range(size)) + after
+
+
+def documents(form: str, separator: str = "---\n", each: int = 15) -> Shape:
+    return lambda size: separator.join(form % {"n": number} for number in range(size // each))
+
+
+ENV = HEAD.replace("  command: [a]\n", "  command: [a]\n  env:")
+COMMAND, COMMAND_END = HEAD.split("[a]")
+PATCH = HEAD + "podPatch:\n"
+MAIN = PATCH + "  containers:\n  - name: main\n"
+VOLUME = "  - {name: v%(n)d, emptyDir: {}}\n"
+JOB_N = JOB.replace("%d", "%(n)d")
+
+
+def volumes_and(form: str, before: str) -> Shape:
+    """As many volumes as lines that refer to some."""
+    return lambda size: lines(VOLUME, PATCH + "  volumes:\n")(size // 3) + lines(form, before)(size // 3)
+
+
+SHAPES: dict[str, Shape] = {
+    "mapping in one line": flow("A%(n)d: b", ENV + " {", "}\n"),
+    "mapping in JSON": flow('"A%(n)d":"b"', ENV + " {", "}\n"),
+    "mapping in lines": lines("    A%(n)d: b\n", ENV + "\n"),
+    "list of mappings": lines("    - {name: A%(n)d, value: b}\n", ENV + "\n"),
+    "wide characters": lines("    A%(n)d: 你\u2028好\n", ENV + "\n"),
+    "list of text": flow("a", COMMAND + "[", "]" + COMMAND_END),
+    "deep brackets": lambda size: HEAD + "podPatch: " + "[" * size + "]" * size + "\n",
+    "open brackets": lambda size: HEAD + "x: " + "[a, " * size + "\n",
+    "question marks": flow("?a", COMMAND + "[", "]" + COMMAND_END),
+    "question marks before keys": flow("?A%(n)d: b", ENV + " {", "}\n"),
+    "explicit keys": lines("    ? A%(n)d\n    : b\n", ENV + "\n"),
+    "anchors": lines("    A%(n)d: &a%(n)d b\n", ENV + "\n"),
+    "aliases": lines("    A%(n)d: *a\n", ENV + "\n    X: &a b\n"),
+    "merges": flow("*a", HEAD + "x: &a {b: c}\ny: {<<: [", "]}\n"),
+    "merge chain": lines("x%(n)d: &a {<<: *a, a%(n)d: b}\n", HEAD + "x: &a {a: b}\n"),
+    "documents": documents(JOB_N),
+    "documents of one name": documents(JOB % 1),
+    "documents behind a directive": lambda size: "%YAML 1.2\n---\n" + documents(JOB_N, "...\n---\n")(size),
+    "empty documents": lambda size: "---\n" * size,
+    "documents of other kinds": documents("kind: x%(n)d\n", each=5),
+    "pools and jobs of others": lambda size: (
+        documents("kind: pool\nmetadata: {name: p%(n)d}\nnodes: {n%(n)d: {gpu-type: a}}\n")(size)
+        + "---\n"
+        + documents(JOB_N.replace("{gpu: 1}", "{gpu: 1, pool: q%(n)d}"))(size)
+    ),
+    "types of a pool and jobs of others": lambda size: (
+        lines("  n%(n)d: {gpu-type: a%(n)d}\n", POOL)(size)
+        + "---\n"
+        + documents(JOB_N.replace("{gpu: 1}", "{gpu: 1, pool: p, gpu-type: b%(n)d}"))(size)
+    ),
+    "nodes of a pool": lines("  n%(n)d: {gpu-type: a}\n", POOL),
+    "users of a quota": lines("  n%(n)d: {gpu: 1}\n", "kind: quota\nversion: v0.1\nmetadata: {name: p}\nusers:\n"),
+    "pull secrets": flow("s%(n)d", HEAD.replace("  image:", "  imagePullSecret: ["), "]\n"),
+    "labels": flow("l%(n)d: a", HEAD.replace("job: {name: a}", "job: {name: a, labels: {"), "}}\n"),
+    "workdirs": lines("    - {path: /a/%(n)d, pvc: {claim: c%(n)d}}\n", HEAD + "storage:\n  workdirs:\n"),
+    "long scalar": lambda size: ENV + "\n    A: " + "b " * 10 * size + "c\n",
+    "long quoted scalar": lambda size: ENV + '\n    A: "' + "b\\n" * 10 * size + '"\n',
+    "block scalar": lines("      bbb\n", ENV + "\n    A: |\n"),
+    "lines of blanks and tabs": lines("  \t\n"),
+    "shell script": lambda size: (
+        COMMAND + '[bash, -c, "' + "cd /x && A=$B python train.py; " * size + '"]' + COMMAND_END
+    ),
+    "options": flow("--x%(n)d=$A", COMMAND + "[torchrun, ", "]" + COMMAND_END),
+    "credentials": lines("    API_KEY%(n)d: sk-abcdefghijklmnopqrstuvwxyz%(n)d\n", ENV + "\n"),
+    "templates": lines("    A%(n)d: ${{ job.name }}\n", ENV + "\n"),
+    "wrong templates": lines("    A%(n)d: ${{ job.nam%(n)d }}\n", ENV + "\n"),
+    "unknown fields": lines("unknown%(n)d: b\n"),
+    "unknown fields in one line": flow("x%(n)d", HEAD.replace("{gpu: 1}\n", "{gpu: 1, "), "}\n"),
+    "repeated fields": lines("    A: b\n", ENV + "\n"),
+    "wrong values": lines("    A%(n)d: [1]\n", ENV + "\n"),
+    "wrong names": lines("    9-%(n)d: b\n", ENV + "\n"),
+    "unknown fields of a pod": lines("  c%(n)d: a\n", PATCH),
+    "containers": lines("  - {name: c%(n)d, image: a/b:1}\n", PATCH + "  initContainers:\n"),
+    "wrong containers": lines("  - {name: c%(n)d, image: 'a b'}\n", PATCH + "  containers:\n"),
+    "wrong tolerations": lines("  - {key: 'c %(n)d', operator: Exists}\n", PATCH + "  tolerations:\n"),
+    "wrong variables": lines(
+        "    - {name: A%(n)d, valueFrom: {secretKeyRef: {name: s, key: ''}}}\n", MAIN + "    env:\n"
+    ),
+    "mounts of no volume": volumes_and(
+        "    - {name: w%(n)d, mountPath: /x%(n)d}\n", "  containers:\n  - name: main\n    volumeMounts:\n"
+    ),
+    "mounts of volumes": volumes_and(
+        "  - {name: c%(n)d, image: a/b:1, volumeMounts: [{name: v%(n)d, mountPath: /x}]}\n", "  initContainers:\n"
+    ),
+}
+
+
+def work(text: str) -> float:
+    """The CPU seconds of compiling, and of the answer that tells of it."""
+    begun = time.process_time()
+    diagnostics_answer(gpuctl.compile([Source("yamlContent", text)]).diagnostics)
+    return time.process_time() - begun
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    """Modules are imported, and validators compiled, before anything is measured."""
+    work(MAIN)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_work_is_linear(shape: str) -> None:
+    made = SHAPES[shape]
+    small = min(map(work, [made(SIZE)] * 2))
+    large = work(made(FACTOR * SIZE))
+    if large > MOST * max(small, LEAST):
+        # Once more: other programs run as well.
+        small, large = max(small, work(made(SIZE))), min(large, work(made(FACTOR * SIZE)))
+    assert large <= MOST * max(small, LEAST), f"{FACTOR} times the size takes {large / small:.1f} times the work"
+
+
+def test_each_unknown_field_that_is_shown_has_a_hint() -> None:
+    """Hints are made for those that are shown, and for no more: they take longer than everything else."""
+    found = gpuctl.compile([Source("yamlContent", SHAPES["unknown fields"](SIZE))]).diagnostics
+    assert [diagnostic.code for diagnostic in found].count("GPU203") == 100
+    assert all(diagnostic.hint for diagnostic in found)
