@@ -11,6 +11,8 @@ from typing import Any
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpuctl_server.access.tokens import digest_of
+from gpuctl_server.fair_slots import FairSlots, Full
 from gpuctl_server.measures import Measures
 from gpuctl_server.problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
@@ -34,8 +36,7 @@ class Gate:
         self._app = app
         self._settings = settings
         self._measures = measures
-        self._slots = asyncio.Semaphore(settings.concurrency)
-        self._waiting = 0
+        self._slots = FairSlots(settings.concurrency, settings.queue)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -84,13 +85,13 @@ class Gate:
         """Give a request a slot; what follows a log has it only until it is let in."""
         if scope["type"] == "http":
             receive = _given(await self._body(request, receive), receive)
-        if self._slots.locked() and self._waiting >= self._settings.queue:
-            raise Problem(429, "the service is busy; try again in a moment")
-        self._waiting += 1
+        # Whose token it is is not known yet, and costs a request where the cluster says it.
+        caller = digest_of(request.headers.get("authorization", ""))
         try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
+            await self._slots.acquire(caller)
+        except Full as full:
+            text = "too many requests of this token are under way" if full.is_own else "the service is busy"
+            raise Problem(429, f"{text}; try again in a moment") from None
         self._measures.under_way.inc()
         held = True
 
@@ -99,7 +100,7 @@ class Gate:
             if held:
                 held = False
                 self._measures.under_way.dec()
-                self._slots.release()
+                self._slots.release(caller)
 
         async def sending(message: Message) -> None:
             if message["type"] in _BEGINNINGS and _follows(scope):

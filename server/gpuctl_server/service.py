@@ -22,6 +22,7 @@ from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.audit import AuditMemory
+from gpuctl_server.compile_turns import CompileTurns
 from gpuctl_server.encoded import Encoded
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
@@ -66,6 +67,7 @@ class Service:
     prometheus: Prometheus | None
     usage: UsageSource
     collecting: UsageProcess | None
+    compiling: CompileTurns = field(default_factory=CompileTurns)
     writes: Writes = field(default_factory=Writes)
     audit: AuditMemory = field(default_factory=AuditMemory)
     encoded: Encoded = field(default_factory=Encoded)

@@ -77,8 +77,12 @@ class ServerSettings(StatedSettings):
     )
 
     body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
-    concurrency: int = Field(64, ge=1, description="Requests that are worked on at a time; more wait.")
-    queue: int = Field(256, ge=0, description="Requests that may wait; more are answered with 429.")
+    concurrency: int = Field(
+        64, ge=1, description="Requests that are worked on at a time, of one token half as many; more wait."
+    )
+    queue: int = Field(
+        256, ge=0, description="Requests that may wait, of one token half as many; more are answered with 429."
+    )
     head_timeout: float = Field(
         10.0,
         gt=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms
 from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.compile_turns import StillCompiling
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.node_lookups import pool_filter
@@ -200,7 +202,8 @@ def compile_documents(
         cluster=cluster,
         are_here=are_here,
     )
-    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+    with _turn(service, caller):
+        wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     refuse_elsewhere(wanted.compilation, cluster)
     wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees), origin=ApplyOrigin(who=caller.name))
     refuse_platform(wanted.compilation.documents)
@@ -220,17 +223,28 @@ def compile_to_fit(
     :raises Problem: 400, 403.
     """
     cluster = cluster_for(service, sources)
-    found = compile_for_fit(
-        sources,
-        platform=service.platform_source,
-        namespace=home_of(service, caller, "\n".join(source.text for source in sources), namespace),
-        strict=strict,
-        cluster_name=cluster,
-    )
+    home = home_of(service, caller, "\n".join(source.text for source in sources), namespace)
+    with _turn(service, caller):
+        found = compile_for_fit(
+            sources, platform=service.platform_source, namespace=home, strict=strict, cluster_name=cluster
+        )
     refuse_platform(found.compilation.documents)
     refuse_elsewhere(found.compilation, cluster)
     demand_documents(caller, "get", found.compilation.documents, jobs="plans")
     return found
+
+
+@contextmanager
+def _turn(service: Service, caller: Caller) -> Iterator[None]:
+    """Wait until no other documents of a caller are compiled.
+
+    :raises Problem: 429.
+    """
+    try:
+        with service.compiling.of(caller.name):
+            yield
+    except StillCompiling:
+        raise Problem(429, "other documents of this token are still compiled; try again in a moment") from None
 
 
 def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:

@@ -1,0 +1,77 @@
+"""Slots for requests that are worked on, shared among callers so that none takes them all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+
+
+class Full(Exception):
+    """No slot is free and no more requests may wait; ``is_own`` if it is the caller's share that is used up."""
+
+    def __init__(self, is_own: bool) -> None:
+        super().__init__()
+        self.is_own = is_own
+
+
+class FairSlots:
+    """At most ``slots`` requests at a time, and ``queue`` that wait; each caller has half of both at most.
+
+    A free slot goes to the caller that has the fewest, among these to the one that has waited longest.
+    """
+
+    def __init__(self, slots: int, queue: int) -> None:
+        self._free = slots
+        self._queue = queue
+        self._slots_each = max(1, slots // 2)
+        self._queue_each = (queue + 1) // 2
+        self._running: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def acquire(self, caller: str) -> None:
+        """Take a slot, or wait for one.
+
+        :raises Full: too many wait.
+        """
+        if self._free and self._running[caller] < self._slots_each:
+            self._take(caller)
+            return
+        if sum(map(len, self._waiting.values())) >= self._queue:
+            raise Full(is_own=False)
+        if len(self._waiting.get(caller, ())) >= self._queue_each:
+            raise Full(is_own=True)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(caller, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(caller)
+            else:
+                self._forget(caller, turn)
+            raise
+
+    def release(self, caller: str) -> None:
+        """Give a slot back."""
+        self._free += 1
+        self._running[caller] -= 1
+        if not self._running[caller]:
+            del self._running[caller]
+        able = [name for name in self._waiting if self._running[name] < self._slots_each]
+        if self._free and able:
+            # The order of a dict is that in which callers began to wait.
+            following = min(able, key=lambda name: self._running[name])
+            turn = self._waiting[following][0]
+            self._forget(following, turn)
+            self._take(following)
+            turn.set_result(None)
+
+    def _take(self, caller: str) -> None:
+        self._free -= 1
+        self._running[caller] += 1
+
+    def _forget(self, caller: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting[caller]
+        turns.remove(turn)
+        if not turns:
+            del self._waiting[caller]

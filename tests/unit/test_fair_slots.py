@@ -1,0 +1,93 @@
+"""No caller takes all slots of the service, nor all the time for compiling."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from gpuctl_server import compile_turns
+from gpuctl_server.compile_turns import CompileTurns, StillCompiling
+from gpuctl_server.fair_slots import FairSlots, Full
+
+
+def test_one_caller_leaves_slots_and_places_to_others() -> None:
+    """As many requests as the attacker likes: another caller gets a slot at once, and a third a place to wait."""
+
+    async def run() -> None:
+        slots = FairSlots(4, 4)
+        refused = 0
+        greedy = [asyncio.ensure_future(slots.acquire("greedy")) for _ in range(50)]
+        await asyncio.sleep(0)
+        for request in greedy:
+            if request.done() and isinstance(request.exception(), Full):
+                assert request.exception().is_own  # type: ignore[union-attr]
+                refused += 1
+        assert refused == 50 - 2 - 2
+        await asyncio.wait_for(slots.acquire("modest"), 1)
+        await asyncio.wait_for(slots.acquire("modest"), 1)
+        waiting = asyncio.ensure_future(slots.acquire("other"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        # It has none: it is the next one, although the others have waited longer.
+        slots.release("greedy")
+        await asyncio.wait_for(waiting, 1)
+        for request in greedy:
+            request.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_single_slot_without_a_queue() -> None:
+    async def run() -> None:
+        slots = FairSlots(1, 0)
+        await slots.acquire("a")
+        with pytest.raises(Full) as found:
+            await slots.acquire("b")
+        assert not found.value.is_own
+        slots.release("a")
+        await slots.acquire("b")
+
+    asyncio.run(run())
+
+
+def test_requests_that_are_given_up() -> None:
+    """Before their turn, or at the very moment of it: no slot is lost."""
+
+    async def run() -> None:
+        slots = FairSlots(1, 10)
+        await slots.acquire("a")
+        early, late = (asyncio.ensure_future(slots.acquire(name)) for name in "bc")
+        await asyncio.sleep(0)
+        early.cancel()
+        await asyncio.sleep(0)
+        slots.release("a")
+        late.cancel()
+        await asyncio.gather(early, late, return_exceptions=True)
+        await asyncio.wait_for(slots.acquire("d"), 1)
+
+    asyncio.run(run())
+
+
+def test_documents_of_one_caller_are_compiled_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_turns, "PATIENCE", 0.05)
+    turns = CompileTurns()
+    results: list[str] = []
+
+    def compile_for(caller: str) -> None:
+        try:
+            with turns.of(caller):
+                results.append(caller)
+        except StillCompiling:
+            results.append(f"{caller} waits")
+
+    with turns.of("viewer"):
+        threads = [threading.Thread(target=compile_for, args=(name,)) for name in ("viewer", "admin")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(results) == ["admin", "viewer waits"]
+    compile_for("viewer")
+    assert results[-1] == "viewer"
