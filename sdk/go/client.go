@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -36,6 +37,7 @@ type Client struct {
 	http    *http.Client
 	timeout time.Duration
 	retry   Retry
+	plain   bool
 }
 
 // Option changes how a client works.
@@ -60,6 +62,10 @@ func WithRetry(retry Retry) Option { return func(c *Client) { c.retry = retry } 
 // WithTokenSource asks for a token before each request, instead of using that of [New].
 func WithTokenSource(source TokenSource) Option { return func(c *Client) { c.token = source } }
 
+// WithInsecurePlainHTTP accepts an http:// address of another machine. The token is sent unencrypted: use it only in a
+// network that nobody else uses.
+func WithInsecurePlainHTTP() Option { return func(c *Client) { c.plain = true } }
+
 // New makes a client.
 //
 // The address is one such as https://gpuctl.example.com, with or without /api/v1.
@@ -79,9 +85,17 @@ func New(address, token string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(c)
 	}
+	if where.Scheme == "http" && !c.plain && !isLoopback(where.Hostname()) {
+		return nil, errors.New("gpuctl: the token would be sent without encryption: use https://, or " +
+			"WithInsecurePlainHTTP in a network that nobody else uses")
+	}
 	// A token goes to the service, and nowhere else.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // String names the service, and not the token.

@@ -242,9 +242,9 @@ func TestAddresses(t *testing.T) {
 			t.Fatal(bad)
 		}
 	}
-	for _, good := range []string{"http://x", "http://x/", "http://x/api/v1", "http://x/api/v1/"} {
+	for _, good := range []string{"https://x", "https://x/", "https://x/api/v1", "https://x/api/v1/"} {
 		client, err := New(good, secret)
-		if err != nil || client.url != "http://x/api/v1" {
+		if err != nil || client.url != "https://x/api/v1" {
 			t.Fatal(good, client, err)
 		}
 	}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +20,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.compiling import read_platform
+from gpuctl.usecases.private_files import write_privately
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
@@ -35,6 +38,7 @@ from gpuctl_usage.stated_settings import FILE, SettingsProblem
 
 FIRST = "admin"
 """The name of the token that a first start makes."""
+FIRST_LASTS = timedelta(days=90)
 
 
 _LOOKED_AT = 10
@@ -48,7 +52,7 @@ class CannotStart(Exception):
 def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     """Serve until a signal ends it.
 
-    :param tell: hears the address, and on a first start the token: it is shown once.
+    :param tell: called with the address, and at the first start with the file that has the token.
     :raises CannotStart: something that it needs is not there.
     """
     if settings.usage and not settings.usage_database:
@@ -63,9 +67,22 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     except CannotListen as error:
         raise CannotStart(str(error)) from None
     try:
+        if certificate is None and not settings.insecure_plain_http:
+            _refuse_plain_http(sockets)
         _serve(settings, prepare(settings, tell), certificate, sockets, tell)
     finally:
         close(sockets)
+
+
+def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
+    """Raise CannotStart if one of the addresses can be reached from other machines."""
+    for own in sockets:
+        address = str(own.getsockname()[0]).partition("%")[0]
+        if not ipaddress.ip_address(address).is_loopback:
+            raise CannotStart(
+                f"tokens would be sent to {address} without encryption: set tls_certificate and tls_key, or "
+                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) where TLS ends in front of the service"
+            )
 
 
 def _serve(
@@ -192,9 +209,14 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
     path = settings.tokens.expanduser()
     try:
         if not path.exists():
-            token, entry = new_token(FIRST, "admin")
+            # Not printed: what a service prints is kept in logs.
+            token, entry = new_token(FIRST, "admin", lasts=FIRST_LASTS)
             write_tokens(path, [entry])
-            tell(f"token of {FIRST}, shown this once: {token}\nits hash is in {path}")
+            first = path.with_name(f"{FIRST}-token")
+            write_privately(first, token + "\n")
+            tell(
+                f"the token of {FIRST} is in {first}; it expires in {FIRST_LASTS.days} days, and its hash is in {path}"
+            )
         # In a pod there is no context, and the connection's namespace is that of the service itself.
         return TokenFile(path, () if connection.context else (connection.namespace,))
     except (OSError, DamagedTokens) as error:

@@ -34,11 +34,17 @@ class ServerSettings(StatedSettings):
     """What can be set. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(extra="forbid")
+    known_prefix = "GPUCTL_SERVER_"
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     tls_certificate: Path | None = Field(None, description="Certificate chain, PEM.")
     tls_key: Path | None = Field(None, description="Its private key, PEM.")
+    insecure_plain_http: bool = Field(
+        False,
+        description="Serve plain HTTP on addresses beyond loopback. Tokens cross the network unencrypted: set it only "
+        "where TLS ends at an ingress in front of the service.",
+    )
 
     kubeconfig: str | None = Field(None, description="As kubectl's --kubeconfig. In a pod: its service account.")
     context: str | None = Field(None, description="Context of the kubeconfig.")

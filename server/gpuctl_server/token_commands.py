@@ -33,8 +33,14 @@ def add_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="print a new token, once")
     create.add_argument("name", metavar="NAME", help="whose it is: shown in the audit")
     create.add_argument("--role", choices=ROLES, default="user")
-    create.add_argument("--namespace", action="append", metavar="NAME", help="repeatable; default: all")
-    create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; default: all")
+    create.add_argument(
+        "--namespace", action="append", metavar="NAME", help="repeatable; without it all, if --pool says which"
+    )
+    create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; without it all")
+    create.add_argument("--all", action="store_true", help="all namespaces and pools")
+    again = create.add_mutually_exclusive_group()
+    again.add_argument("--replace", action="store_true", help="revoke the tokens that this name has")
+    again.add_argument("--add", action="store_true", help="keep the tokens that this name has")
     create.add_argument("--lasts", default="90d", metavar="TIME", help="as 12h or 90d, or `always` (default: 90d)")
     actions.add_parser("list", help="whose tokens there are, and what they may")
     revoke = actions.add_parser("revoke", help="take all tokens of a name away")
@@ -61,11 +67,23 @@ def _create(path: Path, options: argparse.Namespace) -> int:
     for name in (*(options.namespace or ()), *(options.pool or ())):
         if not is_dns_label(name):
             raise Misuse(f"`{name}` is not a legal name")
+    if options.all == bool(options.namespace or options.pool):
+        raise Misuse(
+            "a token is limited by --namespace or --pool, or is for all of them with --all: say one of the two"
+        )
     token, entry = new_token(
         options.name, options.role, namespaces=options.namespace, pools=options.pool, lasts=_lasts(options.lasts)
     )
     with _locked(path):
-        write_tokens(path, [*_read(path), entry])
+        entries = _read(path)
+        others = [item for item in entries if item.name != entry.name]
+        if len(others) < len(entries) and not options.add:
+            if not options.replace:
+                raise Misuse(
+                    f"{entry.name} has a token already: --replace revokes it, --add keeps both, each with its own rights"
+                )
+            entries = others
+        write_tokens(path, [*entries, entry])
     until = f"until {entry.expires}" if entry.expires else "without end"
     print(f"token of {entry.name} ({entry.role}, {until}), shown this once:", file=sys.stderr)
     print(token)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from yaml import YAMLError
 
+from gpuctl.language.spelling import nearest
+
 Settings = TypeVar("Settings", bound="StatedSettings")
+_PREFIX = "GPUCTL_SERVER_"
 FILE = "GPUCTL_SERVER_CONFIG"
 
 
@@ -21,7 +25,9 @@ class SettingsProblem(ValueError):
 class StatedSettings(BaseSettings):
     """The service's settings, or those of them that a part of it needs."""
 
-    model_config = SettingsConfigDict(env_prefix="GPUCTL_SERVER_")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX)
+    known_prefix: ClassVar[str] = "GPUCTL_SERVER_USAGE_"
+    """Every variable that begins like this has to be a setting of the class."""
 
     @classmethod
     def made(cls: type[Settings], given: Mapping[str, Any]) -> Settings:
@@ -29,6 +35,7 @@ class StatedSettings(BaseSettings):
 
         :raises SettingsProblem: they have errors.
         """
+        cls._refuse_unknown_variables()
         try:
             return cls(**given)
         except ValidationError as error:
@@ -36,6 +43,21 @@ class StatedSettings(BaseSettings):
             raise SettingsProblem(f"the settings have errors: {'; '.join(wrong)}") from None
         except (OSError, YAMLError) as error:
             raise SettingsProblem(f"the file of settings cannot be read: {error}") from None
+
+    @classmethod
+    def _refuse_unknown_variables(cls) -> None:
+        """Raise SettingsProblem if the environment has a variable of this prefix that is not a setting."""
+        known = {f"{_PREFIX}{name.upper()}" for name in cls.model_fields} | {FILE}
+        unknown = sorted(name for name in os.environ if name.upper().startswith(cls.known_prefix))
+        told = []
+        for name in unknown:
+            if name.upper() not in known:
+                close = nearest(name, sorted(known))
+                told.append(f"`{name}`" + (f" (did you mean `{close}`?)" if close else ""))
+        if told:
+            links = any(re.search(r"_SERVICE_HOST$|_PORT_[0-9]+_TCP$", name) for name in unknown)
+            hint = "; set `enableServiceLinks: false` in the pod's spec" if links else ""
+            raise SettingsProblem(f"the environment has settings that do not exist: {', '.join(told)}{hint}")
 
     @classmethod
     def settings_customise_sources(

@@ -178,7 +178,7 @@ def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.T
     places = {"HOME": str(scratch), "TMPDIR": str(scratch), "KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths}
     process = subprocess.Popen(
         [python, "-m", "gpuctl_server", "--config", str(directory / "server.yaml")],
-        env={**values, **places},
+        env={**values, **places, "GPUCTL_SERVER_INSECURE_PLAIN_HTTP": "true"},
         cwd=directory,
         **options,
         stdin=subprocess.DEVNULL,

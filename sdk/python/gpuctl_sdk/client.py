@@ -39,6 +39,7 @@ class Client(Operations):
         connecting takes at most 10.
     :param retrying: how often what is idempotent is sent again on 429, 502, 503 and broken connections.
     :param verify: whom to trust with TLS, as httpx takes it.
+    :param insecure_plain_http: accept an http:// address of another machine: the token is sent unencrypted.
     :param transport: of httpx, for tests and for proxies.
     """
 
@@ -50,9 +51,10 @@ class Client(Operations):
         timeout: float = TIMEOUT,
         retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
+        insecure_plain_http: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._exchange = Exchange(url, token, retrying or Retrying())
+        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
         self._timeout, self._verify = timeout, verify
         self._http = httpx.Client(
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
@@ -147,9 +149,10 @@ class AsyncClient(AsyncOperations):
         timeout: float = TIMEOUT,
         retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
+        insecure_plain_http: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._exchange = Exchange(url, token, retrying or Retrying())
+        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
         self._timeout, self._verify = timeout, verify
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -26,13 +27,25 @@ class Wait(NamedTuple):
     seconds: float
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class Exchange:
     """Where the service is, who asks, and how often a request is sent."""
 
-    def __init__(self, url: str, token: Token, retrying: Retrying) -> None:
+    def __init__(self, url: str, token: Token, retrying: Retrying, insecure_plain_http: bool = False) -> None:
         where = urlsplit(url)
         if where.scheme not in ("http", "https") or not where.netloc or "@" in where.netloc or where.query:
             raise ValueError("the address of the service is one such as https://gpuctl.example.com")
+        if where.scheme == "http" and not insecure_plain_http and not _is_loopback(where.hostname or ""):
+            raise ValueError(
+                "the token would be sent without encryption: use https://, or `insecure_plain_http=True` in a network "
+                "that nobody else uses"
+            )
         self.url = url.rstrip("/").removesuffix(BASE) + BASE
         self.retrying = retrying
         self._token = token

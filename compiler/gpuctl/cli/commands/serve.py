@@ -14,11 +14,17 @@ from gpuctl.cli.options.connecting import ClusterFailure
     "serve",
     short_help="Serve the REST API.",
     epilog="Everything else is set in the environment or in the file of --config: see docs/service.md.\n\n"
-    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --host 0.0.0.0 --port 8080\n\n"
+    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --port 8080\n\n"
     "  $ gpuctl serve --usage --usage-database usage.db",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 takes a free one.")
+@click.option(
+    "--insecure-plain-http",
+    is_flag=True,
+    default=None,
+    help="Serve plain HTTP beyond loopback: where TLS ends in front of the service.",
+)
 @click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start makes it.")
 @click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
@@ -29,8 +35,8 @@ from gpuctl.cli.options.connecting import ClusterFailure
 def command(config: str | None, **given: Any) -> int:
     """Serve the REST API for the cluster that kubectl would use.
 
-    The first start makes a file of tokens with one of an administrator, and prints it once. The documentation of the
-    API is at /api/v1/docs.
+    The first start makes a file of tokens, with the hash of an administrator's token, and writes that token to a file
+    beside it. The documentation of the API is at /api/v1/docs.
     """
     try:
         from gpuctl_server.running import CannotStart, serve

@@ -1,0 +1,144 @@
+"""The service starts with the settings that were meant, and sends and takes tokens safely: before it needs a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from gpuctl.kube.configuration import connect
+from gpuctl_sdk import AsyncClient, Client
+from gpuctl_server import running
+from gpuctl_server.access.tokens import read_tokens
+from gpuctl_server.running import CannotStart, main, prepare, serve
+from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.stated_settings import SettingsProblem
+from gpuctl_usage.usage_settings import UsageSettings
+from support.certificates import self_signed
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("GPUCTL_SERVER_TLS_CERTIFIKAT", "did you mean `GPUCTL_SERVER_TLS_CERTIFICATE`?"),
+        ("GPUCTL_SERVER_POD_SECURTY", "did you mean `GPUCTL_SERVER_POD_SECURITY`?"),
+        ("gpuctl_server_pod_securty", "did you mean `GPUCTL_SERVER_POD_SECURITY`?"),
+        ("GPUCTL_SERVER_", "`GPUCTL_SERVER_`"),
+        ("GPUCTL_SERVER_SERVICE_HOST", "set `enableServiceLinks: false` in the pod's spec"),
+        ("GPUCTL_SERVER_USAGE_LABEL", "did you mean `GPUCTL_SERVER_USAGE_LABELS`?"),
+    ],
+)
+def test_a_variable_that_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, message: str
+) -> None:
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(SettingsProblem, match="the environment has settings that do not exist") as found:
+        ServerSettings.made({})
+    assert message in str(found.value)
+    assert main([]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_variables_of_the_service_are_no_mistakes_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may run in one environment; a misspelt setting of usage stops either."""
+    monkeypatch.setenv("GPUCTL_SERVER_POD_SECURITY", "restricted")
+    monkeypatch.setenv("GPUCTL_SERVER_CONFIG", "/dev/null")
+    assert ServerSettings.made({}).pod_security == "restricted"
+    UsageSettings.made({})
+    monkeypatch.setenv("GPUCTL_SERVER_USAGE_LABEL", "x")
+    with pytest.raises(SettingsProblem, match="GPUCTL_SERVER_USAGE_LABELS"):
+        UsageSettings.made({})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_plain_http_beyond_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str) -> None:
+    """It has to be said, where there is no certificate."""
+    begun: list[str] = []
+    monkeypatch.setattr(running, "prepare", lambda *_: begun.append("prepared"))
+    monkeypatch.setattr(running, "_serve", lambda *_: begun.append("serves"))
+    with pytest.raises(CannotStart, match="--insecure-plain-http"):
+        serve(ServerSettings.made({"host": host, "port": 0}), print)
+    assert not begun
+    serve(ServerSettings.made({"host": host, "port": 0, "insecure_plain_http": True}), print)
+    certificate, key = self_signed(tmp_path)
+    serve(ServerSettings.made({"host": host, "port": 0, "tls_certificate": certificate, "tls_key": key}), print)
+    for loopback in ("127.0.0.1", "localhost", "::1"):
+        serve(ServerSettings.made({"host": loopback, "port": 0}), print)
+    assert begun.count("serves") == 5
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_clients_refuse_plain_http(kind: type[Client] | type[AsyncClient]) -> None:
+    for url in (
+        "http://192.0.2.1",
+        "http://gpuctl.example.com:8000",
+        "http://127.0.0.1.example.com",
+        "http://[2001:db8::1]",
+    ):
+        with pytest.raises(ValueError, match="insecure_plain_http"):
+            kind(url, "token")
+        kind(url, "token", insecure_plain_http=True)
+    for url in ("https://192.0.2.1", "http://localhost:8000", "http://127.0.0.1:8000", "http://[::1]:8000"):
+        kind(url, "token")
+
+
+def test_the_first_token(tmp_path: Path) -> None:
+    """It is in a file of its owner, not in what the service prints, and expires."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    kubeconfig.chmod(0o600)
+    assert connect(kubeconfig=str(kubeconfig))
+    tokens, said = tmp_path / "tokens.json", []
+    prepare(ServerSettings.made({"kubeconfig": str(kubeconfig), "tokens": tokens}), said.append)
+    first = tmp_path / "admin-token"
+    token = first.read_text().strip()
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
+    assert re.fullmatch(r"gpuctl_\S{43}", token)
+    assert str(first) in said[0]
+    assert "gpuctl_" not in said[0]
+    (entry,) = read_tokens(tokens)
+    assert entry.expires is not None
+    days = (datetime.fromisoformat(entry.expires.replace("Z", "+00:00")) - datetime.now(timezone.utc)).days
+    assert (entry.name, entry.role, days) == ("admin", "admin", 89)
+    prepare(ServerSettings.made({"kubeconfig": str(kubeconfig), "tokens": tokens}), said.append)
+    assert len(said) == 1, "a second start makes none"
+
+
+def test_tokens_have_limits_and_names_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens.json"
+    monkeypatch.setenv("GPUCTL_SERVER_TOKENS", str(path))
+
+    def create(*arguments: str) -> int:
+        return main(["token", "create", *arguments])
+
+    def limits() -> list[tuple[object, object]]:
+        return [(item.get("namespaces"), item.get("pools")) for item in json.loads(path.read_text())["tokens"]]
+
+    assert create("anna") == 2
+    assert "--all" in capsys.readouterr().err
+    assert create("anna", "--all", "--namespace", "team-a") == 2
+    assert create("anna", "--namespace", "team-a") == 0
+    assert create("anna", "--all") == 2
+    assert "--replace" in capsys.readouterr().err
+    assert limits() == [(["team-a"], None)]
+    assert create("anna", "--pool", "training-pool", "--add") == 0
+    assert limits() == [(["team-a"], None), (None, ["training-pool"])]
+    assert create("anna", "--all", "--replace") == 0
+    assert limits() == [(None, None)]
+    assert create("otto", "--all", "--add") == 0
+    assert len(limits()) == 2
