@@ -33,10 +33,8 @@ def add_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="print a new token, once")
     create.add_argument("name", metavar="NAME", help="whose it is: shown in the audit")
     create.add_argument("--role", choices=ROLES, default="user")
-    create.add_argument(
-        "--namespace", action="append", metavar="NAME", help="repeatable; without it all, if --pool says which"
-    )
-    create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; without it all")
+    create.add_argument("--namespace", action="append", metavar="NAME", help="repeatable; default with --pool: all")
+    create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; default with --namespace: all")
     create.add_argument("--all", action="store_true", help="all namespaces and pools")
     again = create.add_mutually_exclusive_group()
     again.add_argument("--replace", action="store_true", help="revoke the tokens that this name has")
@@ -79,9 +77,7 @@ def _create(path: Path, options: argparse.Namespace) -> int:
         others = [item for item in entries if item.name != entry.name]
         if len(others) < len(entries) and not options.add:
             if not options.replace:
-                raise Misuse(
-                    f"{entry.name} has a token already: --replace revokes it, --add keeps both, each with its own rights"
-                )
+                raise Misuse(f"{entry.name} has a token already: --replace revokes it, --add keeps both")
             entries = others
         write_tokens(path, [*entries, entry])
     until = f"until {entry.expires}" if entry.expires else "without end"
