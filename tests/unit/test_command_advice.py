@@ -199,6 +199,8 @@ def test_args_follow_a_command_that_needs_a_shell() -> None:
         (["bash", "-c cd /w && ls"], ["bash", "-c", "cd /w && ls"]),
         (["bash", "cd /w && ls"], ["bash", "-c", "cd /w && ls"]),
         (["a", "&&", "b", "c d"], ["bash", "-c", "a && b 'c d'"]),
+        (["bash", "-c", "python t.py", "&&", "echo done"], ["bash", "-c", "python t.py && echo done"]),
+        (["python t.py --lr 1", "--epochs 3"], ["python", "t.py", "--lr", "1", "--epochs", "3"]),
     ],
 )
 def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> None:
@@ -207,6 +209,67 @@ def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> 
     right = pasted(wrong.hint)
     assert found(right) == []
     assert container(right)["command"] == words
+
+
+def test_words_of_args_are_not_put_behind_another_program() -> None:
+    head = HEAD.format(kind="training")
+    for script in ("python t.py | tee log", "python t.py; echo done", "python t.py > log", "python t.py &"):
+        (wrong,) = found(f"{head}  command: {json.dumps(script)}\n  args: [--lr, '1']\n")
+        assert wrong.hint is not None
+        start = (
+            'only a shell understands this; remove `args`, add ["--lr", "1"] behind its program, and write command: '
+        )
+        assert wrong.hint == start + json.dumps(["bash", "-c", script])
+
+
+@pytest.mark.parametrize(
+    ("words", "items"),
+    [(["python", "t.py", "--lr 1e-4"], '"--lr", "1e-4"'), (["python", "t.py", "-n  two words"], '"-n", "two words"')],
+)
+def test_an_option_and_its_value_in_one_item(words: list[str], items: str) -> None:
+    for field in ("command", "args"):
+        (wrong,) = found(f"{HEAD.format(kind='training')}  {field}: {json.dumps(words)}\n")
+        assert (wrong.code, wrong.hint) == ("GPU509", f"write two items: {items}")
+        right = f"{HEAD.format(kind='training')}  {field}: [python, t.py, {items}]\n"
+        assert found(right) == []
+
+
+@pytest.mark.parametrize(
+    ("yaml", "right"),
+    [
+        ("environment: {image: 'a:1', env: FOO=1}", "environment: {image: 'a:1', env: {FOO: 1}}"),
+        (
+            "environment: {image: 'a:1', env: ['FOO=a b']}",
+            "environment: {image: 'a:1', env: [{name: FOO, value: \"a b\"}]}",
+        ),
+        ("storage: {workdirs: [/data]}", "storage: {workdirs: [{path: /data}]}"),
+        ("storage: {workdirs: ['/a:/b:ro']}", "storage: {workdirs: [{path: /a, mountPath: /b, readOnly: true}]}"),
+        ("storage: {workdirs: [{path: /a, pvc: data}]}", "storage: {workdirs: [{path: /a, pvc: {claim: data}}]}"),
+        (
+            "storage: {workdirs: [{path: /a, nfs: 'n:/b'}]}",
+            "storage: {workdirs: [{path: /a, nfs: {server: n, path: /b}}]}",
+        ),
+        (
+            "storage: {workdirs: [{path: /a, emptyDir: 1Gi}]}",
+            "storage: {workdirs: [{path: /a, emptyDir: {size: 1Gi}}]}",
+        ),
+    ],
+)
+def test_mappings_that_were_written_as_one_text(yaml: str, right: str) -> None:
+    head = "kind: training\nversion: v0.1\njob: {name: demo}\n"
+    head += "" if yaml.startswith("environment") else "environment: {image: 'a:1'}\n"
+    (wrong,) = found(head + yaml)
+    advice = (wrong.hint or "").removeprefix("write `").removesuffix("`")
+    assert advice in right
+    assert found(head + right) == []
+
+
+def test_a_home_directory_and_the_name_of_a_claim() -> None:
+    head = "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment: {image: 'a:1'}\nstorage: {workdirs: "
+    (wrong,) = gpuctl.compile(gpuctl.Source("x.yaml", head + "[{path: ~/x}]}\n")).diagnostics
+    assert wrong.hint == "write the whole path, such as `/home/NAME/x`: no shell replaces `~`"
+    found = gpuctl.compile(gpuctl.Source("x.yaml", head + "[{path: /x, pvc: {name: data}}]}\n")).diagnostics
+    assert "did you mean `claim`?" in [item.hint for item in found]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +289,8 @@ def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> 
         ["python", "t.py", "--regex", ".*/attn/.*"],
         ["curl", "http://example.com/?a=*"],
         ["python", "t.py", "--prompt", "costs 5$ & more?"],
+        ["python", "t.py", "--extra-args", "--lr 1"],
+        ["java", "-Dname=a b", "-jar", "x.jar"],
     ],
 )
 def test_right_commands_raise_no_warning(command: list[str]) -> None:

@@ -297,3 +297,19 @@ def test_credentials_in_scripts(script: str) -> None:
 )
 def test_simple_commands(script: str, commands: list[str]) -> None:
     assert [" ".join(word.text for word in command.words) for command in simple_commands(script)] == commands
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_what_a_launcher_needs_is_made_wherever_it_stands(way: str) -> None:
+    def container(command: str) -> dict[str, object]:
+        text = f"{TRAINING}environment:\n  image: app:1\n  command: {json.dumps(shlex.split(command))}\n"
+        objects = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).objects
+        job = next(obj for obj in objects if obj["kind"] == "Job")
+        main: dict[str, object] = job["spec"]["template"]["spec"]["containers"][0]
+        return main
+
+    main = container(HIDDEN[way].format("deepspeed --no_ssh train.py"))
+    assert "/job" in json.dumps(main["volumeMounts"]), "the hostfile"
+    main = container(HIDDEN[way].format("llamafactory-cli train x.yaml"))
+    assert "FORCE_TORCHRUN" in json.dumps(main["env"])
+    assert "FORCE_TORCHRUN" not in json.dumps(container(HIDDEN[way].format("torchrun t.py"))["env"])

@@ -7,7 +7,7 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, uses_deepspeed, uses_llama_factory
+from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
 from gpuctl.language.training import Training
 
 RENDEZVOUS = "rendezvous"
@@ -70,13 +70,11 @@ def environment(context: Context, document: Document, model: Training, name: str
 
 
 def needs_torchrun(model: Training) -> bool:
-    """Whether LLaMA-Factory must be told to launch torchrun: for several cards or nodes, and for DeepSpeed."""
-    argv = model.environment.argv
-    if not uses_llama_factory(argv) or any(
-        variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables
-    ):
+    """Return True if LLaMA-Factory must be told to launch torchrun: for several cards or nodes, and for DeepSpeed."""
+    words = llama_factory_words(model.environment.argv)
+    if words is None or any(variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables):
         return False
-    deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in argv)
+    deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in words)
     return model.resources.gpu > 1 or model.resources.nodes > 1 or deepspeed
 
 

@@ -18,6 +18,8 @@ _BEGINS = (
     r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
 )
 """Lines that begin a command of their own, and not the arguments of the one before."""
+_ENDS_ELSEWHERE = r"[|;#>][^\n]*\Z|&\Z"
+"""The last line of a script does not end with the arguments of its program."""
 _NOT_CLOSED = "a quotation mark is not closed: close it, and write one list item a word"
 _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
@@ -35,7 +37,8 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
     if reading.words is None and not reading.needs_shell:
         return _NOT_CLOSED
     if reading.words is not None and not reading.needs_shell:
-        return f"write a list: {flow_list([*map(_as_item, reading.words), *rest])}"
+        words = [*map(_as_item, reading.words), *(part for word in rest for part in _split_option(word))]
+        return f"write a list: {flow_list(words)}"
     return advise_shell(text.replace("$$", "$$$$"), [*rest, *args], has_args=bool(args), indent=indent)
 
 
@@ -67,8 +70,12 @@ def advise_shell(
     :param rest: words to add to its last line.
     :param has_args: whether the document has `args`, which are part of the script now.
     """
-    script = " ".join([script.strip(), *map(quote, rest)])
+    script = script.strip()
     start = f"{because}; {'remove `args` and ' if has_args else ''}write"
+    if not re.search(_ENDS_ELSEWHERE, script):
+        script = " ".join([script, *map(quote, rest)])
+    elif rest:
+        start = f"{because}; {'remove `args`, ' if has_args else ''}add {flow_list(rest)} behind its program, and write"
     if len(script) > _LONGEST:
         return f'{start} `command: ["bash", "-c", SCRIPT]`, with the text as SCRIPT'
     if indent is None or "\n" not in script or _is_hard_to_print(script):
@@ -104,6 +111,16 @@ def quote(word: str) -> str:
     if word and re.search(r"(?a)[^\w@%+=:,./-]", re.sub(r"(?a)\$\([A-Za-z_][\w.-]*\)", "", word)) is None:
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def option_with_value(text: str) -> re.Match[str] | None:
+    """Return the match of an item that is an option and its value: ``--lr 1``."""
+    return re.match(r"(--?[A-Za-z][\w.-]*)[ \t]+(\S.*)\Z", text)
+
+
+def _split_option(word: str) -> list[str]:
+    match = option_with_value(word)
+    return [match[1], match[2]] if match else [word]
 
 
 def _as_item(word: ShellWord) -> str:

@@ -115,11 +115,6 @@ def programs_of(words: Sequence[Word]) -> list[Program]:
     return list(_programs(tuple(words), in_script=False, background=False, depth=0))
 
 
-def program_names(argv: Sequence[str]) -> list[str]:
-    """Return the names of the programs that a command starts."""
-    return [program.name for program in programs_of([Word(text, ()) for text in argv])]
-
-
 def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, depth: int) -> Iterator[Program]:
     variables, words = unwrapped(words, in_script=in_script)
     if not words or depth > _DEEPEST:

@@ -12,7 +12,7 @@ from gpuctl.frontend.command_advice import advise_args, advise_command, flow_lis
 from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, FieldPath, Related, format_path
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.numbers import read_number
-from gpuctl.frontend.scalars import BOOLEANS, MISFIT, explain, read_scalar
+from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_mapping, explain, read_scalar
 from gpuctl.frontend.shapes import (
     TEXT,
     ListShape,
@@ -58,7 +58,9 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
     elif expected == SEQUENCE:
         hint = "start each entry with `- `"
     elif expected == MAPPING:
-        hint = "write `key: value` lines below it"
+        hint = (as_mapping(node.value, path) if node.kind == SCALAR else None) or "write `key: value` lines below it"
+    elif node.kind == SCALAR:
+        hint = as_mapping(node.value, path)
     elif expected == SCALAR:
         hint = _as_text(findings.chunk, node) or "write one value"
     wanted = _ARTICLES.get(expected, expected)
@@ -75,7 +77,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
     text = unfolded(findings.chunk.text[node.start : node.end]) or node.value
     if field == "args":
         return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
-    args = texts_at(findings.root, (*path[:-1], "args")) if path[0] == "environment" else []
+    args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
     return advise_command(text, args=args, indent=indent)
 
 

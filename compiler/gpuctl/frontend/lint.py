@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuctl.frontend.command_lines import Word, command_line, program_names
+from gpuctl.frontend.command_lines import Program, Word, command_line, programs_of
 from gpuctl.frontend.credential_checks import check_credentials
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
@@ -17,14 +17,21 @@ HOSTFILE_DIRECTORY = "/job"
 """Where DeepSpeed looks for its hostfile, /job/hostfile."""
 
 
-def uses_llama_factory(argv: Sequence[str]) -> bool:
-    """Return True if the command starts LLaMA-Factory's program, under its real or its often misspelt name."""
-    return not LLAMA_FACTORY.isdisjoint(program_names(argv))
+def llama_factory_words(argv: Sequence[str]) -> list[str] | None:
+    """Return the words of LLaMA-Factory's program in a command, under any of its names; None if it starts none."""
+    for program in _programs(argv):
+        if program.name in LLAMA_FACTORY:
+            return [word.text for word in program.words]
+    return None
 
 
 def uses_deepspeed(argv: Sequence[str]) -> bool:
     """Return True if the command starts DeepSpeed's launcher, which uses ssh unless told not to."""
-    return not DEEPSPEED.isdisjoint(program_names(argv))
+    return any(program.name in DEEPSPEED for program in _programs(argv))
+
+
+def _programs(argv: Sequence[str]) -> list[Program]:
+    return programs_of([Word(text, ()) for text in argv])
 
 
 def command_checks(document: Document, model: Job) -> Iterator[Iterator[Diagnostic]]:

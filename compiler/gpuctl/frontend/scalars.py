@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -105,3 +106,29 @@ def _integer(text: str) -> int:
     if text.startswith("0x"):
         return int(text[2:], 16)
     return int(text)
+
+
+def as_mapping(text: str, path: FieldPath) -> str | None:
+    """Return the hint for a mapping that was written as one text, as other tools have it; None for any other field."""
+    block = next((part for part in reversed(path) if isinstance(part, str)), "")
+    in_list = bool(path) and isinstance(path[-1], int)
+    variable = re.match(r"([A-Za-z_][\w.-]*)=(.*)\Z", text)
+    if block == "env" and variable is not None:
+        value = _flow_text(variable[2])
+        return f"write `{{name: {variable[1]}, value: {value}}}`" if in_list else f"write `{{{variable[1]}: {value}}}`"
+    if block == "workdirs" and in_list and text:
+        source, target, mode = [*map(_flow_text, text.split(":")), "", ""][:3]
+        mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""
+        return f"write `{{path: {source}{mount}{', readOnly: true' if mode == 'ro' else ''}}}`"
+    if block == "nfs" and re.match(r"[^:/]+:/", text):
+        server, _, directory = text.partition(":")
+        return f"write `{{server: {server}, path: {_flow_text(directory)}}}`"
+    if block in ("pvc", "emptyDir") and text:
+        return f"write `{{{'claim' if block == 'pvc' else 'size'}: {_flow_text(text)}}}`"
+    return None
+
+
+def _flow_text(text: str) -> str:
+    """A text inside of `{}`, in quotes where YAML would take it for something else."""
+    plain = re.match(r"(?a)[\w./][\w./-]*\Z", text) is not None
+    return text if plain else json.dumps(text, ensure_ascii=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from gpuctl.frontend.command_advice import SHELLS, advise_command, advise_shell, quote
+from gpuctl.frontend.command_advice import SHELLS, advise_command, advise_shell, flow_list, option_with_value, quote
 from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
@@ -15,6 +16,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.wording import shorten
 
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
+_CONNECTORS = frozenset({"&&", "||", "|", ";", "&"})
 _ONE_ITEM = "the script is one item"
 _LINE = r"\S\s+-?\S"
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
@@ -170,9 +172,12 @@ def _texts_of(words: Sequence[Word]) -> list[str]:
 
 
 def _joined(words: Sequence[Word]) -> str:
-    """Words as a line for a shell: operators and scripts stay, everything else is quoted."""
-    first = words[0].text
-    return " ".join([first, *(word.text if word.text in _OPERATORS else quote(word.text) for word in words[1:])])
+    """Words as a line for a shell: operators and what begins a command stay, everything else is quoted."""
+    line = [words[0].text]
+    for before, word in pairwise(words):
+        is_raw = word.text in _OPERATORS or before.text in _CONNECTORS
+        line.append(word.text if is_raw else quote(word.text))
+    return " ".join(line)
 
 
 def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diagnostic]:
@@ -190,6 +195,10 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
             return
     before = ""
     for word in command.words:
+        if (pair := option_with_value(word.text)) is not None and not before.startswith("-"):
+            message = f"`{shorten(word.text)}` is one argument, blank and all: the program looks for `{pair[1]}`"
+            hint = f"write two items: {flow_list([pair[1], pair[2]])[1:-1]}"
+            yield document.diagnostic(Severity.WARNING, "GPU509", message, word.path, hint)
         if before not in _SCRIPT_OPTIONS and not (before == "-m" and len(word.text) > 200):
             found = None
             if program not in _OWN_DOLLARS:

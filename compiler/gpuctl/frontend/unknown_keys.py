@@ -30,6 +30,8 @@ def what_is_known(text: str, path: FieldPath, shape: ModelShape, kind: str) -> s
     """The hint for a key that the block at ``path`` has not: a near one, its right place, or all that there are."""
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
+    if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
+        return "did you mean `claim`?"
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):
