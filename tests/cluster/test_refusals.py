@@ -198,7 +198,7 @@ def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
     """A larger node may join: it is said, and asked where running work would end for it."""
     large = f"no node with {DOMAIN}/pool=drill has 65 nvidia.com/gpu (the largest, drill-0, has 64)"
     noted = place.apply(training("fresh", resources={"gpu": 65}))
-    assert f"note: {large}, which training/fresh will wait for" in noted.err
+    assert f"note: {large}: training/fresh cannot start" in noted.err
     assert place.plan(training("right", resources={"gpu": 64})).value["notes"] == []
     asked = place.apply(training(resources={"gpu": 65}), code=2)
     assert f"training/train: {large}, and what runs now would end for it" in asked.err

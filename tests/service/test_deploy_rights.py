@@ -25,9 +25,18 @@ REFUSED: dict[str, set[str]] = {
     "tokens": {"list secrets in gpuctl-system", "list secrets in rights-team"},
 }
 AGAIN = "what has changed between a plan and its write is read again"
+OF_DEVICES = {
+    f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
+    for kind in ("resourceslices", "resourceclaims")
+}
 UNASKED: dict[str, dict[str, str]] = {
-    "base": {},
+    "base": OF_DEVICES,
     "tokens": {
+        **OF_DEVICES,
+        **{
+            f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
+            for kind in ("resourceclaims", "resourceclaimtemplates")
+        },
         **{f"gpuctl-server-keeper: get {kind}": AGAIN for kind in ("resourcequotas", "limitranges")},
         "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
         "gpuctl-server-writer: get configmaps in team-a": AGAIN,
@@ -156,5 +165,7 @@ def test_users_find_out_everything(audited: ControlPlane, asked: list[Asked]) ->
         ("jobsets.jobset.x-k8s.io", ()),
         ("volumeattachments.storage.k8s.io", ()),
         ("customresourcedefinitions.apiextensions.k8s.io", ()),
+        ("deviceclasses.resource.k8s.io", ()),
+        ("resourceslices.resource.k8s.io", ()),
     ):
         assert audited.kubectl(*can, resource, *scope, user="member", check=False).splitlines()[-1] == "yes", resource

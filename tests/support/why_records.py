@@ -40,7 +40,7 @@ _PARTS = (
 
 def _written(snapshot: Snapshot) -> dict[str, Any]:
     """Without the lists that came later and are empty: most records are older."""
-    later = {"storage_classes", "csi_nodes", "attachments", "missing"}
+    later = {"storage_classes", "csi_nodes", "attachments", "device_classes", "resource_slices", "finished", "missing"}
     return {name: item for name, item in asdict(snapshot).items() if item or name not in later}
 
 
@@ -54,11 +54,17 @@ def dump(evidence: Evidence, cause: str) -> str:
         "now": evidence.now.isoformat(),
         "snapshot": None if evidence.snapshot is None else _written(evidence.snapshot),
         "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
+        **_device_claims(evidence),
         **{name: getattr(evidence, name) for name in _PARTS},
     }
     if evidence.kueue is not None:
         value["kueue"] = evidence.kueue._asdict()
     return json.dumps(_trimmed(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _device_claims(evidence: Evidence) -> dict[str, Any]:
+    found = [[*key, item] for key, item in evidence.device_claims.items()]
+    return {"device_claims": found} if found else {}
 
 
 def load(path: Path) -> tuple[Evidence, str]:
@@ -72,6 +78,7 @@ def load(path: Path) -> tuple[Evidence, str]:
         datetime.fromisoformat(value["now"]),
         snapshot=None if value["snapshot"] is None else Snapshot(**value["snapshot"]),
         kueue=KueueLists(**value["kueue"]) if "kueue" in value else None,
+        device_claims={(kind, name): item for kind, name, item in value.get("device_claims", [])},
         logs={(pod, container): lines for pod, container, lines in value["logs"]},
         # A record may be older than a part.
         **{name: value[name] for name in _PARTS if name in value},

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.why_answers import why_value
+from gpuctl.answers.why_answers import why_answer, why_value
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import broken
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.durations import rough_duration
+from gpuctl.language.masking import redact
 from gpuctl.reading.event_rows import of_job
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.why import last_words as log
@@ -114,7 +115,7 @@ LOGS = {
     "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\n"
     "Traceback (most recent call last):\nRuntimeError: DataLoader worker (pid(s) 41) exited unexpectedly": "shm-exhausted",
     "RuntimeError: unable to write to file </torch_41_7>: No space left on device (28)": "shm-exhausted",
-    "OSError: [Errno 28] No space left on device: '/output/checkpoint-9'": "",
+    "OSError: [Errno 28] No space left on device: '/output/checkpoint-9'": "disk-full",
     "OSError: [Errno 28] No space left on device: '/dev/shm/x'": "shm-exhausted",
     "[rank3]:[E1122] [PG 0 Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)": "nccl-error",
     "torch.distributed.DistBackendError: NCCL error in: x.cpp:268, unhandled system error": "nccl-error",
@@ -239,6 +240,39 @@ def test_commands_stand_between_backquotes_and_name_what_there_is(cause: str) ->
         assert "gpuctl " not in rest
         for command in re.findall(r"`((?:gpuctl|kubectl) [^`]*)`", fix or ""):
             assert not {"NODE", "NAME", "NUMBER", "KEY"} & set(shlex.split(command))
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+def test_no_mask_changes_a_fix(cause: str) -> None:
+    """In the text, in JSON (the command's, `describe job`'s and REST's are made of one value), and in a log."""
+    answer = explain(recorded(cause))
+    fixes = [answer.finding.fix, *(item.fix for item in answer.also)]
+    value = why_answer(answer)
+    assert [value["fix"], *(item["fix"] for item in value["also"])] == fixes
+    assert (answer.finding.fix or "") in " ".join(" ".join(lines(answer)).split())
+    assert [redact(fix or "") for fix in fixes] == [fix or "" for fix in fixes]
+
+
+@pytest.mark.parametrize("kind", ["secret", "configmap"])
+def test_the_command_that_makes_a_missing_secret(kind: str) -> None:
+    """It has the keys that the variables use, and stays whole whatever they are called."""
+    evidence = recorded("config-missing")
+    (pod,) = json.loads(json.dumps(evidence.job.pods))
+    field = {"secret": "secretKeyRef", "configmap": "configMapKeyRef"}[kind]
+    container = pod["spec"]["containers"][0]
+    keys = ("token", "api-key", "token")
+    container["env"] = [
+        {"name": f"V{number}", "valueFrom": {field: {"name": "hf", "key": key}}} for number, key in enumerate(keys)
+    ]
+    reason = {"reason": "CreateContainerConfigError", "message": f'{kind} "hf" not found'}
+    pod["status"]["containerStatuses"][0]["state"] = {"waiting": reason}
+    answer = explain(replace(evidence, job=replace(evidence.job, pods=[pod])))
+    create = {"secret": "secret generic", "configmap": "configmap"}[kind]
+    namespace = evidence.job.identity.namespace
+    command = f"`kubectl create {create} hf -n {namespace} --from-literal=token=... --from-literal=api-key=...`"
+    for fix in (answer.finding.fix, why_answer(answer)["fix"], redact(answer.finding.fix or "")):
+        assert fix is not None
+        assert fix.startswith(command)
 
 
 def changed(evidence: Evidence, **status: Any) -> Evidence:

@@ -93,7 +93,7 @@ def test_invalid_output_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowering cannot be made to fail from outside, so a field is broken on its way."""
     from gpuctl.backend import pod
 
-    monkeypatch.setattr(pod, "CONTAINER", 7)
+    monkeypatch.setattr(pod, "MAIN_CONTAINER", 7)
     text = "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: a:1}\n"
     result = gpuctl.compile(gpuctl.Source("a.yaml", text))
     assert [item.code for item in result.diagnostics] == ["GPU901"]

@@ -831,3 +831,87 @@ def test_volumes_that_a_driver_attaches() -> None:
     names = ["data", "nfs", "new", "absent"]
     assert attachable(names, "team", snapshot) == {("csi.example.com", "h1")}
     assert attachable(names, "other", snapshot) == frozenset()
+
+
+DEVICES: Object = {
+    "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
+    "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
+}
+OF_DEVICES = (
+    f"nodes may have more {GPU} than they report: the DeviceClass gpu.example.com offers it out of ResourceSlices, whose "
+    "devices gpuctl does not count"
+)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "others", "more", "verdict"),
+    [
+        (4, [], DEVICES, "unknown"),
+        (2, [running("x", "a", 2, 100)], DEVICES, "unknown"),
+        (2, [], DEVICES, "fits"),
+        (2, [running("x", "a", 2)], DEVICES, "preempts"),
+        (4, [], {**DEVICES, "device_classes": [{"name": "tpu", "extendedResource": "example.com/tpu"}]}, "never"),
+        (4, [], {**DEVICES, "resource_slices": []}, "never"),
+        (4, [], {**DEVICES, "resource_slices": [], "unreadable": ["resourceSlices"]}, "unknown"),
+        (4, [], {"unreadable": ["deviceClasses"]}, "unknown"),
+        (2, [], {"unreadable": ["deviceClasses"]}, "fits"),
+    ],
+    ids=[
+        "too-few",
+        "taken",
+        "fits",
+        "evicts",
+        "other-class",
+        "no-devices",
+        "slices-unread",
+        "classes-unread",
+        "unread",
+    ],
+)
+def test_devices_of_resource_slices_are_not_counted(
+    gpus: int, others: list[Object], more: Object, verdict: str
+) -> None:
+    """What would not fit may fit on devices; what fits does, and whoever may be evicted is told."""
+    found = answer(cluster([node("a", 2), node("dra", 0)], others, **more), job(gpus=gpus))
+    assert found.verdict == verdict
+    if verdict == "unknown":
+        assert found.reason in (OF_DEVICES, (f"whether nodes have more {GPU} than they report is not known: "
+                                "DeviceClasses could not be read"))  # fmt: skip
+    if verdict == "preempts":
+        assert (found.certain, len(found.victims), OF_DEVICES in found.reason) == (False, 1, True)
+
+
+def test_a_snapshot_of_an_older_gpuctl_knows_no_device_classes() -> None:
+    value = json.loads(render(cluster([node("a", 2)])))
+    del value["deviceClasses"], value["resourceSlices"]
+    older = load(json.dumps({**value, "version": 3}))
+    assert older.missing == ["deviceClasses", "resourceSlices"]
+    assert answer(older, job(gpus=2)).verdict == "fits"
+    found = answer(older, job(gpus=4))
+    assert (found.verdict, found.reason) == (
+        "unknown",
+        f"whether nodes have more {GPU} than they report is not known: a snapshot of an older gpuctl has no DeviceClasses",
+    )
+
+
+def test_a_quota_keeps_out_what_devices_could_take() -> None:
+    """A job that its quota never lets through never starts; one that waits for its quota waits."""
+    hard, used = {f"requests.{GPU}": "3"}, {f"requests.{GPU}": "2"}
+    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}}
+    quotas = [{**quota, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}]
+    have = cluster([node("a", 2), node("dra", 0)], quotas=quotas, **DEVICES)
+    assert answer(have, job(gpus=4)).verdict == "never"
+    assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
+
+
+def test_the_reason_of_never_is_not_a_quota_that_is_full_now() -> None:
+    hard = {f"requests.{GPU}": "24"}
+    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}, "spec": {"hard": hard}}
+    full = {**quota, "status": {"hard": hard, "used": {f"requests.{GPU}": "20"}}}
+    found = answer(cluster([node("a"), node("b")], quotas=[full]), job(gpus=16))
+    assert (found.verdict, found.reason) == (
+        "never",
+        "no node takes one of its pods: 2 excluded by resources (16 nvidia.com/gpu needed, the largest, a, has 8)",
+    )
+    found = answer(cluster([node("a"), node("b")], quotas=[full]), job(gpus=32))
+    assert "the largest, a, has 8); quota few: " in found.reason

@@ -55,11 +55,11 @@ def job_answer(detail: JobDetail) -> dict[str, Any]:
         "timeline": _timeline(detail.timeline),
         "conditions": _conditions(detail.conditions),
         "access": _addresses(detail.access),
-        "why": why_value(detail.answer) if detail.has_trouble else None,
+        "why": None,
         "events": None if detail.events is None else [_events(item) for item in detail.events],
     }
     found: dict[str, Any] = masked(value)
-    return found
+    return {**found, "why": why_value(detail.answer) if detail.has_trouble else None}
 
 
 def job_facts_value(facts: JobFacts) -> dict[str, Any]:

@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 
 def why_answer(answer: Answer) -> dict[str, Any]:
     """``why -o json``, without credentials; ``notes`` say what could not be looked at."""
-    value: dict[str, Any] = masked({**why_value(answer), "notes": list(answer.notes)})
-    return value
+    return {**why_value(answer), "notes": masked(list(answer.notes))}
 
 
 def why_value(answer: Answer) -> dict[str, Any]:
-    """The cause, its numbers and evidence, what was ruled out, what helps; credentials are not masked yet."""
+    """The cause, its numbers and evidence, what was ruled out, what helps, without credentials.
+
+    What helps is made of names alone, and stays as it is: a command that is masked cannot be copied.
+    """
+    value: dict[str, Any] = masked(_unmasked(answer))
+    also = [{**shown, "fix": item.fix} for shown, item in zip(value["also"], answer.also, strict=True)]
+    return {**value, "fix": answer.finding.fix, "also": also}
+
+
+def _unmasked(answer: Answer) -> dict[str, Any]:
     found, identity = answer.finding, answer.job.identity
     return {
         "job": identity.name,

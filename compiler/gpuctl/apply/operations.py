@@ -177,6 +177,7 @@ def execute(
             from gpuctl.apply.plan.evictions import foresee
 
             foresee(session, plan, checks)
+            refuse(plan)
     if seen is not None:
         _takes_no_more(plan, seen)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):

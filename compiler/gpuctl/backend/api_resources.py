@@ -62,6 +62,10 @@ _TABLE = (
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False),
+    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
+    Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
+    Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False),
 )
 RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE}

@@ -9,14 +9,13 @@ from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
-from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.durations import format_duration
-from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.training import DEFAULT_MASTER_PORT
 
 Data = dict[str, Any]
@@ -50,9 +49,9 @@ class LiftedWorkload:
         self.kind = self.labels.get(context.label("job-type"), "")
         self.template = _template_of(obj)
         self.pod = pod_spec(obj)
-        main = [item for item in self.pod["containers"] if item["name"] == CONTAINER]
+        main = [item for item in self.pod["containers"] if item["name"] == MAIN_CONTAINER]
         if not main:
-            raise ValueError(f"{self.name} has no container {CONTAINER}")
+            raise ValueError(f"{self.name} has no container {MAIN_CONTAINER}")
         self.container = main[0]
         self.torchrun_is_ours = torchrun_is_ours
         self.beside = {

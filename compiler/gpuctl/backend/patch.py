@@ -30,8 +30,8 @@ from gpuctl.frontend.reserved import (
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import MAIN_CONTAINER
 
-CONTAINER = "main"
 SHARES = frozenset(
     {
         *("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
@@ -278,9 +278,9 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         env: list[Object] = container.get("env", [])
         own = next((item for item in env if item["name"] == VISIBLE_DEVICES), None)
-        if container["name"] == CONTAINER and model.resources.gpu == 0 and _has_nvidia(container):
+        if container["name"] == MAIN_CONTAINER and model.resources.gpu == 0 and _has_nvidia(container):
             env = [item for item in env if item is not own or item.get("value") != "void"]
-        elif container["name"] != CONTAINER and own is None and not _has_nvidia(container):
+        elif container["name"] != MAIN_CONTAINER and own is None and not _has_nvidia(container):
             env = [{"name": VISIBLE_DEVICES, "value": "void"}, *env]
         else:
             continue
@@ -299,7 +299,7 @@ def _problems(context: Context, document: Document, model: Job, pod: Object, pat
         present = {container["name"] for container in pod.get(field, [])}
         for index, container in enumerate(patch.get(field, [])):
             name = container.get("name")
-            is_ours = name == CONTAINER and field == "containers"
+            is_ours = name == MAIN_CONTAINER and field == "containers"
             if not is_ours and "image" not in container and name not in present:
                 listed = " and ".join(f"`{name}`" for name in sorted(present))
                 existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
@@ -335,7 +335,7 @@ def _of_patch(context: Context, document: Document, model: Job, patch: Object) -
             yield PodProblem(("nodeSelector", key), message)
     yield from _unkeyed(patch, ())
     for index, container in enumerate(patch.get("containers", [])):
-        if container.get("name") == CONTAINER:
+        if container.get("name") == MAIN_CONTAINER:
             for problem in _main(context, model, container):
                 yield problem._replace(path=("containers", index, *problem.path))
 

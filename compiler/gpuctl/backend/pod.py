@@ -7,13 +7,13 @@ from typing import Any
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_labels
-from gpuctl.backend.patch import CONTAINER, apply_pod_patches
+from gpuctl.backend.patch import apply_pod_patches
 from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
-from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
 from gpuctl.language.settings import Gpu
 
@@ -41,7 +41,7 @@ def pod_template(
     pod_volumes, pod_mounts = volumes_and_mounts(context, model)
     pod_volumes += volumes or []
     pod_mounts += mounts or []
-    container: Object = {"name": CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
+    container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
     if model.environment.command:
         container["command"] = list(model.environment.command)
     if model.environment.args:

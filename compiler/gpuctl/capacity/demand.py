@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
-from gpuctl.capacity.doubts import doubts
+from gpuctl.capacity.doubts import doubts, uncounted_devices
 from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
@@ -37,7 +37,8 @@ class Demand(NamedTuple):
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     ``created`` tells its place in the order in which ``apply`` creates jobs: the most important first, and of equals as
     they are given; ``in_turn``: its pods are made before the next one comes. ``endurance`` tells how many of them may
-    be evicted before it fails. ``remarks`` are what else is to be said of it.
+    be evicted before it fails. ``remarks`` are what else is to be said of it. ``uncounted`` are the reasons why nodes
+    may have more room for it than they report.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Demand(NamedTuple):
     in_turn: bool = False
     endurance: Endurance = ENDLESS
     remarks: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -214,6 +216,7 @@ def _demand(
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
     unknown: dict[str, None] = {}
     refused: dict[str, None] = {}
+    uncounted: dict[str, None] = {}
     groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(obj)):
@@ -224,6 +227,7 @@ def _demand(
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
+        uncounted.update(dict.fromkeys(uncounted_devices(spec, snapshot)))
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
         if not spec.get("topologySpreadConstraints"):
             incoming = spread_by_default(incoming, obj, services)
@@ -232,7 +236,19 @@ def _demand(
     # A Pod is its own template: quotas count it as admitted, too.
     counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
     own = workload_endurance(obj)
-    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned, number, endurance=own)
+    return Demand(
+        kind,
+        namespace,
+        name,
+        groups,
+        list(unknown),
+        list(refused),
+        counted,
+        owned,
+        number,
+        endurance=own,
+        uncounted=tuple(uncounted),
+    )
 
 
 def _names_hosts(incoming: Incoming) -> bool:

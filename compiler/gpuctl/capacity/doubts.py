@@ -46,6 +46,30 @@ def doubts(
     yield from _doubts_of_volumes(spec, namespace, snapshot)
 
 
+def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
+    """Return why nodes may have more of what a pod requests than they report as allocatable.
+
+    The scheduler allocates an extended resource out of ResourceSlices, too, where a DeviceClass names it (KEP-5004).
+    """
+    lacking = ""
+    if "deviceClasses" in snapshot.unreadable:
+        lacking = "DeviceClasses could not be read"
+    elif "deviceClasses" in snapshot.missing:
+        lacking = "a snapshot of an older gpuctl has no DeviceClasses"
+    offers = bool(snapshot.lacks("resourceSlices")) or any(item["devices"] for item in snapshot.resource_slices)
+    for resource in units(pod_requests(spec)):
+        if "/" not in resource:
+            continue
+        if lacking:
+            yield f"whether nodes have more {resource} than they report is not known: {lacking}"
+        for item in snapshot.device_classes:
+            if item["extendedResource"] == resource and offers:
+                yield (
+                    f"nodes may have more {resource} than they report: the DeviceClass {item['name']} offers it out of "
+                    "ResourceSlices, whose devices gpuctl does not count"
+                )
+
+
 def _handed_out(resource: str) -> str:
     """Whose scheduler hands a share of a card out: nodes need not report such a resource."""
     whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)

@@ -17,7 +17,7 @@ from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.scheduling import NO_CENSUS, census, obstacle, rules_of_nodes
 from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.shortage import Balance, exclusions, shortage, smallest_change
+from gpuctl.capacity.shortage import Balance, exclusions, port_shortage, shortage, smallest_change
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.unready import made_ready, not_ready_yet, unready
 from gpuctl.capacity.verdicts import Fit, Verdict, Victim
@@ -181,10 +181,14 @@ def answer_of(placed: int, evicted: Iterable[PlacedPod], demand: Demand) -> Verd
 def not_now(scene: Scene, demand: Demand, admission: Admission, found: Balance, starts: int) -> tuple[Verdict, str]:
     """The verdict of a job that does not fit now, and why."""
     empty, why = _when_empty(scene, demand)
+    if empty == "never":
+        # A quota that is full now would not be the reason: raised or emptied, it changes nothing.
+        return "never", "; ".join([why, *(admission.refusals if admission.for_ever else ())])
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
     if empty == "fits-when-empty":
-        why = why or shortage(demand, found, starts)
+        seats = list(scene.start(demand.priority).seats)
+        why = why or port_shortage(demand, starts, seats) or shortage(demand, found, starts)
     return empty, why
 
 
@@ -210,7 +214,8 @@ def _emptied(scene: Scene, demand: Demand) -> tuple[Verdict, str]:
     if late:
         return "fits-when-empty", not_ready_yet(late)
     if number:
-        return "never", f"even the empty cluster has room for {number} of {demand.pods} pods only"
+        why = f"even the empty cluster has room for {number} of {demand.pods} pods only"
+        return "never", "; ".join(filter(None, (why, port_shortage(demand, number, list(scene.bare.seats)))))
     empty = [Seat(seat.node, tuple(pod for pod in seat.pods if pod.stays)) for seat in scene.whole]
     return "never", exclusions(demand.groups[0][0].incoming, empty)
 

@@ -43,10 +43,22 @@ def fit(snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] =
         return _placed(cluster, demands, withheld, snapshot)
 
     answers = placed(cluster, demands, {}) if stage is None else queued(cluster, demands, stage, placed)
-    answers = _with_those_that_end(answers, cluster)
+    answers = [_without_kueue(one, snapshot, objects) for one in _with_those_that_end(answers, cluster)]
     # When a queue lets a job start is the queue's to decide.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
     return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
+
+
+def _without_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:
+    """Add that a queue is without effect where there is no Kueue; older snapshots do not tell that."""
+    if snapshot.kueue is not None or snapshot.missing:
+        return answer
+    names = (labels_of(obj).get(QUEUE_LABEL) for obj in objects if key_of(obj) == answer.demand.key)
+    queue = next(filter(None, names), None)
+    if queue is None:
+        return answer
+    remark = f"the cluster has no Kueue: its queue {queue} holds nothing back, and does not start its pods together"
+    return replace(answer, reason="; ".join(filter(None, (answer.reason, remark))))
 
 
 def _with_those_that_end(answers: list[Fit], cluster: Cluster) -> list[Fit]:
@@ -103,7 +115,27 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
         result.update(zip(part.demands, (replace(answer, component=first) for answer in answers), strict=True))
     answers = [result[position] for position in range(len(demands))]
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
-    return [_unsure_of_quota(answer, quotas.admissions[number], losing) for number, answer in enumerate(answers)]
+    answers = [_unsure_of_quota(answer, quotas.admissions[number], losing) for number, answer in enumerate(answers)]
+    return [
+        _unsure_of_devices(answer, quotas.admissions[number], is_withheld=number in withheld)
+        for number, answer in enumerate(answers)
+    ]
+
+
+def _unsure_of_devices(answer: Fit, admission: Admission, *, is_withheld: bool) -> Fit:
+    """Return "unknown" instead of an answer that rests on a lack of devices which are not counted."""
+    reason = "; ".join(answer.demand.uncounted)
+    if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
+        return answer
+    if answer.verdict == "preempts":
+        # Others are evicted unless there is room that is not counted: whoever applies is asked.
+        return replace(answer, certain=False, reason="; ".join(filter(None, (answer.reason, reason))))
+    waits_anyway = bool(admission.refusals) or is_withheld
+    if admission.for_ever or (answer.verdict == "fits-when-empty" and waits_anyway):
+        return answer
+    return replace(
+        answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, change=None, opening=None
+    )
 
 
 def _unsure_of_quota(answer: Fit, admission: Admission, losing: Set[str]) -> Fit:

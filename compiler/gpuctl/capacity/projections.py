@@ -288,6 +288,17 @@ def counted_storage_capacity(obj: Object) -> Object:
     return {"storageClass": obj["storageClassName"], **rest, **topology}
 
 
+def counted_device_class(obj: Object) -> Object | None:
+    """A DeviceClass whose devices pods may request as an extended resource (KEP-5004); None for another."""
+    resource = obj["spec"].get("extendedResourceName")
+    return {**_named(obj), "extendedResource": resource} if resource else None
+
+
+def counted_resource_slice(obj: Object) -> Object:
+    """The number of devices that a driver offers in a ResourceSlice."""
+    return {"driver": obj["spec"]["driver"], "devices": len(obj["spec"].get("devices") or [])}
+
+
 def counted_attachment(obj: Object) -> Object:
     spec = obj["spec"]
     return {

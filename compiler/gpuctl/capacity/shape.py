@@ -194,6 +194,8 @@ SHAPE: dict[str, Any] = {
     "finished": [
         {"kind": str, "namespace": str, "name": str, "condition": str, "since": _Maybe(_moment), "app": _Maybe(str)}
     ],
+    "deviceClasses": [{"name": str, "extendedResource": str}],
+    "resourceSlices": [{"driver": str, "devices": int}],
     "jobs": [
         {
             "namespace": str,
@@ -355,7 +357,7 @@ _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an
 ADDED = {
     2: ("storageClasses", "csiNodes", "attachments"),
     3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
-    4: ("finished",),
+    4: ("finished", "deviceClasses", "resourceSlices"),
 }
 """Version of snapshots -> the lists that are new in it."""
 

@@ -195,19 +195,58 @@ def shortage(demand: Demand, found: Balance, starts: int) -> str:
     return f"{starts} of {demand.pods} pods ({asked} each) have room now; {here}"
 
 
+def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
+    """Return that host ports are what too few nodes have; "" if something else is short, or nothing.
+
+    Two pods with one host port need two nodes. Nodes are taken as they are before the job comes.
+    """
+    if len(demand.groups) != 1 or not demand.groups[0][0].incoming.pod.ports:
+        return ""
+    incoming = demand.groups[0][0].incoming
+    counted = census(incoming, seats)
+    rules = {rule.name: rule for rule in RULES}
+    roomy = [
+        seat
+        for seat in open_seats(incoming, seats)
+        if all(rules[name].holds(incoming, seat, counted) for name in ("pods", "resources"))
+    ]
+    free = [seat for seat in roomy if rules["host-ports"].holds(incoming, seat, counted)]
+    own = {**incoming.pod.requests, PODS: 1}
+    rooms = sum(min(seat.free(name) // amount for name, amount in own.items() if amount) for seat in roomy)
+    if len(free) >= demand.pods or rooms < demand.pods:
+        return ""
+    ports = ", ".join(str(port.number) for port in incoming.pod.ports)
+    where = f"{len(free)} of the {len(roomy)} nodes with room {'has' if len(free) == 1 else 'have'} it free"
+    return f"{starts} of {demand.pods} pods have room now: each needs the host port {ports} of a node, and {where}"
+
+
 def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:
     """Why a pod may go to none of some nodes: how many which rule excludes."""
     counted = census(incoming, seats)
-    counts: dict[str, int] = {}
+    excluded: dict[str, list[Seat]] = {}
     for seat in seats:
         rule = next((rule for rule in RULES if not rule.holds(incoming, seat, counted)), None)
         if rule is not None:
-            counts[rule.name] = counts.get(rule.name, 0) + 1
-    if not counts:
+            excluded.setdefault(rule.name, []).append(seat)
+    if not excluded:
         return "there are no nodes"
-    return "no node takes one of its pods: " + ", ".join(
-        f"{number} excluded by {name}" for name, number in counts.items()
-    )
+    parts = (_excluded(name, incoming, among) for name, among in excluded.items())
+    return "no node takes one of its pods: " + ", ".join(parts)
+
+
+def _excluded(rule: str, incoming: Incoming, seats: Sequence[Seat]) -> str:
+    """``3 excluded by taints``, ``2 excluded by resources (16 nvidia.com/gpu needed, the largest, gpu-1, has 8)``."""
+    said = f"{len(seats)} excluded by {rule}"
+    if rule == "node-selector":
+        return f"{said} ({', '.join(f'{key}={value}' for key, value in incoming.node_selector.items())})"
+    if rule != "resources":
+        return said
+    asked = incoming.pod.requests
+    # The resource that the fewest nodes have enough of: it has to be asked for in less.
+    short = min(asked, key=lambda name: (sum(seat.free(name) >= asked[name] for seat in seats), "/" not in name, name))
+    best = max(seats, key=lambda seat: seat.free(short))
+    most = told(short, max(0, best.free(short))).split()[0]
+    return f"{said} ({told(short, asked[short])} needed, the largest, {best.node.name}, has {most})"
 
 
 def smallest_change(

@@ -48,6 +48,8 @@ class Snapshot:
     job_sets: list[Object] = field(default_factory=list)
     finished: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
+    device_classes: list[Object] = field(default_factory=list)
+    resource_slices: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     kueue: Object | None = None
     missing: list[str] = field(default_factory=list)

@@ -56,6 +56,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _node_ports(document, model)
         if model.kind == "training":
             yield _several_nodes(document, model, settings)
+            yield _beside_the_program(document, model, settings)
         if model.kind == "inference":
             yield _autoscaling(document, model)
         yield from command_checks(document, model)
@@ -226,6 +227,27 @@ def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
             message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
             hint = "choose one inside, unless the API server's --service-node-port-range says otherwise"
             yield document.diagnostic(WARNING, "GPU420", message, path, hint)
+
+
+def _beside_the_program(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
+    """A pod ends with its last container: a plain one beside the program may keep it, and its GPUs."""
+    external = settings.external_pools.get(model.resources.pool)
+    patches: list[tuple[object, str, tuple[str, ...]]] = [
+        (settings.defaults_of("training").get("podPatch"), "the platform's default podPatch adds", ("kind",)),
+        (external and external.podPatch, f"the podPatch of pool `{model.resources.pool}` adds", ("resources", "pool")),
+        (model.podPatch, "", ("podPatch",)),
+    ]
+    for patch, whose, where in patches:
+        containers = patch.get("containers") if isinstance(patch, dict) else None
+        for index, item in enumerate(containers if isinstance(containers, list) else []):
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str) or name == names.MAIN_CONTAINER:
+                continue
+            said = f"{whose} the container `{name}`: it runs" if whose else f"the container `{name}` runs"
+            message = f"{said} beside the program, and the training, with its GPUs, lasts until both have ended"
+            place: tuple[str | int, ...] = where if whose else (*where, "containers", index)
+            hint = "move it to `podPatch.initContainers` with `restartPolicy: Always`: it then ends with the program"
+            yield document.diagnostic(WARNING, "GPU511", message, place, hint)
 
 
 def _several_nodes(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:

@@ -34,7 +34,8 @@ _AUTHORIZATION = r"(?i)(\bbearer[ \t]+|authorization[\"']?[ \t]*[:=][ \t]*[\"']?
 _WORD = r"token|passw(?:or)?d|passphrase|pwd|secret|credentials?|key|signature"
 _GIVEN = (
     rf"(?i)((?:{_WORD})[\w-]{{0,40}}(?:=|[ \t]{{1,8}}|[\"'][ \t]{{0,8}}[,:][ \t]{{0,8}}[\"']?)[\"']?)"
-    r"(?![$/<-]|\.\.\.)([^\s\"',\]\[}&;]+)"
+    # References and placeholders (`...`, VALUE) are no credentials; nor is the backquote that ends a command.
+    r"(?![$/<-]|\.\.\.|VALUE\b)([^\s\"',\]\[}&;]*[^\s\"',\]\[}&;`])"
 )
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _SUSPECT = (

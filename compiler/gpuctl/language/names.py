@@ -23,6 +23,8 @@ _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 DEFAULT_POOL = "default"
 """The pool of every node that is in no other, and of jobs that name none."""
+MAIN_CONTAINER = "main"
+"""The container of a pod in which the program of the document runs."""
 SYSTEM_NAMESPACE = "gpuctl-system"
 """Where the platform's own objects are."""
 DEFAULT_DOMAIN = "runwhere.ai"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records
@@ -12,6 +12,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.reading.node_devices import NO_DEVICES, Devices, read_devices
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -19,38 +20,49 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 class Inventory(NamedTuple):
     """``pods`` are the unfinished ones of all namespaces, None when the user may not list them; ``definitions`` are
-    the pools' ConfigMaps, None likewise."""
+    the pools' ConfigMaps, None likewise; ``devices`` the GPUs that drivers offer on nodes, and who has them."""
 
     nodes: list[Object]
     pods: list[Object] | None
     definitions: list[Object] | None
+    devices: Devices = NO_DEVICES
 
 
-def take(scope: Scope, keys: Records, *, labels: str = "", pods: bool = True, definitions: bool = False) -> Inventory:
-    """Three lists at the same time, however many nodes, pools and namespaces there are.
+def take(
+    scope: Scope,
+    keys: Records,
+    *,
+    labels: str = "",
+    pods: bool = True,
+    definitions: bool = False,
+    gpus: Iterable[str] = (),
+) -> Inventory:
+    """A few lists at the same time, however many nodes, pools and namespaces there are.
 
     :param labels: which nodes.
+    :param gpus: the extended resources that are GPUs, to count those that drivers offer as devices.
     :raises ApiError: nodes may not be listed.
     """
     session = scope.session
-    tasks: list[Callable[[], list[Object] | None]] = [
+    tasks: list[Callable[[], Any]] = [
         lambda: session.list_objects(RESOURCES["Node"], labels=labels)[0],
         lambda: _pods(scope) if pods else [],
         lambda: _definitions(scope, keys) if definitions else [],
+        lambda: read_devices(scope, gpus) if gpus else NO_DEVICES,
     ]
-    nodes, running, maps = session.each(lambda task: task(), tasks)
-    return Inventory(nodes or [], running, maps)
+    return Inventory(*session.each(lambda task: task(), tasks))
 
 
-def take_one(scope: Scope, name: str) -> tuple[Object | None, list[Object] | None]:
-    """A node and its unfinished pods; None where there is no such node, or pods may not be listed."""
+def take_one(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | None, list[Object] | None, Devices]:
+    """A node, its unfinished pods, all devices; None where there is no such node, or pods may not be listed."""
     session = scope.session
-    tasks: list[Callable[[], list[Object] | None]] = [
+    tasks: list[Callable[[], Any]] = [
         lambda: session.list_objects(RESOURCES["Node"], fields=f"metadata.name={name}")[0],
         lambda: _pods(scope, f"spec.nodeName={name},{UNFINISHED}"),
+        lambda: read_devices(scope, gpus),
     ]
-    nodes, pods = session.each(lambda task: task(), tasks)
-    return (nodes[0] if nodes else None), pods
+    nodes, pods, devices = session.each(lambda task: task(), tasks)
+    return (nodes[0] if nodes else None), pods, devices
 
 
 def node_names(session: Session) -> list[str]:

@@ -12,6 +12,7 @@ from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 
 STATUSES = ("active", "maintaining", "faulty")
@@ -140,8 +141,14 @@ def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> PodOnNo
     )
 
 
-def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[NodeState]:
-    """The nodes by name, with what the pods take of them.
+def read_nodes(
+    nodes: Iterable[Object],
+    pods: Iterable[Object] | None,
+    keys: Records,
+    gpus: Gpus,
+    devices: Devices = NO_DEVICES,
+) -> list[NodeState]:
+    """The nodes by name, with what the pods take of them, and with the devices that drivers offer there.
 
     Counted are pods that are bound and have not finished, with init containers and sidecars as the scheduler does. The
     holders are the jobs, and of other pods those with GPUs.
@@ -154,7 +161,7 @@ def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Rec
         place = pod["spec"].get("nodeName")
         if not place or is_finished(pod):
             continue
-        requests = pod_requests(pod["spec"])
+        requests = _plus(pod_requests(pod["spec"]), devices.by_pod.get(pod["metadata"].get("uid") or ""))
         sums = used.setdefault(place, {})
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, Fraction(0)) + amount
@@ -169,6 +176,7 @@ def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Rec
             tuple(sorted(holders.get(node["metadata"]["name"], []), key=_order)) if known else None,
             keys,
             gpus,
+            devices,
         )
         for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
     ]
@@ -179,22 +187,39 @@ def is_finished(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def _plus(first: Amounts, second: Amounts | None) -> Amounts:
+    if not second:
+        return first
+    return {name: first.get(name, Fraction(0)) + second.get(name, Fraction(0)) for name in {**first, **second}}
+
+
 def _node(
-    node: Object, used: Amounts | None, holders: tuple[PodOnNode, ...] | None, keys: Records, gpus: Gpus
+    node: Object,
+    used: Amounts | None,
+    holders: tuple[PodOnNode, ...] | None,
+    keys: Records,
+    gpus: Gpus,
+    devices: Devices,
 ) -> NodeState:
-    status = node.get("status") or {}
-    total = amounts(status.get("allocatable"))
+    status, name = node.get("status") or {}, node["metadata"]["name"]
+    allocatable = amounts(status.get("allocatable"))
+    total = _plus(allocatable, devices.offered.get(name))
     gpu_total = gpus.count(total)
+    gpu_used = None if used is None else gpus.count(used)
+    broken = max(0, gpus.count(amounts(status.get("capacity"))) - gpus.count(allocatable))
+    if gpu_used is not None and not devices.is_known:
+        # Some of what pods request may be devices, which are not in the total either.
+        gpu_used = min(gpu_used, gpu_total + broken)
     return NodeState(
         node,
-        node["metadata"]["name"],
+        name,
         status_of(node),
         pool_name(node, keys),
         gpus.type_of(node),
         gpus.labels(node),
         gpu_total,
-        None if used is None else gpus.count(used),
-        max(0, gpus.count(amounts(status.get("capacity"))) - gpu_total),
+        gpu_used,
+        broken,
         total,
         used,
         holders,

@@ -87,7 +87,7 @@ def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool
     """The pools by name, ``default`` last."""
     gpus = Gpus(settings)
     members: dict[str, list[NodeState]] = {DEFAULT_POOL: []}
-    for node in read_nodes(found.nodes, found.pods, keys, gpus):
+    for node in read_nodes(found.nodes, found.pods, keys, gpus, found.devices):
         members.setdefault(node.pool, []).append(node)
     definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
     waiting = waiting_pods(found.pods, keys, gpus)

@@ -93,7 +93,7 @@ def _initialising(pod: Object) -> Status | None:
             return Status(f"Init:{ended.get('reason') or 'Error'}", _PENDING, _exit(ended))
         waiting = state.get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] != "PodInitializing":
-            return Status(f"Init:{waiting['reason']}", _PENDING, sentence(waiting.get("message")))
+            return Status(f"Init:{waiting['reason']}", _PENDING, _held(pod, item, waiting))
         if pod["status"].get("phase") == "Pending" and (pod.get("spec") or {}).get("nodeName"):
             return Status(f"Init:{number}/{len(found)}", _PENDING)
     return None
@@ -104,12 +104,25 @@ def _waiting(pod: Object) -> Status | None:
     for item in (pod.get("status") or {}).get("containerStatuses") or []:
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):
-            return Status(waiting["reason"], _PENDING, sentence(waiting.get("message")))
+            return Status(waiting["reason"], _PENDING, _held(pod, item, waiting))
     for item in (pod.get("status") or {}).get("containerStatuses") or []:
         ended = (item.get("state") or {}).get("terminated")
         if ended is not None and pod["status"].get("phase") == "Running" and ended.get("exitCode") != 0:
             return Status(ended.get("reason") or "Error", _FAILED, _exit(ended))
     return None
+
+
+def _held(pod: Object, item: Object, waiting: Object) -> str:
+    """Why a container waits. Of a crash loop kubelet only says for how long: how the last run ended says more."""
+    last = (item.get("lastState") or {}).get("terminated")
+    if waiting["reason"] != "CrashLoopBackOff" or last is None:
+        return sentence(waiting.get("message"))
+    if last.get("reason") != "OOMKilled":
+        return _exit(last)
+    spec = pod.get("spec") or {}
+    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    limits = next((one.get("resources") or {} for one in every if one["name"] == item["name"]), {}).get("limits") or {}
+    return f"out of memory (limit {limits['memory']})" if "memory" in limits else "out of memory"
 
 
 def _ended(pod: Object) -> Status | None:

@@ -57,9 +57,10 @@ def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
     gpus = Gpus(reader.settings)
     if query.label is not None and "=" in query.label:
         query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
-    found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None)
+    counted = () if query.label is not None else reader.settings.gpu_resources
+    found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None, gpus=counted)
     query = label_query(query, found.nodes, gpus)
-    nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus)
+    nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
     check_names("node", query.names, [node.name for node in nodes])
     return NodeListing(select_nodes(nodes, query, gpus), nodes, query)
 
@@ -92,10 +93,10 @@ def describe_node(reader: Reader, name: str) -> NodeState:
     """
     if reader.service is not None:
         return reader.service.ask("describe-node", NodeState, reader.scope, name=name)
-    found, pods = inventory.take_one(reader.scope, name)
+    found, pods, devices = inventory.take_one(reader.scope, name, reader.settings.gpu_resources)
     if found is None:
         raise no_such("node", name, inventory.node_names(reader.scope.session))
-    (node,) = read_nodes([found], pods, reader.keys, Gpus(reader.settings))
+    (node,) = read_nodes([found], pods, reader.keys, Gpus(reader.settings), devices)
     return node
 
 
@@ -157,8 +158,8 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
     if reader.service is not None:
         return reader.service.ask("list-gpu-types", list[GpuType], reader.scope, names=list(names))
     gpus = Gpus(reader.settings)
-    found = inventory.take(reader.scope, reader.keys)
-    return gpu_types_of(read_nodes(found.nodes, found.pods, reader.keys, gpus), names, gpus)
+    found = inventory.take(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
+    return gpu_types_of(read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices), names, gpus)
 
 
 def gpu_types_of(nodes: Iterable[NodeState], names: Sequence[str], gpus: Gpus) -> list[GpuType]:

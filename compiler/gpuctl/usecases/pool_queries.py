@@ -16,7 +16,7 @@ def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
     """
     if reader.service is not None:
         return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
-    found = inventory.take(reader.scope, reader.keys, definitions=True)
+    found = inventory.take(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
     pools = read_pools(found, reader.settings, reader.keys)
     check_names("pool", names, [pool.name for pool in pools])
     return [pool for pool in pools if not names or pool.name in names]

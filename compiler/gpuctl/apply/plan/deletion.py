@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import title_of
@@ -18,6 +18,7 @@ from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import leaving_rank
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.spelling import nearest
 
 
 def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
@@ -78,7 +79,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     else:
         job = name
     if not mains:
-        raise absent_job(name, namespace)
+        raise absent_job(name, namespace, _names(session, namespace, keys))
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
@@ -176,7 +177,21 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
     raise ClusterError(refusal.message, "say where the job is with -n NAMESPACE")
 
 
-def absent_job(name: str, namespace: str | None) -> NoSuchJob:
-    """The refusal to delete a job that is not there."""
+def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
+    """Yield the names of the jobs that there are, as far as they may be read."""
+    for kind in WORKLOADS:
+        try:
+            listed = session.list_metadata(RESOURCES[kind], namespace, labels=keys.job_type)
+        except ApiError as error:
+            if not (error.is_missing or error.lacks_permission):
+                raise
+            continue
+        yield from (labels_of(item).get("app") or item["metadata"]["name"] for item in listed)
+
+
+def absent_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> NoSuchJob:
+    """Return the error for a job that does not exist; ``there`` are the names of others, of which one may be meant."""
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
-    return NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")
+    close = nearest(name, sorted(set(there)))
+    hint = f"did you mean `{close}`? " if close else ""
+    return NoSuchJob(f"there is no job {name} {where}", f"{hint}`gpuctl get jobs` lists what there is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.competing import is_new, turns
@@ -67,13 +68,37 @@ def foresee(session: Session, plan: Plan, options: CheckOptions) -> None:
 _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 
 
-def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
+def never_fitting(session: Session, plan: Plan) -> list[str]:
+    """Return the workloads of a plan for which the cluster has no room even without any other job, with the reason.
+
+    Empty where the user may not look at nodes and all pods.
+    """
+    steps = [step for step in plan.steps if _makes_pods(step)]
+    try:
+        snapshot = _snapshot(session, steps)
+    except ClusterError:
+        return []
+    by_key = {step.key: step for step in steps}
+    # Quotas are judged by what the plan gives back, which this does not know.
+    answers = fit(replace(snapshot, quotas=[]), _objects(plan, steps))
+    return [_never(by_key[item.demand.key], item) for item in answers if item.verdict == "never"]
+
+
+def _never(step: Step, answer: Fit) -> str:
+    return f"{step.title or step.key} in {step.key.namespace} never starts in the cluster as of now: {answer.reason}"
+
+
+def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
     if not any(step.queued or (step.desired is not None and queue_of(step.desired)) for step in steps):
         left_out |= {"kueue"}
+    return take_snapshot(session, left_out=left_out)
+
+
+def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
     try:
-        snapshot = take_snapshot(session, left_out=left_out)
+        snapshot = _snapshot(session, steps)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -162,11 +187,15 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
             # Its namespace's quota was told in the order of turns: others may ask for it first.
             tried = _tried(answer)
             step.waits = [Wait(cause, f"{text}; {tried}", answer.waits) for cause, text, _ in step.waits]
+    elif answer.verdict == "never" and options.queue and not step.queued:
+        plan.errors.append(_never(step, answer))
     elif _is_told(plan, step.title):
         return
     elif answer.verdict == "never":
         held = f"; {partly(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
-        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}{held}")
+        plan.notes.append(f"{_never(step, answer)}{held}")
+    elif answer.verdict == "unknown" and answer.demand.uncounted:
+        plan.notes.append(f"whether {title} fits is not known: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
@@ -212,8 +241,8 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
 
 def _is_told(plan: Plan, title: str) -> bool:
     """Whether the checks have said what a job lacks; of many jobs they name the first only."""
-    notes = [note for note in plan.notes if " will wait for" in note]
-    return any(title in note or " more will wait for" in note for note in notes)
+    notes = [note for note in plan.notes if " will wait for" in note or note.endswith(" cannot start")]
+    return any(title in note or " more will wait for" in note or " more cannot start" in note for note in notes)
 
 
 def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:

@@ -55,7 +55,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     lenient = None if platform is None else platform.lenient
     pods = try_pods(session, plan, steps, new_namespaces, lenient=lenient)
     if not plan.errors:
-        plan.errors += _check_quotas(session, steps, pods, refusals, platform)
+        plan.errors += _check_quotas(session, plan, steps, pods, refusals, platform)
         _tell_of_kueue(plan, platform)
     if platform is not None and not plan.errors:
         plan.errors += check_pools(session, plan.steps, platform.keys, platform.gpu_resources)
@@ -67,6 +67,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
 
 def _check_quotas(
     session: Session,
+    plan: Plan,
     steps: list[Step],
     pods: list[TrialPod],
     refusals: dict[str, list[str]],
@@ -84,7 +85,14 @@ def _check_quotas(
     for pod in pods:
         if pod.refusal:
             refusals.setdefault(pod.step.key.namespace, []).append(pod.refusal)
-    return check_quotas(session, steps, templates, refusals, advice="" if platform is None else _QUEUE)
+    errors = check_quotas(session, steps, templates, refusals)
+    if not errors or platform is None:
+        return errors
+    # All of the scheduler's rules: longer to import than to see that the quotas have room.
+    from gpuctl.apply.plan.evictions import never_fitting
+
+    never = never_fitting(session, plan)
+    return [*never, *errors] if never else check_quotas(session, steps, templates, refusals, advice=_QUEUE)
 
 
 def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:

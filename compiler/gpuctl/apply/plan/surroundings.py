@@ -16,6 +16,7 @@ from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.capacity.selectors import holds
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.devices import may_offer
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 
@@ -42,12 +43,13 @@ class _Findings:
 
     def __init__(self) -> None:
         self.missing: dict[str, dict[str, None]] = {}
+        self.too_small: dict[str, dict[str, None]] = {}
         self.ending: dict[str, None] = {}
         self.asked: dict[str, None] = {}
 
     def add(self, pod: TrialPod, text: str, *, certain: bool = True) -> None:
         """``certain`` findings are errors where running work would end; others are asked."""
-        self.missing.setdefault(text, {})[pod.step.title] = None
+        (self.missing if certain else self.too_small).setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
             where = self.ending if certain else self.asked
             where[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
@@ -68,6 +70,9 @@ def look_around(
     if not findings.ending:
         plan.notes += [
             f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in findings.missing.items()
+        ]
+        plan.notes += [
+            f"{text}: {_enumerated(list(titles))} cannot start" for text, titles in findings.too_small.items()
         ]
 
 
@@ -128,6 +133,9 @@ def _needs(pod: TrialPod) -> Iterator[Need]:
             taken = variable.get("valueFrom") or {}
             yield from need("Secret", "secret", taken.get("secretKeyRef"))
             yield from need("ConfigMap", "config map", taken.get("configMapKeyRef"))
+    for claim in spec.get("resourceClaims") or []:
+        yield from need("ResourceClaim", "resource claim", claim, "resourceClaimName")
+        yield from need("ResourceClaimTemplate", "resource claim template", claim, "resourceClaimTemplateName")
     for volume in spec.get("volumes") or []:
         yield from need("PersistentVolumeClaim", "claim", volume.get("persistentVolumeClaim"), "claimName")
         for source in (volume, *((volume.get("projected") or {}).get("sources") or [])):
@@ -169,7 +177,7 @@ def _nodes(
         selected = [host for host in selected if _is_in_terms(pod, host.labels)]
         for resource, amount in _gpus(pod, gpu_resources).items():
             text = _too_large(selected, resource, amount)
-            if text:
+            if text and not may_offer(session, resource):
                 where = f" with {', '.join(f'{name}={value}' for name, value in selector.items())}" if selector else ""
                 findings.add(pod, f"no node{where} has {amount} {resource}{text}", certain=False)
 

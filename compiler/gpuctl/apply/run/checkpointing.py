@@ -20,7 +20,6 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.generations import bare_name
-from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
@@ -28,6 +27,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
 from gpuctl.language.durations import LONGEST_CHECKPOINT, format_duration
 from gpuctl.language.masking import redact
+from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.wording import shorten, visible
 
 _MOST_AT_ONCE = 256
@@ -174,7 +174,7 @@ def _runs(pod: Object) -> bool:
 
 def _state(pod: Object) -> Object:
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    found: Object = next((item.get("state") or {} for item in statuses if item["name"] == CONTAINER), {})
+    found: Object = next((item.get("state") or {} for item in statuses if item["name"] == MAIN_CONTAINER), {})
     return found
 
 
@@ -286,7 +286,7 @@ class _Run:
             return self._over.is_set() or time.monotonic() >= deadline
 
         ends = Ends(None, out.write, err.write, is_over=is_over)
-        code = execute(self._session, task.key, Command(arguments, CONTAINER), ends)
+        code = execute(self._session, task.key, Command(arguments, MAIN_CONTAINER), ends)
         return code, str(err) or str(out)
 
     def _signal(self, task: _Task, name: str, deadline: float) -> str:
@@ -354,7 +354,7 @@ def _ended(pod: Object) -> Object:
     """How the container of a pod ended last."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     for item in statuses:
-        if item["name"] == CONTAINER:
+        if item["name"] == MAIN_CONTAINER:
             states = ((item.get(name) or {}).get("terminated") for name in ("state", "lastState"))
             return next(filter(None, states), {})
     return {}

@@ -15,6 +15,7 @@ from gpuctl.capacity.projections import (
     counted_csi_driver,
     counted_csi_node,
     counted_custom_resource,
+    counted_device_class,
     counted_job,
     counted_job_set,
     counted_limit_range,
@@ -23,6 +24,7 @@ from gpuctl.capacity.projections import (
     counted_pod,
     counted_priority_class,
     counted_quota,
+    counted_resource_slice,
     counted_runtime_class,
     counted_storage_capacity,
     counted_storage_class,
@@ -41,6 +43,7 @@ from gpuctl.capacity.queue_projections import (
 )
 from gpuctl.capacity.snapshot import Snapshot, camel
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.devices import serves_devices
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 
@@ -58,6 +61,7 @@ _QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
     "ResourceFlavor": counted_flavor,
     "WorkloadPriorityClass": counted_queue_priority,
 }
+_DEVICES = ("device_classes", "resource_slices")
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
@@ -96,6 +100,7 @@ def take_snapshot(
         ("jobs", RESOURCES["Job"], counted_job),
         ("job_sets", RESOURCES["JobSet"], counted_job_set),
         ("custom_resources", RESOURCES["CustomResourceDefinition"], counted_custom_resource),
+        ("device_classes", RESOURCES["DeviceClass"], counted_device_class),
     ]
 
     parts = [part for part in parts if part[0] not in left_out]
@@ -109,8 +114,9 @@ def take_snapshot(
         except ApiError as error:
             if name in needed or not (error.lacks_permission or error.is_missing):
                 raise
-            # Where nobody knows JobSets there are none.
-            if name != "job_sets" or not error.is_missing:
+            # Without its API there is no object of a kind; whoever has no right to it is not told that.
+            absent = error.is_missing or (name in _DEVICES and not serves_devices(session))
+            if name not in ("job_sets", *_DEVICES) or not absent:
                 unreadable.append(camel(name))
             return []
         if name in ("jobs", "job_sets"):
@@ -120,6 +126,8 @@ def take_snapshot(
 
     queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
+    if lists.get("device_classes"):
+        lists["resource_slices"] = read(("resource_slices", RESOURCES["ResourceSlice"], counted_resource_slice))
     moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)

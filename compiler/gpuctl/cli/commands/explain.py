@@ -45,7 +45,7 @@ def command(topic: str | None) -> int:
     """Explain a field, a kind of document, or a diagnostic.
 
     TOPIC is a path such as training.resources.gpu-type in any spelling, the end of one (resources.gpu, gpu-type), a
-    kind, or a code such as GPU203. Without TOPIC, list the kinds.
+    kind, a code such as GPU203, or a cause of `gpuctl why` such as out-of-memory. Without TOPIC, list the kinds.
     """
     from gpuctl.language.reference import look_up
 
@@ -54,6 +54,8 @@ def command(topic: str | None) -> int:
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
         return _code(topic.strip().upper())
     answer = look_up(topic)
+    if answer.kind is None and not answer.matches and _cause(topic.strip().lower()):
+        return 0
     if answer.kind is not None:
         return _kind(answer.kind, answer.matches)
     if len(answer.matches) == 1:
@@ -66,6 +68,17 @@ def command(topic: str | None) -> int:
         hint = "`gpuctl explain` lists the kinds, `gpuctl explain training` the fields of one."
     click.echo(f"gpuctl: no field, kind or code is called `{topic}`. {hint}", err=True)
     return 1
+
+
+def _cause(topic: str) -> bool:
+    """Print what a cause of ``gpuctl why`` means; False if there is none of the name."""
+    from gpuctl.reading.why.finding import CAUSES
+
+    if topic not in CAUSES:
+        return False
+    _print_heading(topic)
+    _print_text(f"A cause of `gpuctl why`: {CAUSES[topic]}. `gpuctl why JOB` has the numbers, and what helps.")
+    return True
 
 
 def _kinds() -> int:

@@ -86,7 +86,7 @@ def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -
     if answer.ruled_out:
         yield from section("Ruled out", answer.ruled_out, width, style=bold)
     if found.fix:
-        yield from section("Fix", [redact(found.fix)], width, style=bold)
+        yield from section("Fix", [found.fix], width, style=bold)
     for item in answer.also:
         yield from section("Also", [f"{item.cause}: {redact(item.message)}"], width, style=bold)
 

@@ -104,6 +104,17 @@ COMMAND_CODES = (
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  command: [a, '&&', b]  #!\n",
     ),
     CodeRule(
+        "GPU511",
+        "warning",
+        "a container beside a training's program",
+        "A pod ends when its last container has ended. A log shipper or proxy that runs for ever keeps a finished "
+        "training, and its GPUs.",
+        "Write it in `podPatch.initContainers` with `restartPolicy: Always`. Kubernetes ends such a sidecar with the "
+        "program. If the container ends by itself, ignore the warning.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment: {image: 'app:1', command: [run]}\n"
+        "podPatch:\n  containers:\n    - {name: shipper, image: 'logs:1'}  #!\n",
+    ),
+    CodeRule(
         "GPU512",
         "warning",
         "script of a shell in several items",

@@ -22,7 +22,16 @@ _WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
-_OF_LIVE_PODS = ("rollout", "scheduling", "sandbox and volumes", "images", "configuration", "health checks", "serving")
+_OF_LIVE_PODS = (
+    "rollout",
+    "scheduling",
+    "sandbox and volumes",
+    "images",
+    "configuration",
+    "health checks",
+    "serving",
+    "sidecars",
+)
 
 
 @dataclass(frozen=True)

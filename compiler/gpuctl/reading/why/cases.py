@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.demand import Demand, understand
+from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.capacity.quota_sum import as_pod
 from gpuctl.capacity.scheduling import RULES, Census, census
 from gpuctl.capacity.seats import Incoming, Seat
-from gpuctl.capacity.shortage import open_seats
+from gpuctl.capacity.shortage import PODS, open_seats
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence, Understood, is_unscheduled
-from gpuctl.reading.why.finding import Proof, several
+from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
@@ -127,9 +130,21 @@ class Case:
         return [seat for seat in self.seats if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
 
     @cached_property
+    def able(self) -> list[Seat]:
+        """The selected nodes that are large enough for the pod, in whatever state they are and whoever runs there."""
+        own = {**self.incoming.pod.requests, PODS: 1}
+        return [seat for seat in self.selected if all(has(seat, name) >= need for name, need in own.items())]
+
+    @cached_property
     def open(self) -> list[Seat]:
         """Those of them that nothing but what runs there keeps the pod from."""
-        return open_seats(self.incoming, self.seats)
+        return open_seats(self.incoming, self.able)
+
+    @property
+    def uncounted(self) -> str:
+        """Why nodes may have more room for the pod than they report; "" if they have not."""
+        assert self.demand is not None
+        return "; ".join(self.demand.uncounted)
 
     @cached_property
     def roomy(self) -> list[Seat]:
@@ -174,6 +189,11 @@ class Case:
         total = max(self.evidence.wanted, self.number)
         return f"{several(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
 
+    def finding(self, cause: str, message: str, numbers: Mapping[str, Any], fix: str | None) -> Finding:
+        """Return a finding about these pods."""
+        counted = {"waitingPods": self.number, **numbers}
+        return Finding(cause, message, counted, fix, self.sources, self.name, self.number)
+
     def amount(self, resource: str, amount: int) -> str:
         """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
         from gpuctl.capacity.shortage import told
@@ -199,6 +219,11 @@ def is_not_ready(seat: Seat) -> bool:
     return any(taint.get("key") in _NOT_READY for taint in seat.node.taints)
 
 
+def has(seat: Seat, resource: str) -> int:
+    """Return how much of a resource a node has for pods in all."""
+    return seat.node.allocatable.get(resource, 0)
+
+
 def cases(evidence: Evidence) -> Iterator[Case]:
     """A case for each kind of pods that wait for a node, those of most pods first."""
     for pod, number in alike(pod for pod in evidence.pods if is_unscheduled(pod)):
@@ -206,9 +231,25 @@ def cases(evidence: Evidence) -> Iterator[Case]:
             yield Case(evidence, pod, number, None, None)
             continue
         known = evidence.understood or understood(evidence.snapshot, [pod])
-        cluster, demand = known[_name(pod)]
-        (group, _), *_ = demand.groups
-        yield Case(evidence, pod, number, cluster, demand._replace(groups=[(group, number)]))
+        yield _case(evidence, pod, number, known[_name(pod)])
+
+
+def unmade_cases(evidence: Evidence) -> Iterator[Case]:
+    """A case for each kind of pods that the job is to have, as if they were made; none where nodes may not be read."""
+    workload = evidence.job.workload
+    if evidence.snapshot is None or workload is None:
+        return
+    # As if Kueue had admitted it: what is suspended is to have no pods.
+    started = {**workload, "spec": {**workload["spec"], "suspend": False}}
+    for place, (template, number) in enumerate(pod_templates(started)):
+        metadata = {"namespace": evidence.job.identity.namespace, "name": f"{workload['metadata']['name']}-{place}"}
+        pod = as_pod({**template, "metadata": {**(template.get("metadata") or {}), **metadata}})
+        yield _case(evidence, pod, max(1, number), understood(evidence.snapshot, [pod])[_name(pod)])
+
+
+def _case(evidence: Evidence, pod: Object, number: int, known: Understood) -> Case:
+    (group, _), *_ = known.demand.groups
+    return Case(evidence, pod, number, known.cluster, known.demand._replace(groups=[(group, number)]))
 
 
 def alike(pods: Iterable[Object]) -> list[tuple[Object, int]]:

@@ -228,7 +228,11 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
         of = f", which {', '.join(names)} use{'' if len(names) > 1 else 's'}" if names else ""
         message = f"there is no {kind} {missing['name']} in {namespace}{of}"
         create = "create secret generic" if kind == "Secret" else "create configmap"
-        fix = f"`kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE`; kubelet tries again then"
+        literals = " ".join(f"--from-literal={key}=..." for key in _keys(held.pod, kind, missing["name"]) or ["KEY"])
+        fix = (
+            f"`kubectl {create} {missing['name']} -n {namespace} {literals}` with its value instead of `...`; kubelet "
+            "tries again then"
+        )
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
     if log.read([text]).cause == "gpu-driver-error":
@@ -254,10 +258,20 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
     fix = f"a matter for the administrators of {node}: its driver is not installed, or does not work"
     if log.is_version(line):
         fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
-    if not asked:
-        message = f"the pod {name} has no GPU: it asks for none ({line}){again}"
-        fix = "set `resources.gpu`"
+    if not asked and not log.names_driver(line):
+        message = f"the program wants a GPU, and the pod {name} asks for none: {line}{again}"
+        fix = "set `resources.gpu`, for instance `resources: {gpu: 1}`"
+        return Finding("gpu-not-requested", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
     return Finding("gpu-driver-error", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
+
+
+def _keys(pod: Object, kind: str, name: str) -> list[str]:
+    """Return the keys of a Secret or ConfigMap that the pod's variables need."""
+    field = {"Secret": "secretKeyRef", "ConfigMap": "configMapKeyRef"}[kind]
+    variables = (variable for item in _containers(pod["spec"]) for variable in item.get("env") or [])
+    references = ((variable.get("valueFrom") or {}).get(field) or {} for variable in variables)
+    needed = (item["key"] for item in references if item.get("name") == name and not item.get("optional"))
+    return list(dict.fromkeys(needed))
 
 
 def _variables(held: WaitingContainer, name: str) -> list[str]:

@@ -19,6 +19,8 @@ from gpuctl.reading.why.ends import INDEX, End, ends
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, first, several, times
 from gpuctl.reading.why.idle import again, command
+from gpuctl.reading.why.log_patterns import OF_A_PROGRAM
+from gpuctl.reading.why.program_errors import program_error
 from gpuctl.reading.why.symptoms import container_of, source, title
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
@@ -26,6 +28,7 @@ _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|sta
 _NOT_ITS_OWN = frozenset(
     {"Evicted", "DeadlineExceeded", "UnexpectedAdmissionError", "NodeLost", "Terminated", "NodeShutdown", "Preempting"}
 )
+_BROKEN = frozenset({"nccl-error", "rendezvous-failed"})
 _SIGNALS = {132: "SIGILL", 134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV"}
 _BUS, _KILL, _TERM = 128 + signal.SIGBUS, 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
@@ -35,8 +38,8 @@ def crashed(evidence: Evidence) -> Finding | None:
     found = ends(_latest(evidence), evidence.now)
     findings = [(end, _finding(evidence, end)) for end in found]
     # A rank that ends for a reason of its own breaks the connections of the others, which end later.
-    others = [end.finished for end, item in findings if item.cause != "nccl-error"]
-    kept = [item for end, item in findings if item.cause != "nccl-error" or end.finished <= min(others, default="~")]
+    others = [end.finished for end, item in findings if item.cause not in _BROKEN]
+    kept = [item for end, item in findings if item.cause not in _BROKEN or end.finished <= min(others, default="~")]
     return first(replace(item, weight=-number) for number, item in enumerate(kept))
 
 
@@ -82,6 +85,8 @@ def _finding(evidence: Evidence, end: End) -> Finding:
         return _gpu_memory(end, said, numbers, told, again)
     if said.cause in _OF_GPUS:
         return _OF_GPUS[said.cause](evidence, pod, end, said, numbers, told, again)
+    if said.cause in OF_A_PROGRAM and end.code not in (0, _KILL, _TERM):
+        return program_error(said.cause, pod, end, said, numbers, told, again)
     if said.cause == "shm-exhausted" or end.code == _BUS:
         return _shared_memory(pod, end, numbers, told, again, is_said=bool(said.cause))
     line = f": {said.line}" if said.line else ""
@@ -125,7 +130,7 @@ def _hardware(
 ) -> Finding:
     message = f"a GPU of {end.node} reported a hardware error to pod {end.pod}: {said.line}{run}"
     fix = (
-        f"keep other jobs away until the administrators have looked at it: `kubectl cordon {end.node}`; "
+        f"ask the administrators to look at {end.node}, and to keep other jobs away (`kubectl cordon {end.node}`); "
         f"then {again(evidence)}"
     )
     return Finding("gpu-hardware-error", message, {**numbers, "node": end.node}, fix, told, end.pod)

@@ -17,7 +17,7 @@ from gpuctl.capacity.pod_requests import pods_left, replicas
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.kueue import workload_of
+from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
@@ -51,7 +51,8 @@ class Evidence:
     """Lists that may not be read, or that nothing made necessary, are None.
 
     ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
-    its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``logs`` the last
+    its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``device_claims`` the
+    ResourceClaims and their templates that they name, by kind and name (None: missing), ``logs`` the last
     lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload
     and ``kueue`` its queues and Workloads, where it holds the job back, ``neighbours`` all pods of the namespace, where
     a quota is short, ``scaler`` the autoscaler of its workload, ``services`` its Services and ``slices`` their
@@ -68,6 +69,7 @@ class Evidence:
     snapshot: Snapshot | None = None
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     claims: Mapping[str, Object | None] = field(default_factory=dict)
+    device_claims: Mapping[tuple[str, str], Object | None] = field(default_factory=dict)
     quotas: list[Object] | None = None
     neighbours: list[Object] | None = None
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -145,9 +147,10 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         settings,
         now,
         events=told,
-        snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) else None,
+        snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) or quotas or admission is not None else None,
         nodes=_nodes(local, job.pods),
         claims=claims,
+        device_claims=_device_claims(local, pods),
         quotas=quotas,
         neighbours=local.maybe("Pod") if quotas else None,
         logs=logs or {},
@@ -208,6 +211,24 @@ def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     names = {name: None for pod in pods if not _runs(pod) for name in mounted_claims(pod["spec"])}
     keys = [Key("PersistentVolumeClaim", scope.namespace or "", name) for name in names]
     return dict(_each(scope, keys, "whether they exist is not known"))
+
+
+def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str], Object | None]:
+    named = {key: None for pod in pods if not _runs(pod) for key in named_device_claims(pod["spec"])}
+    found: dict[tuple[str, str], Object | None] = {}
+    for kind in ("ResourceClaim", "ResourceClaimTemplate"):
+        keys = [Key(kind, scope.namespace or "", name) for of, name in named if of == kind]
+        found |= {(kind, name): item for name, item in _each(scope, keys, "whether they exist is not known")}
+    return found
+
+
+def named_device_claims(spec: Object) -> Iterator[tuple[str, str]]:
+    """Return the ResourceClaims and templates that a pod names, as kind and name."""
+    for item in spec.get("resourceClaims") or []:
+        if item.get("resourceClaimName"):
+            yield "ResourceClaim", item["resourceClaimName"]
+        elif item.get("resourceClaimTemplateName"):
+            yield "ResourceClaimTemplate", item["resourceClaimTemplateName"]
 
 
 def mounted_claims(spec: Object) -> list[str]:
@@ -273,10 +294,26 @@ def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | 
 def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
     """Kueue's Workload of a job that it holds back, and what its queues are like."""
     workload = job.workload
-    if workload is None or not queue_of(workload) or not (workload.get("spec") or {}).get("suspend"):
+    if workload is None or not queue_of(workload) or finished(workload):
+        return None, None
+    if not (workload.get("spec") or {}).get("suspend"):
+        if _lacks_kueue(scope):
+            scope.note(
+                f"its queue {queue_of(workload)} is without effect: the cluster has no Kueue, which would hold the job "
+                "back and start its pods together"
+            )
         return None, None
     lists = read_kueue(scope)
     return workload_of(lists.workloads or [], workload), lists
+
+
+def _lacks_kueue(scope: Scope) -> bool:
+    try:
+        return kueue_resources(scope.session) is None
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return False
 
 
 def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.language.wording import visible
+from gpuctl.reading.why.log_patterns import cause_of, message_of, without_colours
 
 _LONGEST = 240
 _LINE_END = re.compile("\r\n|\n|\r")
@@ -14,7 +15,9 @@ _LINE_END = re.compile("\r\n|\n|\r")
 _GPU_MEMORY = re.compile(
     r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
-    r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks"
+    r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED"
+    r"|ResourceExhaustedError\b.*\bOOM when allocating|OOM when allocating tensor|hipErrorOutOfMemory",
+    re.IGNORECASE,
 )
 # nvidia-smi's and the kernel's (NVRM: Xid (PCI:0000:3b:00): 79), CUDA's (cudaErrorECCUncorrectable), PyTorch's.
 _GPU_HARDWARE = re.compile(
@@ -27,8 +30,20 @@ _GPU_DRIVER = re.compile(
     r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
     r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
     r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
+    r"|unsupported display driver|PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
+    re.IGNORECASE,
 )
-_VERSION = re.compile(r"insufficient|INSUFFICIENT|Insufficient|MISMATCH|mismatch|NOT_SUPPORTED|too old")
+# What PyTorch, vLLM, TensorFlow and JAX raise on a machine without a GPU; their warnings are no errors.
+_NO_GPU = re.compile(
+    r"(?:[a-z_]\w*\.)*\w*(?:error|exception): .*?(?:No (?:CUDA|HIP|NPU|XPU) GPUs are available"
+    r"|(?:is_available|cuda)\(\) is False|Failed to infer device type|no supported devices found for platform CUDA"
+    r"|Unable to initialize backend '(?:cuda|gpu|rocm)'|No (?:supported )?GPU (?:was |is )?(?:found|available))",
+    re.IGNORECASE,
+)
+_VERSION = re.compile(r"insufficient|mismatch|NOT_SUPPORTED|unsupported|too old", re.IGNORECASE)
+# That there is a driver, and which: not what a machine without GPUs says.
+_FOUND = re.compile(r"too old|mismatch|unsupported|NOT_SUPPORTED", re.IGNORECASE)
+_LAST_ERROR = re.compile(r"Last error:\s*(?P<text>.*)", re.IGNORECASE)
 # NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
 _NCCL = re.compile(
     r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
@@ -50,7 +65,8 @@ _FATAL = re.compile(r"\b(?:fatal|panic|error)\b|^E\d{4} |Segmentation fault|core
 # What launchers and other ranks say after a worker died: not the reason.
 _AFTERMATH = re.compile(
     r"ChildFailedError|CalledProcessError|Process(?:Raised|Exited)Exception|RayTaskError|Dist(?:Backend|Network)Error"
-    r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError"
+    r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError|BrokenProcessPool"
+    r"|See root cause above|Engine (?:core|process) (?:initialization )?failed|EngineDeadError|WorkerProc init"
 )
 _SECRETS = re.compile(
     r"(?P<key>(?:token|password|passwd|secret|api[_-]?key|authorization)\w*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)[^\s,;&\"']+"
@@ -83,21 +99,28 @@ def read(lines: Sequence[str]) -> Said:
     A word of memory counts only when no other error comes after it: programs catch that one, and go on. Nobody catches
     what the hardware or the driver reports. That communication broke off follows from any of these, never the reverse.
     """
-    kept = [line for line in (visible(line).strip() for line in lines) if line]
+    kept = [line for line in (visible(without_colours(line)).strip() for line in lines) if line]
     last: str | None = None
-    cause, telling = "", ""
+    cause, telling, quotes_next = "", "", False
     for line in kept:
         if cause in _FINAL:
             break
-        if _GPU_HARDWARE.search(line):
+        last_error = _LAST_ERROR.match(message_of(line))
+        if cause == "nccl-error" and (quotes_next or last_error is not None):
+            # NCCL names the link and the peer here; the error before it is the same for all.
+            text = message_of(line) if last_error is None else last_error["text"]
+            telling, quotes_next = text or telling, not text
+        elif _GPU_HARDWARE.search(line):
             cause, telling = "gpu-hardware-error", line
-        elif _GPU_DRIVER.search(line):
+        elif _GPU_DRIVER.search(line) or _NO_GPU.match(message_of(line)):
             cause, telling = "gpu-driver-error", line
         elif _GPU_MEMORY.search(line):
             cause, telling = "cuda-out-of-memory", line
         elif _SHARED_MEMORY.search(line):
             # What ran out of shared memory says so beside the signal: both lines are about one thing.
             cause, telling = "shm-exhausted", line
+        elif own := cause_of(line):
+            cause, telling = own, line
         elif _NCCL.search(line):
             if not cause:
                 cause, telling = "nccl-error", line
@@ -109,6 +132,11 @@ def read(lines: Sequence[str]) -> Said:
         return Said(cause, shown(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
     fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
     return Said("", shown(last or fatal or (kept[-1] if kept else "")), {})
+
+
+def names_driver(line: str) -> bool:
+    """Return True if a line about the driver says that one was found: the pod has a GPU."""
+    return bool(_FOUND.search(line))
 
 
 def is_version(line: str) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from fractions import Fraction
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import TRAININGS, Object, labels_of
+from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import (
     Shortfall,
@@ -28,6 +31,8 @@ from gpuctl.reading.why.idle import command
 from gpuctl.reading.why.symptoms import condition_source, source, sources
 
 _HOLDERS = 3
+_LOOKED_AT = 12
+_ENDING = ("training", "pod")
 _FIELDS = {"cpu": "resources.cpu", "memory": "resources.memory", "ephemeral-storage": "podPatch"}
 # plugin/pkg/admission/limitranger/admission.go.
 _LIMIT = re.compile(
@@ -96,40 +101,78 @@ def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[P
 
 
 def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding:
-    quota = found[0].quota
-    said = ", ".join(_short(item) for item in found)
+    quota, pods = found[0].quota, counted["pods"]
+    workload = evidence.job.workload
+    # A training starts when all its pods run; of a service some may serve without the others.
+    together = pods if workload is not None and workload["kind"] in TRAININGS else 1
+    said = ", ".join(_short(item, together) for item in found)
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
-    holders = _holders(evidence, found[0].resource)
+    holders = _holders(evidence, found)
+    shown = [
+        (f"{kind}/{name}", used[found[0].resource]) for kind, name, _, used in holders if found[0].resource in used
+    ]
+    resource = found[0].resource
     held = tuple(
-        Proof("status", name, f"uses {format_amount(found[0].resource, amount)} {found[0].resource}")
-        for name, amount in holders[:_HOLDERS]
+        Proof("status", name, f"uses {format_amount(resource, amount)} {resource}") for name, amount in shown[:_HOLDERS]
     )
-    if holders:
-        numbers["heldBy"] = [{"job": name, "amount": format_amount(found[0].resource, a)} for name, a in holders]
-    never = [item for item in found if item.needed > item.hard]
-    pods = f" ({counted['missingPods']} of {counted['pods']} pods are missing)" if counted["pods"] > 1 else ""
-    raised = ", ".join(f"{item.resource} to {format_amount(item.resource, item.total)}" for item in found)
+    if shown:
+        numbers["heldBy"] = [{"job": name, "amount": format_amount(resource, amount)} for name, amount in shown]
+    never = [item for item in found if item.needed * together > item.hard]
+    missing = f" ({counted['missingPods']} of {pods} pods are missing)" if pods > 1 else ""
+    raised = ", ".join(f"{item.resource} to {format_amount(item.resource, _raised(item, together))}" for item in found)
     if never:
-        least = ", ".join(f"{field(item.resource)}: {format_amount(item.resource, item.hard)}" for item in never)
+        least = ", ".join(
+            f"{field(item.resource)}: {format_amount(item.resource, item.hard / together)}" for item in never
+        )
         fix = f"ask for at most `{least}`, or raise quota {quota}: {raised}"
+        if any((item.hard / together).denominator > 1 for item in never if "/" in item.resource):
+            fix = f"ask for fewer nodes, or for less on each, or raise quota {quota}: {raised}"
     else:
-        fix = f"{_end(evidence, holders)}ask for less in `{field(found[0].resource)}`, or raise quota {quota}: {raised}"
-    return Finding("quota-exceeded", f"quota {quota} has no room: {said}{pods}", numbers, fix, (*told, *held))
+        end = _end(holders, found, counted["missingPods"])
+        fix = f"{end}ask for less in `{field(resource)}`, or raise quota {quota}: {raised}"
+    return Finding("quota-exceeded", f"quota {quota} has no room: {said}{missing}", numbers, fix, (*told, *held))
 
 
-def _end(evidence: Evidence, holders: list[tuple[str, Any]]) -> str:
-    if not holders:
-        return "wait for other jobs to end, "
-    kind, _, name = holders[0][0].rpartition("/")
-    delete = "kubectl delete pod" if kind == "pod" else "gpuctl delete job"
-    return f"wait for {holders[0][0]} to finish or delete it (`{delete} {name} -n {evidence.job.identity.namespace}`), "
+def _raised(item: Shortfall, together: int) -> Fraction:
+    """Return the limit with which the missing pod has room, and all pods of a training if they exceed it alone."""
+    return max(item.total, item.needed * together)
 
 
-def _short(item: Shortfall) -> str:
+def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
+    """Say which jobs have to end, the fewest that free enough of everything; "" if those of three jobs are not enough.
+
+    Jobs that end by themselves come first. A command that ends a job of another user is not printed.
+    """
+    lacks = {item.resource: item.used - item.freed + item.needed * missing - item.hard for item in found}
+    ending = [item for item in holders if item.kind in _ENDING]
+    ways = ((among[:_LOOKED_AT], number) for among in (ending, holders) for number in range(1, _HOLDERS + 1))
+    for among, number in ways:
+        for chosen in sorted(combinations(among, number), key=_amount):
+            if any(sum(item.used.get(name, 0) for item in chosen) < lack for name, lack in lacks.items()):
+                continue
+            titles = " and ".join(f"{item.kind}/{item.name}{_of(item.owner)}" for item in chosen)
+            if all(item.kind in _ENDING for item in chosen):
+                return f"wait until {titles} {'has' if number == 1 else 'have'} ended, "
+            return f"ask for the room of {titles}, which {'runs' if number == 1 else 'run'} until somebody ends it, "
+    return ""
+
+
+def _amount(chosen: tuple[_Holder, ...]) -> Fraction:
+    return sum((amount for item in chosen for amount in item.used.values()), Fraction(0))
+
+
+def _of(owner: str | None) -> str:
+    return f" (owner {owner})" if owner else ""
+
+
+def _short(item: Shortfall, together: int) -> str:
     needed, hard, used = (format_amount(item.resource, value) for value in (item.needed, item.hard, item.used))
     left = format_amount(item.resource, max(item.hard - item.used, item.hard * 0))
     if item.needed > item.hard:
         return f"a pod needs {needed} {item.resource}, and the limit is {hard}"
+    if item.needed * together > item.hard:
+        every = format_amount(item.resource, item.needed * together)
+        return f"its {together} pods need {every} {item.resource}, and the limit is {hard}"
     return f"a pod needs {needed} {item.resource}, {left} left ({used} of {hard} used)"
 
 
@@ -144,16 +187,30 @@ def field(resource: str) -> str:
     return _FIELDS.get(plain, "resources.gpu" if "/" in plain else plain)
 
 
-def _holders(evidence: Evidence, resource: str) -> list[tuple[str, Any]]:
-    """Other jobs of the namespace that use a resource of a quota, the largest first."""
-    found: dict[str, Any] = {}
+class _Holder(NamedTuple):
+    """A job, or a pod of none, that uses resources of a quota. ``owner`` is the one that its labels name."""
+
+    kind: str
+    name: str
+    owner: str | None
+    used: dict[str, Fraction]
+
+
+def _holders(evidence: Evidence, found: list[Shortfall]) -> list[_Holder]:
+    """Other jobs of the namespace that use what is short, those that have most of the first resource first."""
+    resources = [item.resource for item in found]
+    holders: dict[tuple[str, str], _Holder] = {}
     for pod in evidence.neighbours or []:
         identity = identity_of(pod, evidence.keys)
-        amount = charges(pod).get(resource)
-        if amount and identity != evidence.job.identity:
-            name = f"{identity.kind}/{identity.object_name}" if identity else f"pod/{pod['metadata']['name']}"
-            found[name] = found.get(name, 0) + amount
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        amounts = charges(pod)
+        if identity == evidence.job.identity or not any(amounts.get(name) for name in resources):
+            continue
+        key = (identity.kind, identity.object_name) if identity else ("pod", str(pod["metadata"]["name"]))
+        used = holders.setdefault(key, _Holder(*key, owner_of(labels_of(pod)), {})).used
+        for name in resources:
+            if amounts.get(name):
+                used[name] = used.get(name, Fraction(0)) + amounts[name]
+    return sorted(holders.values(), key=lambda item: (-item.used.get(resources[0], 0), item.kind, item.name))
 
 
 def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding | None:

@@ -66,6 +66,15 @@ def queued(evidence: Evidence) -> Finding | None:
     return Finding("queued", message, numbers, _fix(evidence.admission, place, namespace), sources(*said))
 
 
+def may_add_nodes(evidence: Evidence) -> bool:
+    """Return True if a ClusterQueue has admission checks, or may not be read: a check may add nodes for a job."""
+    queues = (evidence.kueue or KueueLists()).cluster_queues
+    if queues is None:
+        return True
+    specs = [item.get("spec") or {} for item in queues]
+    return any(spec.get("admissionChecks") or spec.get("admissionChecksStrategy") for spec in specs)
+
+
 def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, queue: str) -> Finding:
     """Kueue has made no Workload, or it may not be read."""
     namespace = evidence.job.identity.namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gpuctl.backend.api_resources import labels_of
@@ -13,7 +14,7 @@ from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.why.cases import Case
+from gpuctl.reading.why.cases import Case, has
 from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.words import shortage_of
 
@@ -33,15 +34,21 @@ def shortage(case: Case) -> Finding | None:
     Resources are looked at one after another, GPUs first, each on the nodes that have enough of those before it: the
     first that none of them has is the one to mend.
     """
-    if not case.open or case.roomy:
-        return None
+    return _narrowed(case, case.open, Seat.free) if case.open and not case.roomy else None
+
+
+def too_large(case: Case) -> Finding | None:
+    """Of the nodes that it selects none is large enough for a pod, whoever runs there."""
+    return _narrowed(case, case.selected, has) if case.selected and not case.able else None
+
+
+def _narrowed(case: Case, left: list[Seat], amount: Callable[[Seat, str], int]) -> Finding | None:
     own = {**case.incoming.pod.requests, PODS: 1}
     gpus = {gpu.resource: gpu for gpu in case.evidence.settings.gpus.values()}
     order = sorted(own, key=lambda name: (name not in gpus, "/" not in name, name not in ("cpu", "memory"), name))
-    left = case.open
     passed: list[str] = []
     for resource in order:
-        enough = [seat for seat in left if seat.free(resource) >= own[resource]]
+        enough = [seat for seat in left if amount(seat, resource) >= own[resource]]
         if not enough:
             return _short(case, resource, own[resource], left, passed)
         if len(enough) < len(left):
@@ -53,10 +60,10 @@ def shortage(case: Case) -> Finding | None:
 def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[str]) -> Finding:
     assert case.demand is not None
     assert case.cluster is not None
-    best = max(left, key=lambda seat: (seat.free(resource), seat.node.name))
+    best = max(left, key=lambda seat: (seat.free(resource), has(seat, resource), seat.node.name))
     free = max(0, best.free(resource))
-    most = max(seat.node.allocatable.get(resource, 0) for seat in left)
-    total = sum(max(0, seat.free(resource)) for seat in case.open)
+    most = max(has(seat, resource) for seat in left)
+    total = sum(max(0, seat.free(resource)) for seat in case.open or left)
     held = holders(resource, left)
     change = None if case.evidence.brief else _change(case.cluster, case.demand)
     numbers = {
@@ -90,7 +97,7 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     largest = Proof(
         "status",
         f"node/{best.node.name}",
-        f"{told(resource, free)} free of {told(resource, best.node.allocatable.get(resource, 0)).split()[0]}",
+        f"{told(resource, free)} free of {told(resource, has(best, resource)).split()[0]}",
     )
     fix = _fix(case, resource, need, most, change)
     return Finding(cause, message, numbers, fix, (*case.sources, largest, *holding), case.name, case.number)
@@ -111,6 +118,9 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
         return f"{case.whose}{many} as many pods as kubelet allows ({most})"
     wants = f"{each} {case.amount(resource, need)} {where}"
     room = told(resource, free).split()[0]
+    if not most and passed:
+        enough = " and ".join(case.amount(name, case.incoming.pod.requests.get(name, 1)) for name in passed)
+        return f"{wants}; none of the nodes with {enough} has any {resource}"
     if not most:
         return f"{wants}; no node there has any {resource}"
     if need > most:
@@ -140,7 +150,7 @@ def _fix(case: Case, resource: str, need: int, most: int, change: str | None) ->
 def _over_nodes(case: Case, need: int, most: int) -> str:
     """As many GPUs as asked for, on the fewest nodes that can have them, with the same number on each."""
     nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
-    total = nodes * max(1, case.evidence.wanted)
+    total = nodes * max(1, case.evidence.wanted, case.number)
     return f"spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {need // nodes}`"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import containers, crashes, idle, open_ends, queue_causes, serving
+from gpuctl.reading.why import containers, crashes, idle, never_fits, open_ends, serving, sidecars
 from gpuctl.reading.why import node_causes as nodes
-from gpuctl.reading.why import pod_refusals as admission
 from gpuctl.reading.why import waiting_pods as scheduling
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
@@ -25,9 +24,9 @@ class RuleGroup(NamedTuple):
 STAGES: tuple[RuleGroup, ...] = (
     RuleGroup(
         "the job itself",
-        (idle.succeeded, idle.terminating, idle.paused, idle.suspended, queue_causes.queued, idle.deadline_exceeded),
+        (idle.succeeded, idle.terminating, idle.paused, idle.suspended, never_fits.queued, idle.deadline_exceeded),
     ),
-    RuleGroup("admission", (admission.refused,)),
+    RuleGroup("admission", (never_fits.refused,)),
     RuleGroup("rollout", (serving.halted,)),
     RuleGroup("scheduling", (scheduling.unscheduled,)),
     RuleGroup("nodes", (nodes.lost, nodes.refused, nodes.evicted)),
@@ -37,5 +36,6 @@ STAGES: tuple[RuleGroup, ...] = (
     RuleGroup("crashes", (crashes.crashed, idle.backoff_limit)),
     RuleGroup("health checks", (crashes.unready,)),
     RuleGroup("serving", (serving.unserved, serving.unscaled)),
+    RuleGroup("sidecars", (sidecars.kept_alive,)),
     RuleGroup("progress", (idle.running, open_ends.starting)),
 )

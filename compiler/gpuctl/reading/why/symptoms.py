@@ -22,6 +22,8 @@ _REPORTERS: dict[str, str] = {
     **dict.fromkeys(_OF_KUBELET, r".*kubelet.*"),
     **dict.fromkeys(("FailedAttachVolume", "SuccessfulAttachVolume"), "attachdetach-controller"),
     **dict.fromkeys(("FailedCreate", "SuccessfulCreate"), _CONTROLLER),
+    # pkg/controller/resourceclaim/controller.go.
+    "FailedResourceClaimCreation": r"resource_?claim(?:-controller)?",
     # taint-controller before 1.29.
     "TaintManagerEviction": "taint-(?:eviction-)?controller",
 }

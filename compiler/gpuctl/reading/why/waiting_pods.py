@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import room, words
+from gpuctl.reading.why import node_selection, resource_claims, room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof, first, several
@@ -32,7 +32,7 @@ def unscheduled(evidence: Evidence) -> Finding | None:
 def _case(case: Case) -> Finding | None:
     if case.reason == "SchedulingGated":
         return _gated(case)
-    chosen = _binding(case)
+    chosen = _binding(case) or resource_claims.missing_claim(case)
     if chosen is not None:
         return chosen
     if case.reason == "SchedulerError":
@@ -47,7 +47,7 @@ def _gated(case: Case) -> Finding:
     gates = [item["name"] for item in case.pod["spec"].get("schedulingGates") or []]
     message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)}"
     fix = f"whatever set {named(gates)} has to remove it; the scheduler does not look at the pod before that"
-    return _found(case, "scheduling-gated", message, {"gates": gates}, fix)
+    return case.finding("scheduling-gated", message, {"gates": gates}, fix)
 
 
 def _nominated(case: Case) -> Finding | None:
@@ -64,7 +64,7 @@ def _nominated(case: Case) -> Finding | None:
         for pod in leaving[:_LISTED]
     )
     numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}
-    found = _found(case, "preempting", message, numbers, "wait until they have ended")
+    found = case.finding("preempting", message, numbers, "wait until they have ended")
     return replace(found, sources=(*found.sources, *told))
 
 
@@ -94,7 +94,7 @@ def _binding(case: Case) -> Finding | None:
             else f"wait a moment; if nothing happens, {provisioner or 'the provisioner'} does not run: {look}"
         )
         numbers = {"claim": name, "phase": "Pending", "selectedNode": node, "provisioner": provisioner}
-        found = _found(case, "claim-unbound", message, numbers, fix)
+        found = case.finding("claim-unbound", message, numbers, fix)
         spec = Proof("status", f"persistentvolumeclaim/{name}", f"Pending; annotation {_SELECTED_NODE}: {node}")
         return replace(found, sources=sources(*found.sources, spec, source(last) if last else None))
     return None
@@ -108,21 +108,25 @@ _PROVISIONING = ("ExternalProvisioning", "ProvisioningFailed", "ProvisioningSucc
 
 def _claims(case: Case) -> Finding | None:
     """Its claims: missing, being deleted, or without a volume."""
-    for name in mounted_claims(case.pod["spec"]):
-        if name not in case.evidence.claims:
-            continue
+    names = [name for name in dict.fromkeys(mounted_claims(case.pod["spec"])) if name in case.evidence.claims]
+    absent = [name for name in names if case.evidence.claims[name] is None]
+    if absent:
+        listed, s = " and ".join(absent), "" if len(absent) == 1 else "s"
+        message = (
+            f"{case.whose}there {'is' if len(absent) == 1 else 'are'} no PersistentVolumeClaim{s} {listed} in "
+            f"{case.evidence.job.identity.namespace}"
+        )
+        fix = f"create the claim{s} {listed}, or name {'others' if s else 'another'} in `storage.workdirs[].pvc.claim`"
+        return case.finding("claim-missing", message, {"claim": absent[0], "claims": absent}, fix)
+    for name in names:
         claim = case.evidence.claims[name]
-        if claim is None:
-            message = f"{case.whose}there is no PersistentVolumeClaim {name} in {case.evidence.job.identity.namespace}"
-            fix = f"create the claim {name}, or name another in `storage.workdirs[].pvc.claim`"
-            return _found(case, "claim-missing", message, {"claim": name}, fix)
+        assert claim is not None
         phase = (claim.get("status") or {}).get("phase")
         if phase == "Bound":
             continue
         if phase == "Lost":
             message = f"{case.whose}the volume of the PersistentVolumeClaim {name} is gone"
-            return _found(
-                case,
+            return case.finding(
                 "claim-unbound",
                 message,
                 {"claim": name, "phase": phase},
@@ -135,7 +139,7 @@ def _claims(case: Case) -> Finding | None:
         why = sentence(newest.get("message")) if newest.get("reason") != "WaitForFirstConsumer" else ""
         message = f"{case.whose}the PersistentVolumeClaim {name} has no volume{f': {why}' if why else ''}"
         fix = f"`kubectl describe pvc {name} -n {case.evidence.job.identity.namespace}` shows what it waits for"
-        found = _found(case, "claim-unbound", message, {"claim": name, "phase": phase}, fix)
+        found = case.finding("claim-unbound", message, {"claim": name, "phase": phase}, fix)
         told = tuple(source(event) for event in _claim_events(case, name)[-1:])
         return replace(found, sources=(*found.sources, *told))
     return None
@@ -149,81 +153,15 @@ def _claim_events(case: Case, name: str) -> list[dict[str, Any]]:
 def _no_nodes(case: Case) -> Finding | None:
     if case.seats:
         return None
-    return _found(case, "node-selector", f"{case.whose}the cluster has no nodes", {"nodes": 0}, "add nodes")
-
-
-def _pool(case: Case) -> Finding | None:
-    if case.in_pool:
-        return None
-    pools = Counter(case.pool_of(seat) for seat in case.seats)
-    listed = named((f"{name} ({several(number, 'node')})" for name, number in pools.most_common()), _LISTED)
-    message = f"{case.whose}no node is in {case.where}; there are {listed}"
-    label = f"{case.evidence.keys.pool}={case.pool}"
-    free = next((seat.node.name for seat in case.seats if case.pool_of(seat) == DEFAULT_POOL), None)
-    fix = "use another `resources.pool`: `gpuctl get pools` shows them"
-    if free is not None:
-        fix += f"; or put a node of no pool into it: `gpuctl label node {free} {label}`"
-    return _found(case, "unknown-pool", message, {"pool": case.pool, "nodes": 0, "pools": dict(pools)}, fix)
-
-
-def _selector(case: Case) -> Finding | None:
-    """No node of the pool has the labels: the GPU type above all."""
-    if case.selected:
-        return None
-    of_volume = words.by_words(case)
-    if of_volume is not None and of_volume.cause == "volume-node":
-        return of_volume
-    key, wanted = case.evidence.settings.label("gpu-type"), case.gpu_type
-    types = Counter(seat.node.labels.get(key, "") for seat in case.in_pool)
-    numbers = {"pool": case.pool, "nodes": len(case.in_pool), "selector": dict(case.incoming.node_selector)}
-    if wanted is not None and wanted not in types:
-        listed = named(
-            (f"{name or 'no type'} ({several(number, 'node')})" for name, number in types.most_common()), _LISTED
-        )
-        elsewhere = Counter(case.pool_of(seat) for seat in case.seats if seat.node.labels.get(key) == wanted)
-        pools = named((f"{name} ({several(number, 'node')})" for name, number in elsewhere.items()), _LISTED)
-        also = f"; {wanted} is in {pools}" if elsewhere else ""
-        message = f"{case.whose}no node of {case.where} has the GPU type {wanted}; it has {listed}{also}"
-        untyped = next((seat.node.name for seat in case.in_pool if key not in seat.node.labels), None)
-        offered = next((name for name, _ in types.most_common() if name), None)
-        change = f"`resources.gpu-type: {offered}`, or " if offered else ""
-        pool = (
-            f"`resources.pool: {next(iter(elsewhere))}`"
-            if elsewhere
-            else f"label the nodes that have it: `gpuctl label node {untyped} {key}={wanted}`"
-            if untyped
-            else "nodes with that GPU"
-        )
-        return _found(
-            case, "node-selector", message, {**numbers, "gpuType": wanted, "gpuTypes": dict(types)}, change + pool
-        )
-    own = {name: value for name, value in case.incoming.node_selector.items() if name != case.evidence.keys.pool}
-    alone = [
-        f"{name}={value}"
-        for name, value in own.items()
-        if not any(s.node.labels.get(name) == value for s in case.in_pool)
-    ]
-    labels = named(alone or [f"{name}={value}" for name, value in own.items()])
-    which = (
-        f"the label {labels}"
-        if alone
-        else f"the labels {labels} together"
-        if own
-        else f"what its node affinity asks for ({case.affinity})"
-        if case.affinity
-        else "what its node affinity asks for"
-    )
-    message = f"{case.whose}no node of {case.where} has {which}"
-    fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
-    return _found(case, "node-selector", message, numbers, fix)
+    return case.finding("node-selector", f"{case.whose}the cluster has no nodes", {"nodes": 0}, "add nodes")
 
 
 def _node_states(case: Case) -> Finding | None:
     """All nodes that it selects are out of use for it: not ready, cordoned, or tainted."""
-    if case.open:
+    if case.open or not case.able:
         return None
     states: dict[str, list[Seat]] = {}
-    for seat in case.selected:
+    for seat in case.able:
         states.setdefault(_state(case, seat), []).append(seat)
 
     # What is worth mending is what would give room; of that, what most nodes have.
@@ -234,13 +172,14 @@ def _node_states(case: Case) -> Finding | None:
     nodes = [seat.node.name for seat in states[cause]]
     others = [f"{several(len(seats), 'node')} {_SAID[state]}" for state, seats in states.items() if state != cause]
     one = len(nodes) == 1
-    every = "the only node" if len(case.selected) == 1 else f"all {len(case.selected)} nodes"
-    which = f"of the {len(case.selected)} nodes {len(nodes)}" if others else every
+    total = len(case.able)
+    every = "the only node" if total == 1 else f"all {total} nodes"
+    which = f"of the {total} nodes {len(nodes)}" if others else every
     taint = untolerated(case.incoming, states[cause][0].node) or {}
     are = f"{'is' if one else 'are'} {_SAID[cause]}"
     if cause == "taint":
         are = f"{'has' if one else 'have'} a taint that it does not tolerate, {room.title(taint)}"
-    numbers: Numbers = {"nodes": len(case.selected), "nodeNames": nodes}
+    numbers: Numbers = {"nodes": total, "nodeNames": nodes}
     numbers["out"] = {state: len(seats) for state, seats in states.items()}
     key = taint.get("key", "KEY")
     if cause == "taint":
@@ -256,11 +195,19 @@ def _node_states(case: Case) -> Finding | None:
     else:
         fix = f"`kubectl describe node {nodes[0]}` shows what its kubelet lacks"
     kind = f" with {case.gpu_type}" if case.gpu_type else ""
+    if not kind and total < len(case.selected):
+        kind = f" that {'is' if total == 1 else 'are'} large enough{_largest_wish(case)}"
     rest = "".join(f"; {other}" for other in others)
     message = f"{case.whose}{which} of {case.where}{kind} {are} ({named(nodes)}){rest}"
-    found = _found(case, cause, message, numbers, fix)
+    found = case.finding(cause, message, numbers, fix)
     told = tuple(_of_node(case, seat) for seat in states[cause][:_LISTED])
     return replace(found, sources=(*found.sources, *told))
+
+
+def _largest_wish(case: Case) -> str:
+    """`` (2 GPUs)``: the GPUs of a pod; "" when it asks for none."""
+    gpus = [name for name in case.incoming.pod.requests if name in case.evidence.settings.gpu_resources]
+    return f" ({', '.join(case.amount(name, case.incoming.pod.requests[name]) for name in gpus)})" if gpus else ""
 
 
 _SAID = {"nodes-not-ready": "not ready", "cordoned": "cordoned", "taint": "tainted"}
@@ -301,12 +248,16 @@ def _neighbours(case: Case) -> Finding | None:
         ports = ", ".join(str(port.number) for port in case.incoming.pod.ports)
         message += f": {ports}"
         numbers["hostPorts"] = [port.number for port in case.incoming.pod.ports]
-    return _found(case, cause, message, numbers, fix)
+    return case.finding(cause, message, numbers, fix)
 
 
 _ANTI = "use fewer pods, more nodes, or a preferred anti-affinity instead of a required one"
 _NEIGHBOURS = {
-    "host-ports": ("host-port", "the host ports that it uses are taken", "use other host ports, or none"),
+    "host-ports": (
+        "host-port",
+        "the host ports that it uses are taken",
+        "use other host ports, or none: with `hostNetwork: true` every port of the pod is one of its node",
+    ),
     "attach-limits": (
         "volume-node",
         "as many volumes are attached there as their CSI driver allows",
@@ -336,8 +287,7 @@ def _contradiction(case: Case) -> Finding | None:
         return None
     node = case.fitting[0].node.name
     message = f"{case.whose}the scheduler found no node, though {node} seems to have room now; it tries again by itself"
-    return _found(
-        case,
+    return case.finding(
         "unknown",
         message,
         {"fittingNodes": len(case.fitting)},
@@ -345,17 +295,14 @@ def _contradiction(case: Case) -> Finding | None:
     )
 
 
-def _found(case: Case, cause: str, message: str, numbers: Mapping[str, Any], fix: str | None) -> Finding:
-    counted = {"waitingPods": case.number, **numbers}
-    return Finding(cause, message, counted, fix, case.sources, case.name, case.number)
-
-
 CHECKS: tuple[Callable[[Case], Finding | None], ...] = (
     _nominated,
     _claims,
     _no_nodes,
-    _pool,
-    _selector,
+    node_selection.pool,
+    node_selection.selector,
+    resource_claims.unknown_room,
+    room.too_large,
     _node_states,
     room.rollout,
     room.shortage,
@@ -380,7 +327,7 @@ def ruled_out(evidence: Evidence) -> Iterator[str]:
         elif case.selected and case.pool in (None, DEFAULT_POOL):
             yield f"selectors: {several(len(case.selected), 'node')} match"
         if case.open:
-            closed = len(case.selected) - len(case.open)
+            closed = len(case.able) - len(case.open)
             rest = f", {several(closed, 'node')} closed" if closed else ""
             yield f"cordons and taints: {several(len(case.open), 'node')} open to it{rest}"
         claims = mounted_claims(case.pod["spec"])

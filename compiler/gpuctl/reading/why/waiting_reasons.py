@@ -18,7 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_rows import Identity, Job, beginnings, lacks_pods
 from gpuctl.reading.queues import KueueLists, read_kueue
-from gpuctl.reading.why import pod_refusals, queue_causes, waiting_pods
+from gpuctl.reading.why import never_fits, waiting_pods
 from gpuctl.reading.why.cases import alike, understood
 from gpuctl.reading.why.evidence import Evidence, Understood, clock, is_unscheduled, mounted_claims
 from gpuctl.reading.why.finding import first
@@ -51,7 +51,7 @@ class WaitingReasons:
         found = {}
         for job in waiting:
             evidence = self._evidence(job, snapshot, known)
-            unmade = first((queue_causes.queued(evidence), pod_refusals.refused(evidence)))
+            unmade = first((never_fits.queued(evidence), never_fits.refused(evidence)))
             unplaced_by = waiting_pods.unscheduled(evidence)
             whole = first((unmade, unplaced_by))
             if whole is not None:

@@ -168,9 +168,7 @@ def _why(detail: JobDetail) -> Iterator[str]:
     more = f"`gpuctl why {identity.name} -n {identity.namespace}` tells what speaks for it"
     width = terminal_width()
     fix = [f"fix: {found.fix}"] if found.fix else []
-    yield from section(
-        "", [redact(found.message), *map(redact, fix), more], None if width is None else width - 2, indent=0
-    )
+    yield from section("", [redact(found.message), *fix, more], None if width is None else width - 2, indent=0)
 
 
 def _shown(detail: JobDetail) -> list[Row]:

@@ -1,0 +1,118 @@
+"""GPUs of nodes that drivers offer as devices (DRA): what ResourceSlices have, and what ResourceClaims hold of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
+from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.devices import serves_devices
+from gpuctl.kube.scope import Scope
+
+_DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
+# Drivers of vendors, where no DeviceClass names the resource.
+_DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "gpu.intel.com": "gpu.intel.com/i915"}
+# k8s.io/api/resource/v1: claims that the scheduler makes for pods that request an extended resource.
+_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """``offered``: node -> amounts that drivers offer there. ``by_pod``: uid of a pod -> amounts that its claims hold,
+    without what it requests as an extended resource. ``is_known``: all could be read."""
+
+    offered: Mapping[str, Amounts] = field(default_factory=dict)
+    by_pod: Mapping[str, Amounts] = field(default_factory=dict)
+    is_known: bool = True
+
+
+NO_DEVICES = Devices()
+
+
+def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
+    """Read the devices that are GPUs. What may not be read is noted.
+
+    :param resources: the extended resources that are GPUs.
+    """
+    lists = []
+    for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim"):
+        try:
+            lists.append(scope.session.list_objects(RESOURCES[kind])[0])
+        except ApiError as error:
+            if error.is_missing or (error.lacks_permission and not serves_devices(scope.session)):
+                return NO_DEVICES
+            if not error.lacks_permission:
+                raise
+            scope.note(f"{error.message}: GPUs that drivers offer as devices (DRA) are not counted")
+            return Devices(is_known=False)
+        if kind == "DeviceClass" and not lists[0]:
+            return NO_DEVICES
+    classes, slices, claims = lists
+    return count_devices(classes, slices, claims, frozenset(resources))
+
+
+def count_devices(
+    classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
+) -> Devices:
+    """Count the devices of drivers that DeviceClasses name for a resource of GPUs, or that are known for GPUs."""
+    drivers = {driver: resource for driver, resource in _DRIVERS.items() if resource in resources}
+    for item in classes:
+        resource = item["spec"].get("extendedResourceName")
+        expressions = [
+            (entry.get("cel") or {}).get("expression") or "" for entry in item["spec"].get("selectors") or []
+        ]
+        for match in filter(None, map(_DRIVER.search, expressions)):
+            if resource in resources:
+                drivers[match[1]] = resource
+    places: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for spec in _newest(slices):
+        resource, node = drivers.get(spec["driver"]), spec.get("nodeName")
+        if resource is None or node is None:
+            continue
+        for device in filter(_is_whole, spec.get("devices") or []):
+            places[spec["driver"], spec["pool"]["name"], device["name"]] = node, resource
+    offered, by_pod = dict[str, Amounts](), dict[str, Amounts]()
+    for node, resource in places.values():
+        _add(offered, node, resource)
+    for claim in claims:
+        if _EXTENDED in annotations_of(claim):
+            continue
+        status = claim.get("status") or {}
+        users = [item["uid"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"]
+        for result in ((status.get("allocation") or {}).get("devices") or {}).get("results") or []:
+            place = places.get((result.get("driver"), result.get("pool"), result.get("device")))
+            if place is None or result.get("adminAccess"):
+                continue
+            # Pods that share a claim share its devices: they are counted once.
+            for uid in users[:1]:
+                _add(by_pod, uid, place[1])
+    return Devices(offered, by_pod)
+
+
+def _newest(slices: Iterable[Object]) -> list[Object]:
+    """Return the specs of slices of the newest generation of their pools; older ones are about to go."""
+    specs = [item["spec"] for item in slices]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        key = spec["driver"], spec["pool"]["name"]
+        newest[key] = max(newest.get(key, 0), int(spec["pool"].get("generation") or 0))
+    return [
+        spec
+        for spec in specs
+        if int(spec["pool"].get("generation") or 0) == newest[spec["driver"], spec["pool"]["name"]]
+    ]
+
+
+def _is_whole(device: Object) -> bool:
+    """Whether a device is a whole GPU: drivers offer its parts (MIG) beside it."""
+    kinds = [value.get("string") for name, value in (device.get("attributes") or {}).items() if name == "type"]
+    return not kinds or str(kinds[0]).casefold() == "gpu"
+
+
+def _add(amounts: dict[str, Amounts], key: str, resource: str) -> None:
+    own = amounts.setdefault(key, {})
+    own[resource] = own.get(resource, Fraction(0)) + 1

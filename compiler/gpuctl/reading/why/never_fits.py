@@ -1,0 +1,40 @@
+"""Jobs that wait for a quota or in a queue, and that no node could take if they got it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuctl.reading.why import node_selection, pod_refusals, queue_causes, room
+from gpuctl.reading.why.cases import SCHEDULER, Case, scheduler_of, unmade_cases
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding
+
+
+def refused(evidence: Evidence) -> Finding | None:
+    """Pods are missing, as :func:`pod_refusals.refused` has it; that they never fit comes before a full quota."""
+    return _instead(evidence, pod_refusals.refused(evidence), "quota-exceeded")
+
+
+def queued(evidence: Evidence) -> Finding | None:
+    """Kueue holds it back, as :func:`queue_causes.queued` has it; that it never fits comes before its turn."""
+    return _instead(evidence, queue_causes.queued(evidence), "queued")
+
+
+def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | None:
+    if held is None or held.cause != cause or (cause == "queued" and queue_causes.may_add_nodes(evidence)):
+        return held
+    for case in unmade_cases(evidence):
+        if not _is_judged(case):
+            continue
+        found = node_selection.pool(case) or node_selection.selector(case) or room.too_large(case)
+        if found is not None:
+            message = f"{found.message}; besides, {held.message}"
+            return replace(found, message=message, sources=(*found.sources, *held.sources), pod=None)
+    return held
+
+
+def _is_judged(case: Case) -> bool:
+    """Return True if nodes show all that decides: some have what the pod asks for, and no other scheduler places it."""
+    assert case.cluster is not None
+    is_shown = case.incoming.pod.requests.keys() <= case.cluster.shown
+    return bool(case.seats) and is_shown and not case.uncounted and scheduler_of(case.pod) == SCHEDULER

@@ -1,0 +1,142 @@
+"""Pods that no node may take by its labels: their pool, their GPU type, or what else they select."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.seats import Seat
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.spelling import nearest
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.why import words
+from gpuctl.reading.why.cases import Case, has
+from gpuctl.reading.why.finding import Finding, several
+from gpuctl.reading.why.pod_refusals import named
+
+_LISTED = 4
+
+
+def pool(case: Case) -> Finding | None:
+    """No node is in its pool."""
+    if case.in_pool or case.pool is None:
+        return None
+    pools = Counter(case.pool_of(seat) for seat in case.seats)
+    message = f"{case.whose}no node is in {case.where}; there are {_counted(pools)}"
+    numbers = {"pool": case.pool, "nodes": 0, "pools": dict(pools)}
+    meant = nearest(case.pool, sorted(pools))
+    if meant is not None:
+        fix = f"did you mean `resources.pool: {meant}`?"
+        return case.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
+    fix = "use another `resources.pool`: `gpuctl get pools` shows them"
+    free = [seat for seat in case.seats if case.pool_of(seat) == DEFAULT_POOL and _is_large_enough(case, seat)]
+    if free:
+        label = f"{case.evidence.keys.pool}={case.pool}"
+        fix += f"; or put a node of no pool into it: `gpuctl label node {free[0].node.name} {label}`"
+    return case.finding("unknown-pool", message, numbers, fix)
+
+
+def selector(case: Case) -> Finding | None:
+    """No node of the pool has the labels: the GPU type above all."""
+    if case.selected:
+        return None
+    of_volume = words.by_words(case)
+    if of_volume is not None and of_volume.cause == "volume-node":
+        return of_volume
+    return _gpu_type(case) or _other_labels(case)
+
+
+def _other_labels(case: Case) -> Finding:
+    own = {name: value for name, value in case.incoming.node_selector.items() if name != case.evidence.keys.pool}
+    alone = [
+        f"{name}={value}"
+        for name, value in own.items()
+        if not any(seat.node.labels.get(name) == value for seat in case.in_pool)
+    ]
+    labels = named(alone or [f"{name}={value}" for name, value in own.items()])
+    which = (
+        f"the label {labels}"
+        if alone
+        else f"the labels {labels} together"
+        if own
+        else f"what its node affinity asks for ({case.affinity})"
+        if case.affinity
+        else "what its node affinity asks for"
+    )
+    message = f"{case.whose}no node of {case.where} has {which}"
+    fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
+    return case.finding("node-selector", message, _numbers(case), fix)
+
+
+def _gpu_type(case: Case) -> Finding | None:
+    """No node of the pool has the GPU type, as jobs select it: by the platform's label."""
+    key, wanted = case.evidence.settings.label("gpu-type"), case.gpu_type
+    if wanted is None or any(seat.node.labels.get(key) == wanted for seat in case.in_pool):
+        return None
+    gpus = Gpus(case.evidence.settings)
+    # The types as `gpuctl get gpu-types` has them; nodes without GPUs have none.
+    holders = [seat for seat in case.in_pool if _has_gpus(case, seat) or key in seat.node.labels]
+    types = Counter(gpus.type_of(_node(seat)) or "" for seat in holders)
+    numbers = {**_numbers(case), "gpuType": wanted, "gpuTypes": dict(types)}
+    elsewhere = Counter(case.pool_of(seat) for seat in case.seats if seat.node.labels.get(key) == wanted)
+    also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
+    message = f"{case.whose}no node of {case.where} has the GPU type {wanted}"
+    message += f"; it has {_counted(types)}" if types else "; it has no GPUs"
+    if elsewhere:
+        fix = f"`resources.pool: {next(iter(elsewhere))}`"
+        return case.finding("node-selector", message + also, numbers, fix)
+    others = {seat.node.name: label for seat in holders for label in _labels_like(gpus, seat, wanted)}
+    if others:
+        label, value = next(iter(others.values()))
+        nodes = [name for name, other in others.items() if other == (label, value)]
+        few = nodes[:_LISTED]
+        message += (
+            f"; {named(nodes, _LISTED)} {'has' if len(nodes) == 1 else 'have'} it by the label {label}={value}, and "
+            f"`resources.gpu-type` selects nodes by {key}"
+        )
+        fix = (
+            f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
+            f"`gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}`"
+        )
+        return case.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
+    untyped = [seat.node.name for seat in holders if not gpus.labels(_node(seat))]
+    offered = Counter(seat.node.labels[key] for seat in holders if seat.node.labels.get(key)).most_common(1)
+    ways = [f"`resources.gpu-type: {name}`" for name, _ in offered]
+    if untyped:
+        ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={wanted}`")
+    elif not offered:
+        ways.append("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
+    return case.finding("node-selector", message, numbers, ", or ".join(ways))
+
+
+def _labels_like(gpus: Gpus, seat: Seat, wanted: str) -> list[tuple[str, str]]:
+    """Return a label of the node that jobs do not select by and that names the type, as Tesla-T4-SHARED names T4."""
+    words_of = set(_words(wanted))
+    found = gpus.labels(_node(seat)).items()
+    return [(key, value) for key, value in found if not gpus.selects(key) and words_of <= set(_words(value))][:1]
+
+
+def _words(name: str) -> list[str]:
+    return name.casefold().replace("_", "-").split("-")
+
+
+def _node(seat: Seat) -> Object:
+    return {"metadata": {"labels": dict(seat.node.labels)}}
+
+
+def _has_gpus(case: Case, seat: Seat) -> bool:
+    return any(has(seat, resource) for resource in case.evidence.settings.gpu_resources)
+
+
+def _is_large_enough(case: Case, seat: Seat) -> bool:
+    return all(has(seat, name) >= amount for name, amount in case.incoming.pod.requests.items())
+
+
+def _numbers(case: Case) -> dict[str, object]:
+    return {"pool": case.pool, "nodes": len(case.in_pool), "selector": dict(case.incoming.node_selector)}
+
+
+def _counted(found: Counter[str]) -> str:
+    """``a100 (2 nodes), no type (1 node)``."""
+    items = (f"{name or 'no type'} ({several(number, 'node')})" for name, number in found.most_common())
+    return named(items, _LISTED)

@@ -1,0 +1,67 @@
+"""Trainings whose program has ended while another container of the pod runs on."""
+
+from __future__ import annotations
+
+from gpuctl.backend.api_resources import TRAININGS, Object
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.pod_refusals import named
+
+
+def kept_alive(evidence: Evidence) -> Finding | None:
+    """The program of a training has ended, and a container beside it has not: the pod ends with its last container.
+
+    Native sidecars (init containers with ``restartPolicy: Always``) end with the others.
+    """
+    workload = evidence.job.workload
+    if workload is None or workload["kind"] not in TRAININGS:
+        return None
+    found = [(pod, ended, others) for pod in evidence.pods for ended, others in [_ended(workload, pod)] if others]
+    if not found:
+        return None
+    pod, ended, others = found[0]
+    name, code = pod["metadata"]["name"], int(ended["state"]["terminated"].get("exitCode") or 0)
+    resources = evidence.settings.gpu_resources
+    gpus = int(
+        sum(amount for item, _, _ in found for key, amount in pod_requests(item["spec"]).items() if key in resources)
+    )
+    held = f", and holds {several(gpus, 'GPU')}" if gpus else ""
+    since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
+    many = f"{several(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
+    message = (
+        f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {named(others)} "
+        f"still {'runs' if len(others) == 1 else 'run'}, so that the pod goes on{held}"
+    )
+    own = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"].get("containers") or []}
+    native = "a native sidecar (an init container with `restartPolicy: Always`), which ends with the program"
+    ways = "write it in `podPatch.initContainers` as" if set(others) <= own else "let what injects it make it"
+    fix = f"{ways} {native}; {command('delete job', evidence)} ends it now"
+    told = (
+        Proof("status", f"pod/{name}", f"container {ended['name']} ended: exit code {code}"),
+        *(Proof("status", f"pod/{name}", f"container {other} runs") for other in others),
+    )
+    numbers = {
+        "pods": len(found),
+        "container": ended["name"],
+        "exitCode": code,
+        "runningContainers": others,
+        "gpus": gpus,
+    }
+    return Finding("sidecar-running", message, numbers, fix, told, name, len(found))
+
+
+def _ended(workload: Object, pod: Object) -> tuple[Object, list[str]]:
+    """Return the status of the program's container if it has ended for good, and the other containers that run."""
+    mains = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"]["containers"][:1]}
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    ended: Object = next((item for item in statuses if item["name"] in mains and _is(item, "terminated")), {})
+    if not ended or (pod["spec"].get("restartPolicy") != "Never" and ended["state"]["terminated"].get("exitCode")):
+        # What has failed is started again.
+        return {}, []
+    return ended, [item["name"] for item in statuses if _is(item, "running")]
+
+
+def _is(status: Object, state: str) -> bool:
+    return state in (status.get("state") or {})

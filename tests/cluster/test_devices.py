@@ -1,0 +1,98 @@
+"""GPUs that a driver hands out by dynamic resource allocation (DRA), on a real scheduler: what fit, why and plans say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import Document, Place, training
+from support.why_records import record
+
+Object = dict[str, Any]
+POOL, GPU = "devices", "nvidia.com/gpu"
+PLUGIN, DRA = "devices-plugin", "devices-dra"
+"""A node with 2 GPUs of a device plugin, and one with 4 that its driver offers as devices."""
+CLASS = "gpu.nvidia.com"
+
+
+@pytest.fixture(scope="module")
+def devices(plane: ControlPlane) -> Iterator[None]:
+    labels = {"runwhere.ai/pool": POOL}
+    plane.add_nodes({PLUGIN: {"labels": labels, "gpus": 2}, DRA: {"labels": labels}})
+    plane.wait_for_nodes()
+    selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
+    of_class = {"extendedResourceName": GPU, "selectors": [selector]}
+    pool = {"name": DRA, "generation": 1, "resourceSliceCount": 1}
+    offered = {"driver": CLASS, "nodeName": DRA, "pool": pool, "devices": [{"name": f"gpu-{n}"} for n in range(4)]}
+    objects = [("DeviceClass", CLASS, of_class), ("ResourceSlice", "devices-dra-gpus", offered)]
+    for kind, name, spec in objects:
+        obj = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        plane.kubectl("create", "-f", "-", input=json.dumps(obj))
+    yield
+    plane.kubectl("delete", "deviceclass", CLASS)
+    plane.kubectl("delete", "resourceslice", "devices-dra-gpus")
+    plane.kubectl("delete", "node", PLUGIN, DRA)
+
+
+def job(name: str, gpus: int, **changes: Any) -> Document:
+    return training(name, resources={"pool": POOL, "gpu": gpus, "cpu": 1, "memory": "1Gi"}, **changes)
+
+
+def fit(place: Place, document: Document, code: int) -> Object:
+    (answer,) = place.gpuctl("fit", "-f", place.file(document), "-o", "json", code=code).value["jobs"]
+    return dict(answer)
+
+
+def numbers(place: Place) -> dict[str, tuple[int, int, int]]:
+    """Node, or pool -> GPUs in all, used and free."""
+    nodes = place.anywhere("get", "nodes", "--pool", POOL, "-o", "json").value["items"]
+    pools = place.anywhere("get", "pools", POOL, "-o", "json").value["items"]
+    rows = {**{row["nodeName"]: row for row in nodes}, **{row["name"]: row for row in pools}}
+    return {name: (row["gpuTotal"], row["gpuUsed"], row["gpuFree"]) for name, row in rows.items()}
+
+
+def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: None) -> None:
+    four = job("four", 4)
+    answer = fit(place, four, 2)
+    assert answer["verdict"] == "unknown"
+    assert f"the DeviceClass {CLASS} offers it out of ResourceSlices" in answer["reason"]
+    assert fit(place, job("two", 2), 0)["verdict"] == "fits"
+    noted = place.apply(four).err
+    assert "whether training/four in" in noted
+    assert "no node has" not in noted
+    (pod,) = place.running("four")
+    assert place.get("Pod", pod)["spec"]["nodeName"] == DRA
+    assert numbers(place) == {PLUGIN: (2, 0, 2), DRA: (4, 4, 0), POOL: (6, 4, 2)}
+    place.apply(job("late", 4))
+    place.until(lambda: why(place, "late")["cause"] == "unknown", "the scheduler's words")
+    answer = why(place, "late")
+    assert "cannot allocate all claims" in answer["message"]
+    assert "device plugin" not in answer["fix"]
+
+
+def test_claims_of_pods(place: Place, devices: None) -> None:
+    request = {"name": "cards", "exactly": {"deviceClassName": CLASS, "count": 3}}
+    template = {"spec": {"devices": {"requests": [request]}}}
+    claims = {"resourceClaims": [{"name": "cards", "resourceClaimTemplateName": "cards"}]}
+    claims["containers"] = [{"name": "main", "resources": {"claims": [{"name": "cards"}]}}]
+    claimant = job("claims", 0, podPatch=claims)
+    absent = place.apply(claimant).err
+    assert f"there is no resource claim template cards in {place.namespace}" in absent
+    place.until(lambda: why(place, "claims")["cause"] == "resource-claim-missing", "the controller's event")
+    record(place.namespace, "claims", "resource-claim-missing")
+    assert "there is no ResourceClaimTemplate cards in" in why(place, "claims")["message"]
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "cards"}}
+    place.kubectl("create", "-f", "-", input=json.dumps({**kind, "spec": template}))
+    place.running("claims")
+    assert fit(place, claimant, 2)["verdict"] == "unknown"
+    assert numbers(place)[DRA] == (4, 3, 1)
+    (holder,) = place.anywhere("describe", "node", DRA, "-o", "json").value["runningJobs"]
+    assert holder["gpu"] == 3
+
+
+def why(place: Place, name: str) -> Object:
+    return dict(place.gpuctl("why", name, "-o", "json").value)

@@ -1,0 +1,253 @@
+"""``gpuctl why`` of pods that no node takes, in pools of several kinds of nodes; recorded worlds with other nodes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.language.settings import Settings
+from gpuctl.reading.job_rows import Job
+from gpuctl.reading.queues import KueueLists
+from gpuctl.reading.why.answer import explain
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding
+from support.why_records import RECORDED, load
+
+Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
+TAINT = {"key": "dedicated", "value": "research", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
+
+
+def node(name: str, gpus: int = 0, **more: Any) -> Object:
+    labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
+    return {"name": name, "labels": labels, "allocatable": allocatable, **more}
+
+
+def gpu_nodes(number: int = 4, gpus: int = 8, **more: Any) -> list[Object]:
+    return [node(f"gpu-{place}", gpus, **copy.deepcopy(more)) for place in range(1, number + 1)]
+
+
+def waiting(
+    nodes: list[Object], gpus: int = 2, *, selector: Object | None = None, snapshot: Object | None = None, **spec: Any
+) -> Evidence:
+    """A pod that waits for a node of these, by the record of one that found no GPUs."""
+    evidence, _ = load(RECORDED / "gpu-shortage.json")
+    (pod,) = copy.deepcopy(evidence.pods)
+    pod["spec"].pop("affinity", None)
+    pod["spec"]["nodeSelector"] = selector or {}
+    for part in ("requests", "limits"):
+        amounts = pod["spec"]["containers"][0]["resources"][part]
+        amounts.update(cpu="1", memory="1Gi", **{GPU: str(gpus)})
+    pod["spec"].update(spec)
+    job = Job(evidence.job.identity, evidence.job.workload, [pod])
+    assert evidence.snapshot is not None
+    have = replace(evidence.snapshot, nodes=nodes, pods=[], **(snapshot or {}))
+    return replace(evidence, job=job, snapshot=have)
+
+
+def found(evidence: Evidence) -> Finding:
+    return explain(evidence).finding
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "said"),
+    [
+        ({"taints": [TAINT]}, "taint", "have a taint that it does not tolerate, dedicated=research:NoSchedule"),
+        ({"unschedulable": True}, "cordoned", "are cordoned"),
+        ({"taints": [NOT_READY]}, "nodes-not-ready", "are not ready"),
+    ],
+    ids=["tainted", "cordoned", "not-ready"],
+)
+def test_an_open_cpu_node_hides_no_closed_gpu_nodes(state: Object, cause: str, said: str) -> None:
+    answer = found(waiting([node("cpu-1"), *gpu_nodes(**state)]))
+    assert answer.cause == cause
+    assert f"all 4 nodes of the cluster that are large enough (2 GPUs) {said}" in answer.message
+    assert set(answer.numbers["nodeNames"]) == {f"gpu-{number}" for number in range(1, 5)}
+    assert "device plugin" not in str(answer.fix)
+
+
+def test_no_node_has_any_only_when_none_has() -> None:
+    assert "no node there has any nvidia.com/gpu" in found(waiting([node("cpu-1"), node("cpu-2")])).message
+    # The nodes that are large enough are closed, a smaller one is open.
+    answer = found(waiting([node("cpu-1"), node("small", 1), *gpu_nodes(taints=[TAINT])], gpus=4))
+    assert answer.cause == "taint"
+    # None is large enough, whatever its state.
+    answer = found(waiting([node("cpu-1"), *gpu_nodes(gpus=2, taints=[TAINT])], gpus=4))
+    assert (answer.cause, answer.message) == (
+        "gpu-shortage",
+        "needs 4 GPUs on one node; the largest has 2 in all, so it never fits",
+    )
+
+
+def test_no_fix_gives_a_cpu_node_a_gpu_type_or_a_pool() -> None:
+    """The type as ``get gpu-types`` has it: by the labels of feature discovery too."""
+    l4 = node("gpu-2", 8, labels={"nvidia.com/gpu.product": "NVIDIA-L4"})
+    answer = found(waiting([node("cpu-1"), l4], 1, selector={TYPE: "NVIDIA-L4"}))
+    assert answer.cause == "node-selector"
+    assert "gpu-2 has it by the label nvidia.com/gpu.product=NVIDIA-L4" in answer.message
+    assert answer.fix is not None
+    assert answer.fix.startswith(f"`gpuctl label node gpu-2 {TYPE}=NVIDIA-L4`")
+    assert "types: {NVIDIA-L4: {nvidia.com/gpu.product: NVIDIA-L4}}" in answer.fix
+    assert "cpu-1" not in answer.fix
+
+
+@pytest.mark.parametrize(
+    ("product", "wanted", "fix"),
+    [
+        ("Tesla-T4-SHARED", "T4", f"`gpuctl label node gpu-1 {TYPE}=T4`"),
+        ("NVIDIA-L40", "L4", "another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have"),
+    ],
+)
+def test_types_that_are_alike(product: str, wanted: str, fix: str) -> None:
+    nodes = [node("cpu-1"), node("gpu-1", 8, labels={"nvidia.com/gpu.product": product})]
+    answer = found(waiting(nodes, 1, selector={TYPE: wanted}))
+    assert answer.fix is not None
+    assert answer.fix.startswith(fix)
+
+
+def test_a_type_that_only_unlabelled_gpu_nodes_may_have() -> None:
+    answer = found(waiting([node("cpu-1"), *gpu_nodes(2)], 1, selector={TYPE: "h100"}))
+    assert answer.fix == f"label the nodes that have it: `gpuctl label node gpu-1 {TYPE}=h100`"
+
+
+def test_an_unknown_pool() -> None:
+    nodes = [node("cpu-1"), *gpu_nodes(1), node("gpu-9", 8, labels={POOL: "training-pool"})]
+    answer = found(waiting(nodes, selector={POOL: "trainig-pool"}))
+    assert (answer.cause, answer.fix) == ("unknown-pool", "did you mean `resources.pool: training-pool`?")
+    answer = found(waiting(nodes, selector={POOL: "vision"}))
+    assert answer.fix is not None
+    assert answer.fix.endswith(f"`gpuctl label node gpu-1 {POOL}=vision`")
+    answer = found(waiting([node("cpu-1"), nodes[-1]], selector={POOL: "vision"}))
+    assert "label" not in str(answer.fix)
+
+
+def held_back(record: str, gpus: int, nodes: list[Object], **parts: Any) -> Evidence:
+    """A job without pods, which a quota or Kueue holds back, in a cluster of these nodes."""
+    evidence, _ = load(RECORDED / f"{record}.json")
+    workload = copy.deepcopy(evidence.job.workload)
+    assert workload is not None
+    spec = workload["spec"]["template"]["spec"]
+    spec.pop("affinity", None)
+    spec["nodeSelector"] = {}
+    for part in ("requests", "limits"):
+        spec["containers"][0]["resources"].setdefault(part, {}).update({GPU: str(gpus)})
+    have = Snapshot("2026-11-26T12:00:00Z", nodes, [])
+    return replace(evidence, job=Job(evidence.job.identity, workload, []), snapshot=have, **parts)
+
+
+def test_that_a_job_never_fits_comes_before_a_full_quota() -> None:
+    answer = explain(held_back("quota-exceeded", 16, gpu_nodes()))
+    assert answer.finding.cause == "gpu-shortage"
+    assert answer.finding.message.startswith(
+        "needs 16 GPUs on one node; the largest has 8 in all, so it never fits; besides, quota team has no room"
+    )
+    assert answer.finding.fix == "spread it over more nodes: `resources.nodes: 2` with `resources.gpu: 8`"
+    assert found(held_back("quota-exceeded", 8, gpu_nodes())).cause == "quota-exceeded"
+    # Who may not read nodes is told of the quota.
+    assert found(replace(held_back("quota-exceeded", 16, gpu_nodes()), snapshot=None)).cause == "quota-exceeded"
+
+
+def test_that_a_job_never_fits_comes_before_its_turn_in_a_queue() -> None:
+    assert found(held_back("queued", 16, gpu_nodes())).cause == "gpu-shortage"
+    assert found(held_back("queued", 3, gpu_nodes())).cause == "queued"
+    # An admission check may add nodes for what is admitted.
+    evidence = held_back("queued", 16, gpu_nodes())
+    assert evidence.kueue is not None
+    checked = copy.deepcopy(evidence.kueue.cluster_queues) or []
+    checked[0]["spec"]["admissionChecks"] = ["provisioning"]
+    with_checks = KueueLists(**{**evidence.kueue._asdict(), "cluster_queues": checked})
+    assert found(replace(evidence, kueue=with_checks)).cause == "queued"
+
+
+def holder(name: str, kind: str, gpus: int, owner: str | None = None, cpu: str = "1") -> Object:
+    labels = {"app": name, "runwhere.ai/job-type": kind, **({"creator": owner} if owner else {})}
+    requests = {"requests": {GPU: str(gpus), "cpu": cpu}, "limits": {GPU: str(gpus), "cpu": cpu}}
+    spec = {"containers": [{"name": "main", "resources": requests}]}
+    metadata = {"name": f"{name}-x", "namespace": "team", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def quota_fix(holders: list[Object], need: int = 4, hard: int = 8) -> str:
+    """What is advised where a quota of GPUs is used up by these."""
+    used = sum(int(pod["spec"]["containers"][0]["resources"]["requests"][GPU]) for pod in holders)
+    evidence = held_back("quota-exceeded", need, gpu_nodes())
+    evidence = replace(evidence, settings=Settings(), neighbours=holders)
+    limits, taken = {f"requests.{GPU}": str(hard)}, {f"requests.{GPU}": str(used)}
+    assert evidence.quotas is not None
+    quota = {**evidence.quotas[0], "spec": {"hard": limits}, "status": {"hard": limits, "used": taken}}
+    answer = found(replace(evidence, quotas=[quota], events=[]))
+    assert answer.cause == "quota-exceeded"
+    assert answer.fix is not None
+    assert "delete" not in answer.fix
+    return answer.fix.partition("ask for less")[0]
+
+
+def test_who_has_to_end_for_a_quota() -> None:
+    small, large = holder("small", "training", 2), holder("large", "training", 6, "anna")
+    assert quota_fix([small, large]) == "wait until training/large (owner anna) has ended, "
+    # The smallest that frees enough, and none that does not.
+    assert quota_fix([small, large], need=2) == "wait until training/small has ended, "
+    # Several together, trainings before services.
+    two = [holder("a", "training", 2), holder("b", "training", 2), holder("c", "inference", 4, "bob")]
+    assert quota_fix(two) == "wait until training/a and training/b have ended, "
+    # A service does not end by itself.
+    assert quota_fix([holder("api", "inference", 8, "bob")]) == (
+        "ask for the room of inference/api (owner bob), which runs until somebody ends it, "
+    )
+    # Nobody's end is enough: the quota was lowered.
+    assert quota_fix([holder(f"j{number}", "training", 4) for number in range(9)], hard=8) == ""
+
+
+def test_devices_that_are_not_counted_are_no_shortage() -> None:
+    """A DeviceClass that offers the resource, and pods that claim devices."""
+    offered: Object = {
+        "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
+        "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
+    }
+    answer = found(waiting([node("dra-1"), *gpu_nodes(1, 2)], 4, snapshot=offered))
+    assert answer.cause == "unknown"
+    assert "the DeviceClass gpu.example.com offers it out of ResourceSlices" in answer.message
+    assert "device plugin" not in str(answer.fix)
+    # Where every node is closed, devices change nothing.
+    assert found(waiting([node("dra-1", taints=[TAINT])], 4, snapshot=offered)).cause in ("taint", "gpu-shortage")
+    unreadable: Object = {"unreadable": ["deviceClasses"]}
+    answer = found(waiting(gpu_nodes(1, 2), 4, snapshot=unreadable))
+    assert (answer.cause, "DeviceClasses could not be read" in answer.message) == ("unknown", True)
+    claims = [{"name": "cards", "resourceClaimName": "cards"}]
+    answer = found(waiting(gpu_nodes(1), 0, resourceClaims=claims))
+    assert "its pods claim devices (resourceClaims: cards)" in answer.message
+
+
+def test_a_resource_claim_that_does_not_exist() -> None:
+    claims = [{"name": "cards", "resourceClaimTemplateName": "absent"}, {"name": "more", "resourceClaimName": "none"}]
+    missing: Object = {("ResourceClaimTemplate", "absent"): None, ("ResourceClaim", "none"): None}
+    evidence = replace(waiting(gpu_nodes(1), 0, resourceClaims=claims), device_claims=missing)
+    answer = found(evidence)
+    assert answer.cause == "resource-claim-missing"
+    assert "there is no ResourceClaimTemplate absent in" in answer.message
+    assert "(nor none)" in answer.message
+    # Before the scheduler has said anything.
+    (pod,) = copy.deepcopy(evidence.pods)
+    pod["status"].pop("conditions")
+    job = Job(evidence.job.identity, evidence.job.workload, [pod])
+    assert found(replace(evidence, job=job)).cause == "resource-claim-missing"
+    # It may not be read, and the controller has said so.
+    event = {
+        "reason": "FailedResourceClaimCreation",
+        "message": 'PodResourceClaim cards: resource claim template "absent" not found',
+        "involvedObject": {"kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+        "source": {"component": "resource_claim"},
+        "lastTimestamp": "2026-11-26T12:00:00Z",
+    }
+    answer = found(replace(evidence, job=job, device_claims={}, events=[event]))
+    assert (answer.cause, 'resource claim template "absent" not found' in answer.message) == (
+        "resource-claim-missing",
+        True,
+    )
