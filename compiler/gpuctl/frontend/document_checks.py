@@ -237,12 +237,14 @@ def _beside_the_program(document: Document, model: Training, settings: Settings)
         (external and external.podPatch, f"the podPatch of pool `{model.resources.pool}` adds", ("resources", "pool")),
         (model.podPatch, "", ("podPatch",)),
     ]
+    known = {names.MAIN_CONTAINER}
     for patch, whose, where in patches:
         containers = patch.get("containers") if isinstance(patch, dict) else None
         for index, item in enumerate(containers if isinstance(containers, list) else []):
             name = item.get("name") if isinstance(item, dict) else None
-            if not isinstance(name, str) or name == names.MAIN_CONTAINER:
+            if not isinstance(name, str) or name in known:
                 continue
+            known.add(name)
             said = f"{whose} the container `{name}`: it runs" if whose else f"the container `{name}` runs"
             message = f"{said} beside the program, and the training, with its GPUs, lasts until both have ended"
             place: tuple[str | int, ...] = where if whose else (*where, "containers", index)
