@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.compare import (
-    Change,
-    applied_fields,
-    foreign_managers,
-    metadata_changes,
-    named,
-    owned_fields,
-    same_scalar,
-    spec_changes,
-    unstated,
-)
+from gpuctl.apply.state.compare import Change, metadata_changes, named, same_scalar, spec_changes
+from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, unstated
 
 CONTAINER: dict[str, Any] = {
     "name": "main",
@@ -175,7 +166,8 @@ REPLICAS = {"f:spec": {"f:replicas": {}}}
 def test_fields_of_managers() -> None:
     obj = managed(
         ("gpuctl", "Update", REPLICAS, ""),
-        ("kubectl-edit", "Update", IMAGE, ""),
+        ("kubectl-client-side-apply", "Update", IMAGE, ""),
+        ("kubectl-edit", "Update", {"f:spec": {"f:paused": {}}}, ""),
         ("gpuctl", "Apply", {"f:data": {}}, ""),
         ("kube-controller-manager", "Update", {"f:status": {}}, "status"),
         ("kube-controller-manager", "Update", {"f:metadata": {}}, ""),
@@ -183,7 +175,7 @@ def test_fields_of_managers() -> None:
     assert owned_fields(obj) == {**REPLICAS, "f:data": {}}
     assert owned_fields(obj, adopted=True) == {"f:spec": {**REPLICAS["f:spec"], **IMAGE["f:spec"]}, "f:data": {}}
     assert applied_fields(obj, "gpuctl") == {"f:data": {}}
-    assert foreign_managers(DESIRED, obj) == ["kubectl-edit"]
+    assert foreign_managers(DESIRED, obj) == ["kubectl-client-side-apply"]
 
 
 def test_a_manager_of_fields_that_we_do_not_state_is_no_rival() -> None:

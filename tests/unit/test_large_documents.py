@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.apply.plan.former import former_fields
+from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.run.recording import _document
 from gpuctl.apply.state.records import records
 from gpuctl.backend.embedded_document import MOST, document_of, document_text, is_same_document
@@ -62,7 +62,7 @@ def test_a_large_document_is_embedded_compressed(kind: str) -> None:
     plain = {**large, "metadata": {**large["metadata"], "annotations": {KEY: json.dumps(document, indent=1)}}}
     assert is_same_document(large, plain, KEY)
     assert gpuctl.lift([large]) == gpuctl.lift([plain])
-    assert former_fields(large, Settings()) == former_fields(plain, Settings()) is not None
+    assert document_objects(large, Settings()) == document_objects(plain, Settings()) is not None
     assert _document(large, records(Settings())) == document
 
 

@@ -19,7 +19,7 @@ from gpuctl.acts.node_labels import (
 )
 from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
-from gpuctl.apply.state.compare import applied_fields
+from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import PART_OF, Records, stamp
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import secrets
 import string
-from functools import partial
 
 from gpuctl.apply.plan.decision import (
     ADOPTED,
@@ -21,22 +20,13 @@ from gpuctl.apply.plan.decision import (
     Wish,
     carried,
     ignored_fields,
-    is_lasting,
     reason_of,
     without_records,
 )
 from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
-from gpuctl.apply.state.compare import (
-    Change,
-    Tree,
-    applied_fields,
-    foreign_managers,
-    metadata_changes,
-    owned_fields,
-    spec_changes,
-    unstated,
-)
+from gpuctl.apply.state.compare import Change, Tree, metadata_changes, spec_changes
+from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.apply.state.records import PART_OF, is_ours
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
 from gpuctl.kube.session import MANAGER
@@ -72,8 +62,9 @@ def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
     target, live = ask.target, ask.live
     known = wish.keys.hash in annotations_of(live)
     same = annotations_of(live).get(wish.keys.hash) == annotations_of(target.desired)[wish.keys.hash]
-    # With an equal hash nothing can have been taken out of the document.
-    ours = None if same else owned_fields(live, adopted=not known)
+    # With an equal hash nothing was taken out of the document, and what is ours beside it was added by admission. But
+    # another tool may have left fields behind.
+    ours = target.taken if same else owned_fields(live, adopted=not known)
     changes = spec_changes(
         target.key.kind,
         answer,
@@ -92,6 +83,7 @@ def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
     """
     target, live = ask.target, ask.live
     ignored = ignored_fields(target, live, wish)
+    former = None if former is None else union([former, target.taken])
     changes = spec_changes(target.key.kind, target.desired, live, removed_from=former, ignored=ignored)
     return workload_step(target, live, wish, changes, Knowledge(former))
 
@@ -160,7 +152,8 @@ def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
     desired = target.desired
     if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
         ignored = ignored_fields(target, live, wish)
-        if _is_as_created(desired, live) or not spec_changes(target.key.kind, desired, live, ignored=ignored):
+        changes = spec_changes(target.key.kind, desired, live, removed_from=target.taken, ignored=ignored)
+        if not changes or (not target.taken and _is_as_created(desired, live)):
             return workload_step(target, live, wish, [], Knowledge())
     return Ask(target, live, probe(carried(target, live, wish)))
 
@@ -201,7 +194,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
         raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
     changes = spec_changes(key.kind, desired, live, removed_from=tree)
-    metadata = metadata_changes(desired, live, tree, partial(is_lasting, wish.keys))
+    metadata = metadata_changes(desired, live, tree, wish.keys.is_lasting)
     bookkeeping = all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata)
     if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, wish)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)
@@ -211,7 +204,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     return Step(
         "update",
         key,
-        reason_of(shown) if shown else RECORDED if known else ADOPTED,
+        target.because(reason_of(shown) if shown else RECORDED if known else ADOPTED),
         desired=_keeping_set(desired, live),
         live=live,
         method="apply",
@@ -219,6 +212,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
         title=target.title,
         shared=target.shared,
         adopt=wish.adopt,
+        claims=target.claims,
     )
 
 

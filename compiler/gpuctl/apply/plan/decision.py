@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from gpuctl.apply.state.compare import Change, Tree, named
 from gpuctl.apply.state.records import PART_OF, Records
+from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.apply.state.workload import carried_over
 from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of
 
 RECORDED = "records the document; nothing else changes"
 ADOPTED = "adopted: it is as it should be"
-_TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Wish:
 
     ``relower`` replaces what only a newer gpuctl would lower otherwise; ``adopt`` takes over objects and fields that
     others hold; ``part_of`` is the id of the set that is applied; ``autoscaled`` are the workloads whose replicas an
-    autoscaler of somebody else sets.
+    autoscaler of somebody else sets; ``compare`` only compares: fields that other managers hold are no obstacle.
     """
 
     keys: Records
@@ -30,24 +30,37 @@ class Wish:
     part_of: str | None = None
     rolling: bool = False
     autoscaled: frozenset[Key] = frozenset()
+    compare: bool = False
 
 
 class Target(NamedTuple):
     """An object as it will be sent, and what of its document is already in the cluster.
 
     ``title`` names the document (``training/x``); ``same_document`` tells that the live main object was made from an
-    equal one.
+    equal one. ``claims`` is what to take over of the live object, ``claimed`` the outcome of that.
     """
 
     desired: Object
     shared: bool
     title: str
     same_document: bool
+    claims: Claims | None = None
+    claimed: Claimed | None = None
 
     @property
     def key(self) -> Key:
         """The object's key."""
         return key_of(self.desired)
+
+    @property
+    def taken(self) -> Tree:
+        """The fields that other managers hold and gpuctl takes over."""
+        return self.claimed.fields if self.claimed is not None else {}
+
+    def because(self, reason: str) -> str:
+        """Return a step's reason, with the fields that stay because another manager has changed them."""
+        kept = str(self.claimed) if self.claimed is not None else ""
+        return "; ".join(filter(None, (reason, kept)))
 
 
 class Ask(NamedTuple):
@@ -91,11 +104,6 @@ def ignored_fields(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
         return ()
     others = wish.keys.paused in annotations_of(live) or target.key in wish.autoscaled
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
-
-
-def is_lasting(keys: Records, name: str) -> bool:
-    """Whether a label or annotation is never removed: other commands', and those of tools that brought the object."""
-    return keys.is_record(name) or name.startswith(_TOOLS)
 
 
 def without_records(metadata: list[Change], wish: Wish) -> list[Change]:

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.decide import decide, settle_alone
 from gpuctl.apply.plan.decision import Ask, Target, Wish
-from gpuctl.apply.plan.former import fields_of
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.apply.state.records import records, stamp
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import WORKLOADS, Object, key_of

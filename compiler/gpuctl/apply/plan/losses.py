@@ -10,14 +10,12 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.apply.plan.former import fields_of
-from gpuctl.apply.state.compare import Tree, held_by_others, identity_path, is_ignored, list_identity, owned_fields
+from gpuctl.apply.state.compare import Tree, has_keys, identity_path, is_ignored, list_identity
+from gpuctl.apply.state.managed_fields import RETURNING, fields_of, held_by_others, owned_fields
 from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import Object
 
 _ABSENT: Any = object()
-# Controllers that write their fields into every new object again.
-RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
 # Records about the object that leaves: they say nothing about its successor.
 _RECORDS = ("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]")
@@ -107,11 +105,11 @@ def _within(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator
 def _item(
     identity: Object, tree: Tree, live: list[Any], base: Any, path: str, field: str
 ) -> Iterator[tuple[str, Any, Any]]:
-    index, item = next(((index, item) for index, item in enumerate(live) if _is(item, identity)), (0, None))
+    index, item = next(((index, item) for index, item in enumerate(live) if has_keys(item, identity)), (0, None))
     if item is None:
         return
     others = base if isinstance(base, list) else []
-    have = next((other for other in others if _is(other, identity)), _ABSENT)
+    have = next((other for other in others if has_keys(other, identity)), _ABSENT)
     name = f"{item.get('kind')}/{item.get('name')}" if field == "ownerReferences" else list_identity(field, item, index)
     where = f"{path}[{name}]"
     if have is _ABSENT and (not tree or "." in tree):
@@ -130,10 +128,3 @@ def _at(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tup
         yield path, gone, None if all(item in live for item in base) else base
     elif base is _ABSENT or not tree:
         yield path, live, None if base is _ABSENT else base
-
-
-def _is(item: Any, identity: Object) -> bool:
-    """Whether an item of a list has these keys; ``protocol`` is TCP where it is left out."""
-    return isinstance(item, dict) and all(
-        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
-    )

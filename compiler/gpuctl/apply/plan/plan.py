@@ -12,6 +12,7 @@ from gpuctl.kube.api_errors import ClusterError, NotThere
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.losses import LostField
+    from gpuctl.apply.state.takeover import Claims
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "rolled-back", "not-run"]
@@ -20,6 +21,10 @@ Method = Literal["post", "apply", "patch", "put", "delete", "labels", "none"]
 ACTIONS: tuple[Action, ...] = ("create", "replace", "update", "unchanged", "prune", "delete", "skip")
 DELETING = frozenset({"replace", "prune", "delete"})
 _NAMED = 4
+# Finalizers that Kubernetes removes by itself.
+_OF_KUBERNETES = frozenset(
+    {"foregroundDeletion", "orphan", "kubernetes", "service.kubernetes.io/load-balancer-cleanup"}
+)
 WRITING = DELETING | {"create", "update"}
 
 
@@ -80,7 +85,7 @@ class Step:
     objects that garbage collection deletes with it, ``unseen`` the kinds that may not be looked through for them.
     ``restorable`` is the live object as it is created again where its successor cannot be; None before the plan is
     carried out. ``shown`` is the difference, before and after, of a step that the service tells of; None: it is made of
-    ``live`` and ``desired``.
+    ``live`` and ``desired``. ``claims`` are fields to take over from other field managers before it is written.
     """
 
     action: Action
@@ -112,6 +117,7 @@ class Step:
     result: Result = "planned"
     error: str | None = None
     shown: tuple[Object | None, Object | None] | None = None
+    claims: Claims | None = None
 
     @property
     def deletes(self) -> bool:
@@ -133,6 +139,14 @@ class Step:
         if self.unseen:
             said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
         return said
+
+    @property
+    def held_up(self) -> str:
+        """The finalizers that hold up the deletion of the live object, in a few words; "" if there are none."""
+        if not self.deletes or self.live is None:
+            return ""
+        names = [name for name in self.live["metadata"].get("finalizers") or [] if name not in _OF_KUBERNETES]
+        return f"is gone only without the finalizer{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
     @property
     def waiting(self) -> str:
@@ -211,8 +225,8 @@ def _question(step: Step) -> str | None:
     if step.action == "replace" and (step.running is not None or step.finished is not None or step.dependents):
         loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
         loses += [step.finished] if step.finished is not None else []
-        waits = [step.waiting] if step.waits else []
-        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *waits])
+        more = filter(None, (step.held_up, step.waiting))
+        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *more])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:

@@ -11,8 +11,8 @@ from gpuctl.apply.plan.adoption import built_trainings, keep, replace
 from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
 from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
 from gpuctl.apply.plan.expired import keep_expired
-from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
+from gpuctl.apply.plan.last_applied import LastApplied
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
@@ -21,6 +21,7 @@ from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
+from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.apply.state.records import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.apply.state.workload import own_strategy, running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
@@ -41,13 +42,14 @@ class Draft:
     """A plan in the making, with the live state it rests on.
 
     ``own`` is what the very request that is planned has created before; ``hashes`` are those taken of objects.
-    ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
-    ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
-    replicas an autoscaler of somebody else sets.
+    ``last`` is what live objects were last applied from; ``unchanged_documents`` are the ids of documents whose live
+    main object was made from an equal one; ``in_other_sets`` are the ids of sets to which objects belong already;
+    ``autoscaled`` are the workloads whose replicas an autoscaler of somebody else sets.
     """
 
     plan: Plan
     live: LiveState
+    last: LastApplied
     own: frozenset[Key] = frozenset()
     hashes: dict[Key, str] = field(default_factory=dict)
     steps: dict[Key, Step] = field(default_factory=dict)
@@ -75,7 +77,8 @@ def make_plan(session: Session, request: Request) -> Plan:
     live = survey(session, wanted, jobs)
     if request.adopt:
         live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
-    draft = Draft(Plan(), live, _created_before(request, live))
+    last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
+    draft = Draft(Plan(), live, last, _created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
     _leave_to_autoscalers(session, draft, request)
     asks: list[tuple[Ask, Wish]] = []
@@ -91,6 +94,11 @@ def make_plan(session: Session, request: Request) -> Plan:
             continue
         _decide(draft, request, lowered, asks)
     _ask(session, draft, asks, request)
+    for key, step in draft.steps.items():
+        if step.live is not None and key_of(step.live) == key:
+            # As the server has it, not with the fields that were taken over for the comparison.
+            step.live = live.objects.get(key, step.live)
+    draft.plan.notes += draft.last.notes
     draft.plan.errors += in_other_sets(session, draft.in_other_sets)
     for training in built:
         replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
@@ -173,27 +181,31 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
     desired = lowered.object
     if not shared:
         desired = stamp(desired, request.keys, request.part_of, draft.hashes.get(key))
+    live = draft.live.objects.get(key)
     if key in draft.live.unreadable:
         draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
         return
     if request.mark is not None and not shared:
         if key in draft.own:
-            live = draft.live.objects[key]
             draft.steps[key] = Step("unchanged", key, "was created by this request", live=live)
             return
-        if key not in draft.live.objects:
+        if live is None:
             desired = marked(desired, request.keys, request.mark)
     wish = Wish(
         request.keys,
         relower=request.relower,
         adopt=request.adopt,
         part_of=None if shared else request.part_of,
-        rolling=_is_rolling(request, desired, draft.live.objects.get(key)),
+        rolling=_is_rolling(request, desired, live),
         autoscaled=draft.autoscaled,
+        compare=request.compare,
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
+    if live is not None:
+        claims, claimed = draft.last.claim(lowered, live, desired)
+        live, target = claimed.live, target._replace(claims=claims, claimed=claimed)
     try:
-        decision = decide(target, draft.live.objects.get(key), wish)
+        decision = decide(target, live, wish)
     except OtherSet as other:
         draft.in_other_sets[key] = str(other)
         return
@@ -283,7 +295,9 @@ def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: 
         try:
             if reply is None:
                 # Of a refused temporary name nothing need be said: what is compared here is what the document says.
-                draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
+                document = draft.last.document(ask.live)
+                former = fields_of(document) if document is not None else None
+                draft.steps[key] = settle_alone(ask, former, wish)
             else:
                 step = settle(ask, reply, wish)
                 # A replacement is what was asked about, under the name that it was asked under.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.compare import Change, applied_fields
+from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.live_state import OURS, LiveState
+from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of

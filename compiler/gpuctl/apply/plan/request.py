@@ -21,7 +21,8 @@ def _everywhere(namespace: str) -> bool:
 class Request:
     """What a command was asked to bring about.
 
-    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
+    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``compare``
+    only compares: fields that other managers hold are no obstacle. ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
@@ -40,6 +41,7 @@ class Request:
     create_only: bool = False
     part_of: str | None = None
     offline: bool = False
+    compare: bool = False
     platform_rolling: bool = False
     no_probe: bool = False
     create_namespace: bool = False

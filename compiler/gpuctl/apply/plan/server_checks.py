@@ -17,8 +17,10 @@ from gpuctl.apply.plan.quota_waits import Queueing
 from gpuctl.apply.plan.request import CheckOptions
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
+from gpuctl.apply.state.field_merge import conflicts
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import is_ours
+from gpuctl.apply.state.takeover import claim
 from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import has_default_queue, kueue_resources
@@ -169,6 +171,8 @@ def _rights(plan: Plan) -> Iterator[Right]:
         if step.action not in WRITING:
             continue
         resource, namespace = step.key.resource, step.key.namespace
+        if step.claims is not None:
+            yield Right("patch", resource, namespace)
         if step.method == "apply":
             # Server-side apply of an absent object needs both verbs (apiserver, PatchResource).
             yield Right("patch", resource, namespace)
@@ -222,14 +226,22 @@ def _is_ours_now(session: Session, key: Key) -> bool:
 
 
 def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) -> None:
-    """What would be taken over from others is told, where that is wanted."""
+    """Try a server-side apply; the step's reason names what it takes over from other managers, if that is wanted."""
     try:
         session.apply(desired, manager=manager, dry_run=True)
     except ApiError as error:
-        if not step.adopt or not error.is_conflict:
+        if not error.is_conflict or not (step.adopt or step.claims):
             raise
+        held = error.message
+        if step.claims is not None and step.live is not None:
+            # The server does not know that fields of the last document will be gpuctl's when it is asked in earnest.
+            found = conflicts(desired, claim(step.live, step.claims).live)
+            if found and not step.adopt:
+                raise
+            held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(found.items()))
         session.apply(desired, manager=manager, force=True, dry_run=True)
-        step.reason += f"; takes over what others hold: {error.message}"
+        if held:
+            step.reason += f"; takes over what others hold: {held}"
 
 
 def _explained(step: Step, error: ApiError) -> str:

@@ -12,7 +12,7 @@ from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet
-from gpuctl.apply.state.compare import owned_fields
+from gpuctl.apply.state.managed_fields import owned_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.provenance import enumerated, refused
 from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
@@ -94,6 +94,11 @@ class SetRun:
         members = [item.object for item in request.lowered if not item.shared]
         members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
         self.wanted = applyset.exact(self.options.name, self.options.namespace, members, self.options.sources)
+        if self.parent is None and plan.writes:
+            plan.notes.append(
+                f"the set {self.options.name} is new: it is kept in the Secret {self.options.name} of namespace "
+                f"{self.options.namespace}; from another context give `-n {self.options.namespace}`"
+            )
 
     def write(self, session: Session, state: ApplySet) -> None:
         """Write the parent, unless it says so already.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from gpuctl.apply.plan.decision import (
     ADOPTED,
     RECORDED,
@@ -13,22 +11,14 @@ from gpuctl.apply.plan.decision import (
     Wish,
     carried,
     ignored_fields,
-    is_lasting,
     reason_of,
     without_records,
 )
-from gpuctl.apply.plan.former import fields_of
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import (
-    IN_PLACE,
-    Change,
-    is_pod_metadata,
-    metadata_changes,
-    owned_fields,
-    spec_changes,
-)
+from gpuctl.apply.state.compare import IN_PLACE, Change, is_pod_metadata, metadata_changes, spec_changes
 from gpuctl.apply.state.field_merge import merge
+from gpuctl.apply.state.managed_fields import fields_of, owned_fields
 from gpuctl.apply.state.queueing import is_defaulted, is_held
 from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.workload import finished, running
@@ -38,8 +28,10 @@ from gpuctl.backend.generations import CHANGEABLE
 
 def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
     kind = target.key.kind
-    known = wish.keys.hash in annotations_of(live)
-    owned, stays = owned_fields(live, adopted=not known), partial(is_lasting, wish.keys)
+    have, stays = annotations_of(live).get(wish.keys.hash), wish.keys.is_lasting
+    known, same = have is not None, have == annotations_of(target.desired).get(wish.keys.hash)
+    # Of an object that was made from an equal one nothing is to go: what it has more was added by admission.
+    owned = target.taken if known and same else owned_fields(live, adopted=not known)
     metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
     if finished(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
@@ -105,9 +97,16 @@ def _patch_step(
         fields = {change.path.removeprefix("spec."): change.new for change in changes}
         patch["spec"] = fields
     shown = [*changes, *without_records(metadata, wish)]
-    reason = reason_of(shown) if shown else RECORDED if known else ADOPTED
     return Step(
-        "update", target.key, reason, desired=patch, live=live, method="patch", changes=shown, title=target.title
+        "update",
+        target.key,
+        target.because(reason_of(shown) if shown else RECORDED if known else ADOPTED),
+        desired=patch,
+        live=live,
+        method="patch",
+        changes=shown,
+        title=target.title,
+        claims=target.claims,
     )
 
 
@@ -124,19 +123,20 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
         ignored=() if wish.keys.paused in annotations_of(live) else ignored_fields(target, live, wish),
     )
     held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
-    if held and not wish.adopt:
+    if held and not (wish.adopt or wish.compare):
         raise DecisionRefused(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
     obj = {**live, "spec": merged.spec}
     changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
     return Step(
         "update",
         target.key,
-        f"rolling: {reason_of(changes)}" + (f"; takes over what others hold: {held}" if held else ""),
+        target.because(f"rolling: {reason_of(changes)}" + (f"; takes over what others hold: {held}" if held else "")),
         desired=_with_metadata(obj, desired, metadata),
         live=live,
         method="put",
         changes=changes,
         title=target.title,
+        claims=target.claims,
     )
 
 

@@ -9,13 +9,15 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.creation import created
 from gpuctl.apply.run.how import How
-from gpuctl.apply.state.compare import spec_changes
+from gpuctl.apply.state.compare import named, spec_changes, without_effect
+from gpuctl.apply.state.field_holders import holders_of, holdings_of
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.apply.state.takeover import claim
 from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
-from gpuctl.kube.session import Session
+from gpuctl.kube.session import MANAGER, Session
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
@@ -77,12 +79,18 @@ class StepWrites:
                 self.session.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
     def bring_about(self, step: Step) -> str:
-        """A create or an update in place."""
+        """Create the object, or update it in place.
+
+        :raises ClusterError: the object that the server returned does not have the changes.
+        """
         assert step.desired is not None
+        returned = None
+        if step.claims is not None:
+            self._claim(step)
         if step.method == "post":
             self.create(step.desired)
         elif step.method == "apply":
-            _, created = self.session.apply(step.desired, force=step.adopt)
+            returned, created = self.session.apply(step.desired, force=step.adopt)
             if step.action == "create" and not created:
                 step.reason = "somebody else created it meanwhile; it is as wanted now"
         elif step.method == "labels":
@@ -90,21 +98,58 @@ class StepWrites:
             gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
             step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
         elif step.method == "patch":
-            self.session.patch(step.key, step.desired)
+            returned = self.session.patch(step.key, step.desired)
         elif step.method == "put":
-            self._roll(step)
+            returned = self._roll(step)
         if step.action == "update" and step.live is not None:
-            self._untrack(step.key, step.live)
+            returned = self._untrack(step.key, step.live) or returned
+            if returned is not None:
+                _check_effect(step, returned)
         return "done"
 
-    def _untrack(self, key: Key, live: Object) -> None:
-        """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
-        marks = tracking_marks(live)
-        if marks:
-            self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+    def _claim(self, step: Step) -> None:
+        """Move the fields of the last document from other managers to gpuctl in ``managedFields``.
 
-    def _roll(self, step: Step) -> None:
-        """A rolling update, of the version that is there: status moves it all the time."""
+        Afterwards a server-side apply removes those that are no longer stated, and no other manager is in the way.
+        """
+        assert step.claims is not None
+        for _ in range(_ATTEMPTS):
+            live = self._unchanged(step)
+            if live is None:
+                break
+            claimed = claim(live, step.claims)
+            if not claimed.fields or not live["metadata"].get("managedFields"):
+                return
+            metadata = {key: claimed.live["metadata"][key] for key in ("uid", "resourceVersion", "managedFields")}
+            try:
+                self.session.patch(step.key, {"metadata": metadata})
+                return
+            except ApiError as error:
+                if not error.is_conflict:
+                    raise
+        raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
+
+    def _unchanged(self, step: Step) -> Object | None:
+        """Return the object as it is now; None if it is no longer the one that the plan saw."""
+        assert step.live is not None
+        live = self.session.get(step.key)
+        return live if live is not None and is_same(step.live, live, self.how.keys) else None
+
+    def _untrack(self, key: Key, live: Object) -> Object | None:
+        """Remove the marks of a GitOps controller, and return the object; None if there are none.
+
+        No apply of ours removes them: they were never its fields.
+        """
+        marks = tracking_marks(live)
+        if not marks:
+            return None
+        return self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+
+    def _roll(self, step: Step) -> Object | None:
+        """Change a Deployment or StatefulSet pod by pod, and return it; None if another run has done the same.
+
+        It is the version that is there which is changed: status moves it all the time.
+        """
         assert step.desired is not None
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
@@ -116,10 +161,9 @@ class StepWrites:
                 if was == wanted or annotations_of(live).get(self.how.keys.hash) != wanted:
                     break
                 step.reason = "somebody else did the same meanwhile; it is as wanted now"
-                return
+                return None
             try:
-                self.session.replace(_rolled(step, live))
-                return
+                return self.session.replace(_rolled(step, live))
             except ApiError as error:
                 if not error.is_conflict:
                     raise
@@ -204,6 +248,22 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, ConnectionFailed) or (
         isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
     )
+
+
+def _check_effect(step: Step, returned: Object) -> None:
+    """See that the object which the server returned has the changes of a step.
+
+    :raises ClusterError: it does not have some of them.
+    """
+    assert step.live is not None
+    paths = without_effect(step.changes, step.live, returned)
+    if paths:
+        holdings = holdings_of(returned)
+        holders = {one.manager for path in paths for one in holders_of(path, holdings)} - {MANAGER}
+        raise ClusterError(
+            f"{step.key} was written, and the API server returned it without the change of "
+            f"{', '.join(map(named, paths))}: {' and '.join(sorted(holders)) or 'admission'} sets the old value"
+        )
 
 
 def _rolled(step: Step, live: Object) -> Object:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.backend.generations import CHANGEABLE
-from gpuctl.kube.session import MANAGER
 from gpuctl.language.quantities import parse_quantity
 
 Tree = dict[str, Any]
@@ -291,101 +290,41 @@ def item_tree(owned: Tree | None, item: Object) -> Tree | None:
     return None
 
 
-def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
-    """The fields of an object that we set, as its ``managedFields`` tell.
-
-    :param adopted: the object was made by other means (kubectl, Argo CD) from our output, so what people and such tools
-        set counts as ours; controllers never do.
-    """
-    trees = [
-        entry.get("fieldsV1") or {}
-        for entry in live["metadata"].get("managedFields") or []
-        if not entry.get("subresource") and _is_ours(str(entry.get("manager", "")), adopted)
-    ]
-    return _union(trees)
+def has_keys(item: Any, identity: Object) -> bool:
+    """Return True if an item of a list has these keys. ``protocol`` is TCP where the item does not state it."""
+    return isinstance(item, dict) and all(
+        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
+    )
 
 
-def applied_fields(live: Object, manager: str) -> Tree:
-    """What one manager's server-side apply holds: what it no longer states is removed by its next apply."""
-    for entry in live["metadata"].get("managedFields") or []:
-        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
-            return dict(entry.get("fieldsV1") or {})
-    return {}
+def agrees(field: str, stated: Any, live: Any) -> bool:
+    """Return True if a field has the value that was stated, whatever the server added in it."""
+    return not any(_Comparison(()).value(field, stated, live, None, _ALL, ""))
 
 
-def held_by_others(live: Object, *, adopted: bool = False) -> list[tuple[str, Tree]]:
-    """What field managers other than us hold: name and fields, without what was written to ``status``."""
-    return [
-        (str(entry.get("manager") or "an unknown manager"), entry.get("fieldsV1") or {})
-        for entry in live["metadata"].get("managedFields") or []
-        if entry.get("subresource") != "status" and not _is_ours(str(entry.get("manager", "")), adopted)
-    ]
+def without_effect(changes: Collection[Change], before: Object, after: Object) -> list[str]:
+    """Return the paths of changes after which an object has the same value as before."""
+    paths = {change.path for change in changes}
+    if not paths:
+        return []
+    moved = {change.path for change in _both_ways(before, after)}
+    return sorted(path for path in paths if not any(_contains(path, one) or _contains(one, path) for one in moved))
+
+
+def _contains(path: str, other: str) -> bool:
+    return other == path or other.startswith((f"{path}.", f"{path}[", f"{path} "))
+
+
+def _both_ways(before: Object, after: Object) -> list[Change]:
+    """Return all differences between two versions of an object, metadata included."""
+    found: list[Change] = []
+    for one, two in ((before, after), (after, before)):
+        found += _Comparison(()).mapping(_body(two), _body(one), None, _ALL, "")
+        found += metadata_changes(two, one, None, lambda key: False)
+    return found
 
 
 def is_ignored(kind: str, path: str) -> bool:
     """Whether a path, or what it is in, never makes a difference. A Job's ``suspend`` does where somebody set it."""
     paths = _IGNORED.get(kind, frozenset()) - {"spec.suspend"}
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in paths)
-
-
-def unstated(desired: Any, tree: Tree) -> bool:
-    """Whether a manager's fields hold something that ``desired`` no longer states."""
-    for key, below in tree.items():
-        if key.startswith("f:"):
-            if not isinstance(desired, dict) or key[2:] not in desired:
-                return True
-            if unstated(desired[key[2:]], below):
-                return True
-        elif key.startswith("k:"):
-            identity = json.loads(key[2:])
-            items = desired if isinstance(desired, list) else []
-            match = [item for item in items if all(_stated(item, name, value) for name, value in identity.items())]
-            if not match or unstated(match[0], below):
-                return True
-    return False
-
-
-def _stated(item: Any, name: str, value: Any) -> bool:
-    return isinstance(item, dict) and (item.get(name) == value or (name == "protocol" and name not in item))
-
-
-def foreign_managers(desired: Object, live: Object) -> list[str]:
-    """Managers other than us that hold a field which ``desired`` states, outside metadata and status."""
-    spec = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    return [
-        str(entry.get("manager"))
-        for entry in live["metadata"].get("managedFields") or []
-        if not entry.get("subresource")
-        and not _is_ours(str(entry.get("manager", "")), False)
-        and _touches(spec, entry.get("fieldsV1") or {})
-    ]
-
-
-def _touches(desired: Any, tree: Tree) -> bool:
-    if not tree:
-        return True
-    if isinstance(desired, dict):
-        return any(f"f:{key}" in tree and _touches(value, tree[f"f:{key}"]) for key, value in desired.items())
-    if isinstance(desired, list):
-        below = ((item, item_tree(tree, item)) for item in desired if isinstance(item, dict))
-        return any(found is not None and _touches(item, found) for item, found in below)
-    return False
-
-
-# Controllers that apply what people wrote.
-_DELIVERERS = ("argocd-", "kustomize-controller", "helm-controller")
-
-
-def _is_ours(manager: str, adopted: bool) -> bool:
-    if manager == MANAGER:
-        return True
-    controllers = ("controller", "kueue", "autoscaler", "scheduler", "kubelet", "gpuctl-")
-    return adopted and (manager.startswith(_DELIVERERS) or not any(word in manager for word in controllers))
-
-
-def _union(trees: Iterable[Tree]) -> Tree:
-    result: Tree = {}
-    for tree in trees:
-        for key, value in tree.items():
-            result[key] = _union([result[key], value]) if key in result else value
-    return result

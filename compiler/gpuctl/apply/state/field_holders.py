@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, identity_path, list_identity
+from gpuctl.apply.state.compare import Tree, has_keys, identity_path, list_identity
 from gpuctl.backend.api_resources import Object
 
 
@@ -59,7 +59,7 @@ def _leaves(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
         elif key.startswith("k:") and isinstance(live, list):
             identity = json.loads(key[2:])
             for index, item in enumerate(live):
-                if isinstance(item, dict) and all(_has(item, name, value) for name, value in identity.items()):
+                if has_keys(item, identity):
                     yield from _below(below, item, f"{path}[{list_identity(field, item, index)}]", "")
         elif key.startswith("v:"):
             yield f"{path}[{json.loads(key[2:])}]"
@@ -70,7 +70,3 @@ def _below(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
         yield from _leaves(tree, live, path, field)
     else:
         yield path
-
-
-def _has(item: Object, name: str, value: Any) -> bool:
-    return bool(item.get(name, "TCP" if name == "protocol" else None) == value)

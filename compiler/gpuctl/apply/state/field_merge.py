@@ -15,13 +15,14 @@ from gpuctl.apply.state.compare import (
     GROWING,
     ORDERED,
     Tree,
-    held_by_others,
     identity_path,
     item_tree,
     list_identities,
     list_identity,
     same_scalar,
 )
+from gpuctl.apply.state.managed_fields import held_by_others
+from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.backend.api_resources import Object
 
 _ABSENT: Any = object()
@@ -79,6 +80,15 @@ def merge(
     # Whose number of replicas counts is a matter of its own, and somebody is asked about it.
     walk.conflicts.pop("spec.replicas", None)
     return Merged(spec, walk.conflicts)
+
+
+def conflicts(desired: Object, live: Object) -> dict[str, list[str]]:
+    """Return the paths at which other managers hold another value than the one wanted, with their names."""
+    metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
+    stated = {**desired, "metadata": metadata}
+    walk = _Merge(())
+    walk.mapping(stated, live, Sides(None, tuple(held_by_others(live)), stated), "")
+    return walk.conflicts
 
 
 class _Merge:
@@ -147,7 +157,9 @@ class _Merge:
             return _ABSENT
         if isinstance(live, dict) and any(name != "." for _, tree in sides.others for name in tree):
             left = {name: self.without_ours(name, value, sides.at(name)) for name, value in live.items()}
-            return {name: value for name, value in left.items() if value is not _ABSENT}
+            left = {name: value for name, value in left.items() if value is not _ABSENT}
+            # Defaults of the server alone are no structure that anyone has asked for.
+            return _ABSENT if all(is_default(key, name, value, live) for name, value in left.items()) else left
         if isinstance(live, list) and list_identities(key, live) is not None:
             rest = [self.without_ours("", item, sides.of(item, _ABSENT)) for item in live]
             return [item for item in rest if item is not _ABSENT]

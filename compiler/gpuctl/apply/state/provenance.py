@@ -48,6 +48,15 @@ def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
     return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
 
 
+def covers(given: Sequence[str], source: str) -> bool:
+    """Return True if one of the given sources is this one, or a directory that contains it."""
+    for one in given:
+        root = one.removesuffix("//.") + "//" if one.endswith("//.") else one.rstrip("/") + "/"
+        if source == one or source.startswith(root):
+            return True
+    return False
+
+
 def _source(name: str, directory: Path) -> str:
     if name == STANDARD_INPUT or _is_stream(directory / name):
         root = work_tree(Path(os.path.realpath(directory)))

@@ -12,6 +12,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
+_TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 HELD_QUEUE = "gpuctl/held-queue"
 """The queue of a job that is kept out of it, where the label that keeps it out has no room for the whole name."""
 
@@ -36,6 +37,10 @@ class Records(NamedTuple):
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
         return key in (self.hash, self.lowered_by, self.paused, self.request, self.idle, PART_OF, HELD_QUEUE)
+
+    def is_lasting(self, key: str) -> bool:
+        """Return True if a label or annotation is never removed: a record, or one of a tool that brought the object."""
+        return self.is_record(key) or key.startswith(_TOOLS)
 
 
 def records(settings: Settings) -> Records:

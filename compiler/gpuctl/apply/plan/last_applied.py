@@ -1,0 +1,170 @@
+"""What an object was last applied from: the document in its annotation, lowered, and the record that kubectl keeps.
+
+``managedFields`` alone cannot tell: fields change hands when another tool writes the object, and a restore gives all of
+them to the tool that restores.
+
+Everyone who may edit an object can forge both. So they count for that object alone, and only for fields that have the
+value which they state: the worst that a forged one causes is that such a field is removed. The document of a job counts
+for its Service only if it yields exactly the object whose hash the Service itself records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpuctl.apply.state.managed_fields import foreign_fields
+from gpuctl.apply.state.records import PART_OF, Records, hash_of, is_ours
+from gpuctl.apply.state.server_defaults import without_defaults
+from gpuctl.apply.state.takeover import Base, Claimed, Claims, claim
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.embedded_document import document_of
+from gpuctl.language.settings import Settings
+
+KUBECTL_RECORD = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class LastApplied:
+    """The last documents of live objects, each read once."""
+
+    def __init__(self, live: Mapping[Key, Object], lowered: list[Lowered], settings: Settings, keys: Records) -> None:
+        self._live = live
+        self._settings = settings
+        self._keys = keys
+        self._read: dict[Key, list[Object] | None] = {}
+        self._mains = {
+            (id(item.document), item.object["metadata"].get("namespace")): key_of(item.object)
+            for item in lowered
+            if keys.document in annotations_of(item.object)
+        }
+        self._unreadable: list[Key] = []
+
+    @property
+    def notes(self) -> list[str]:
+        """Say which fields may stay because the last document is not known."""
+        keys = self._unreadable
+        if not keys:
+            return []
+        shown = ", ".join(map(str, keys[:3])) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+        note = (
+            f"{shown}: this gpuctl cannot read the document last applied; fields that it had, that the new one does "
+            "not have, and that another tool has written as well, stay"
+        )
+        return [note]
+
+    def claim(self, item: Lowered, live: Object, desired: Object) -> tuple[Claims | None, Claimed]:
+        """Take over the fields of what a live object was last applied from; None: there are none to take over."""
+        bases = self._bases(item, live)
+        if not bases:
+            return None, Claimed(live, {}, {})
+        claims = Claims(bases, desired)
+        claimed = claim(live, claims)
+        return claims if claimed.fields else None, claimed
+
+    def _bases(self, item: Lowered, live: Object) -> tuple[Base, ...]:
+        """Return what a live object was last applied from; nothing if only gpuctl has written it."""
+        if item.shared or not foreign_fields(live):
+            return ()
+        found = []
+        record = kubectl_record(live)
+        if record is not None:
+            found.append(Base(record))
+        if self._keys.hash in annotations_of(live):
+            document = self.document(live) if live["kind"] in WORKLOADS else self._beside(item, live)
+            return (Base(self._records_of(live)), *found, *([Base(document)] if document is not None else []))
+        if is_ours(live) and (not found or live["kind"] in WORKLOADS):
+            # Another tool has made it from our output: a dry run tells the defaults of workloads.
+            found.append(Base(self._as_made(live), of_tools=True))
+        return tuple(found)
+
+    def document(self, live: Object) -> Object | None:
+        """Return the object that the document in an object's own annotation yields, None if it yields none."""
+        key = key_of(live)
+        objects = self._objects(key, live)
+        if objects is None and key not in self._unreadable and self._keys.document in annotations_of(live):
+            self._unreadable.append(key)
+        return next((obj for obj in objects or () if obj["kind"] == live["kind"]), None)
+
+    def _beside(self, item: Lowered, live: Object) -> Object | None:
+        """Return the object that the document of its job yielded, if that is what the live object says it is."""
+        main = self._mains.get((id(item.document), live["metadata"].get("namespace")))
+        if main is None or main not in self._live:
+            return None
+        have = annotations_of(live).get(self._keys.hash)
+        for obj in self._objects(main, self._live[main]) or ():
+            if key_of(obj) == key_of(live) and hash_of(_bare(obj, live, self._keys)) == have:
+                return obj
+        return None
+
+    def _records_of(self, live: Object) -> Object:
+        """Return gpuctl's own labels and annotations of an object: a restore makes them another manager's."""
+        keys = (self._keys.hash, self._keys.lowered_by, self._keys.document, PART_OF)
+        return {
+            "metadata": {
+                part: {key: value for key, value in named.items() if key in keys}
+                for part, named in (("labels", labels_of(live)), ("annotations", annotations_of(live)))
+            }
+        }
+
+    def _as_made(self, live: Object) -> Object:
+        """Return an object as the tool that made it may have stated it."""
+        body = {key: value for key, value in live.items() if key not in ("metadata", "status")}
+        metadata = {
+            part: {key: value for key, value in named.items() if not self._keys.is_lasting(key)}
+            for part, named in (("labels", labels_of(live)), ("annotations", annotations_of(live)))
+        }
+        return {**(body if live["kind"] in WORKLOADS else without_defaults(body)), "metadata": metadata}
+
+    def _objects(self, key: Key, live: Object) -> list[Object] | None:
+        if key not in self._read:
+            self._read[key] = document_objects(live, self._settings)
+        return self._read[key]
+
+
+def _bare(obj: Object, live: Object, keys: Records) -> Object:
+    """Return the object as it was hashed: with the document, if it is in the live object itself."""
+    text = annotations_of(live).get(keys.document)
+    if text is None:
+        return obj
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "annotations": {**annotations_of(obj), keys.document: text}}}
+
+
+def document_objects(live: Object, settings: Settings) -> list[Object] | None:
+    """Return the objects that an object's own document yields; None if it has none that is valid for this gpuctl."""
+    # The compiler: what only reads a cluster imports this module, and never comes here.
+    from gpuctl.backend.context import Context
+    from gpuctl.backend.lower import lower
+    from gpuctl.frontend.binder import bind
+    from gpuctl.frontend.document import Document
+    from gpuctl.frontend.linker import link
+    from gpuctl.frontend.reader import read
+    from gpuctl.frontend.source import Source
+
+    data = document_of(live, settings.label("document"))
+    if data is None:
+        return None
+    try:
+        for raw in read(Source("live", json.dumps(data)), []):
+            bound = bind(raw, [])
+            if bound is None or bound.model is None:
+                return None
+            document = Document(bound.kind, bound.model, raw.chunk, raw.number)
+            list(link([document], settings, live["metadata"].get("namespace") or "", complete=False))
+            return [item.object for item in lower(Context(settings), [document]) if not item.shared]
+    except Exception:
+        # Whatever an annotation contains, an apply must not fail because of it.
+        return None
+    return None
+
+
+def kubectl_record(live: Object) -> Object | None:
+    """Return our output as ``kubectl apply``, or Argo CD, last applied it; None if they never did."""
+    try:
+        found: Any = json.loads(annotations_of(live).get(KUBECTL_RECORD, ""))
+        is_record = found["kind"] == live["kind"] and found["metadata"]["name"] == live["metadata"]["name"]
+        return found if is_record and labels_of(found) and is_ours(found) else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None

@@ -1,0 +1,96 @@
+"""Members of sets that no document has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.state import applyset
+from gpuctl.apply.state.provenance import covers, enumerated
+from gpuctl.apply.state.records import PART_OF, is_controlled
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.scope import is_absent
+from gpuctl.kube.session import Session
+
+SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
+"""Kinds of objects that belong to no set."""
+_KINDS = (*WORKLOADS, "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota", "LimitRange")
+
+
+def find_unnamed(
+    session: Session, steps: Iterable[Step], wanted: Collection[Key], sources: Sequence[str]
+) -> tuple[list[Key], list[str]]:
+    """Return the members that no document has, of the sets that the documents' objects are in; and notes.
+
+    Documents of a part of a set say nothing about its other members.
+
+    :param sources: where the documents came from.
+    """
+    live = [step.live for step in steps if step.live is not None and step.key.kind not in SHARED]
+    sets = sorted({labels_of(obj)[PART_OF] for obj in live if PART_OF in labels_of(obj)})
+    if not sets:
+        return [], []
+    known = {step.key for step in steps} | set(wanted)
+    namespaces = sorted({key_of(obj).namespace for obj in live})
+    found: dict[str, list[Key]] = {}
+    for kind in _KINDS:
+        for obj in _members(session, kind, f"{PART_OF} in ({','.join(sets)})", namespaces):
+            key = Key(kind, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+            if key not in known and not is_controlled(obj):
+                found.setdefault(labels_of(obj)[PART_OF], []).append(key)
+    unnamed, notes = [], []
+    parents = _parents(session, sorted(found), namespaces)
+    for identity, keys in sorted(found.items()):
+        parent = parents.get(identity)
+        missing = [] if parent is None else [one for one in parent.sources if not covers(sources, one)]
+        if parent is not None and missing:
+            notes.append(
+                f"the set {parent.name} came from {enumerated(missing)} too, so that members which are in none of the "
+                "documents given are not reported: give all of its sources"
+            )
+            continue
+        unnamed += keys
+        if parent is None:
+            notes.append(
+                "whether the documents given are all of the set's is not known: its Secret may not be read, or is not "
+                "there"
+            )
+    return unnamed, list(dict.fromkeys(notes))
+
+
+def _parents(session: Session, sets: Sequence[str], namespaces: Sequence[str]) -> dict[str, applyset.ApplySet]:
+    """Return the sets of some ids, of those that may be read. Only metadata of Secrets leaves the server."""
+    found: dict[str, applyset.ApplySet] = {}
+    for where in (None, *dict.fromkeys((session.namespace, *namespaces))) if sets else ():
+        try:
+            secrets = session.list_metadata(RESOURCES["Secret"], where, labels=f"{applyset.ID} in ({','.join(sets)})")
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            continue
+        for secret in secrets:
+            try:
+                found[labels_of(secret)[applyset.ID]] = applyset.parse_parent(secret)
+            except applyset.NotOurSet:
+                continue
+        if where is None:
+            break
+    return found
+
+
+def _members(session: Session, kind: str, labels: str, namespaces: Sequence[str]) -> list[Object]:
+    """Return the metadata of all objects with these labels, in all namespaces or in those that are known."""
+    try:
+        return session.list_metadata(RESOURCES[kind], labels=labels)
+    except ApiError as error:
+        if error.is_missing and is_absent(kind, error):
+            return []
+        if not error.lacks_permission:
+            raise
+    try:
+        return [obj for name in namespaces for obj in session.list_metadata(RESOURCES[kind], name, labels=labels)]
+    except ApiError as error:
+        if is_absent(kind, error):
+            return []
+        raise

@@ -1,0 +1,131 @@
+"""Values that the API server and the JobSet webhook fill in where an object states none.
+
+``managedFields`` attribute them to whoever created the object. Sources: ``SetDefaults_*`` in Kubernetes'
+``pkg/apis/{core,apps,batch,autoscaling}/v*/defaults.go``; JobSet's ``pkg/webhooks/jobset_webhook.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpuctl.apply.state.compare import identity_path, list_identity
+from gpuctl.backend.api_resources import Object
+
+# Maps whose keys users choose: a key that looks like a field of the API is none.
+_USER_MAPS = frozenset(
+    {"labels", "annotations", "nodeSelector", "matchLabels", "selector", "data", "requests", "limits", "hard"}
+)
+# Field -> its defaults; a structure is a default if all of its fields are.
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    # Pods
+    "dnsPolicy": ("ClusterFirst",),
+    "restartPolicy": ("Always",),
+    "schedulerName": ("default-scheduler",),
+    "terminationGracePeriodSeconds": (30,),
+    "terminationMessagePath": ("/dev/termination-log",),
+    "terminationMessagePolicy": ("File",),
+    "protocol": ("TCP",),
+    "scheme": ("HTTP",),
+    "periodSeconds": (10,),
+    "timeoutSeconds": (1, 10800),
+    "successThreshold": (1,),
+    "failureThreshold": (3,),
+    "defaultMode": (420,),
+    "apiVersion": ("v1",),
+    "divisor": ("0",),
+    "expirationSeconds": (3600,),
+    "volumeMode": ("Filesystem",),
+    # Deployments and StatefulSets
+    "replicas": (1,),
+    "revisionHistoryLimit": (10,),
+    "progressDeadlineSeconds": (600,),
+    "type": ("RollingUpdate", "ClusterIP", ""),
+    "maxSurge": ("25%",),
+    "maxUnavailable": ("25%",),
+    "partition": (0,),
+    "podManagementPolicy": ("OrderedReady",),
+    "whenDeleted": ("Retain",),
+    "whenScaled": ("Retain",),
+    # Jobs and JobSets
+    "completions": (1,),
+    "parallelism": (1,),
+    "backoffLimit": (6,),
+    "completionMode": ("NonIndexed",),
+    "manualSelector": (False,),
+    "podReplacementPolicy": ("TerminatingOrFailed", "Failed"),
+    "suspend": (False,),
+    "operator": ("All",),
+    "startupPolicyOrder": ("AnyOrder",),
+    "enableDNSHostnames": (True,),
+    "publishNotReadyAddresses": (True,),
+    "groupName": ("default",),
+    # Services
+    "allocateLoadBalancerNodePorts": (True,),
+    "externalTrafficPolicy": ("Cluster",),
+    "internalTrafficPolicy": ("Cluster",),
+    "ipFamilyPolicy": ("SingleStack",),
+    "sessionAffinity": ("None",),
+    # Autoscalers
+    "minReplicas": (1,),
+    "selectPolicy": ("Max",),
+}
+# Values that the server allocates.
+_ALLOCATED = frozenset({"clusterIPs", "ipFamilies", "healthCheckNodePort", "nodePort"})
+
+
+def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
+    """Return True if the server sets ``field`` to ``value`` where the object does not state it.
+
+    :param owner: the name of the field that ``field`` is in; "" for an item of a list.
+    :param siblings: the structure that ``field`` is in.
+    """
+    if owner in _USER_MAPS:
+        return False
+    if field == "imagePullPolicy":
+        return bool(value == _pull_policy(str(siblings.get("image") or "")))
+    if field == "clusterIP":
+        return bool(value != "None")
+    if field in ("targetPort", "hostPort", "serviceAccount"):
+        same_as = {"targetPort": "port", "hostPort": "containerPort", "serviceAccount": "serviceAccountName"}
+        return bool(value == siblings.get(same_as[field]))
+    if field in _ALLOCATED or value is None or value in ({}, []):
+        return True
+    if isinstance(value, dict):
+        return field not in _USER_MAPS and all(is_default(field, key, below, value) for key, below in value.items())
+    # `False == 0`, so that the types are compared as well.
+    return any(value == one and type(value) is type(one) for one in _DEFAULTS.get(field, ()))
+
+
+def _pull_policy(image: str) -> str:
+    name, _, digest = image.partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    return "Always" if not digest and (not colon or tag == "latest") else "IfNotPresent"
+
+
+def default_paths(obj: Object) -> frozenset[str]:
+    """Return the paths of all fields of an object that have their default values."""
+    return frozenset(_paths(obj, "", ""))
+
+
+def _paths(value: Any, field: str, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            where = identity_path(path, key)
+            if is_default(field, key, below, value):
+                yield where
+            yield from _paths(below, key, where)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, "", f"{path}[{list_identity(field, item, index)}]")
+
+
+def without_defaults(value: Any, field: str = "") -> Any:
+    """Return a copy of a structure without the fields that have their default values."""
+    if isinstance(value, dict):
+        return {
+            key: without_defaults(below, key)
+            for key, below in value.items()
+            if not is_default(field, key, below, value)
+        }
+    return [without_defaults(item) for item in value] if isinstance(value, list) else value
