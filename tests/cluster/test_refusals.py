@@ -471,6 +471,8 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
     place.running("train", "comp")
     place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
     uid = place.uid("Job", "train")
+    told = place.gpuctl("diff", "-f", place.file(training(**V2)), code=1).out
+    assert "is gone only without the finalizer example.com/held" in told.splitlines()[0]
     late = place.apply(training(**V2), compute(**V2), flags=("--yes", "--timeout=2s"), code=1)
     (line,) = [line for line in late.out.splitlines() if "job.batch/train" in line]
     assert line.startswith(f"failed    job.batch/train -n {place.namespace}  (is still there after 2 s: ")

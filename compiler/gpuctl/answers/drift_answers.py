@@ -9,10 +9,14 @@ from gpuctl.language.masking import masked_pair, redact
 
 
 def drift_answer(drift: Drift, server: str, cluster: str | None, revision: str) -> dict[str, Any]:
-    """The whole report, without credentials; ``wanted`` null means that the documents do not speak of a field."""
+    """Return the whole report, without credentials.
+
+    ``drifted`` is null if objects could not be compared and the others have not drifted; ``wanted`` is null if the
+    documents do not state the field.
+    """
     counts = {what: sum(one.what == what for one in drift.objects) for what in ("differs", "gone", "unnamed")}
     return {
-        "drifted": bool(drift.objects),
+        "drifted": True if drift.objects else None if drift.problems else False,
         "cluster": cluster,
         "server": server,
         "revision": revision or None,

@@ -35,6 +35,19 @@ from gpuctl.language.problems import problem
 from gpuctl.language.service import ServiceType
 from gpuctl.language.storage import ClaimSource, NfsSource
 
+DriftKind = Literal[
+    "Deployment",
+    "StatefulSet",
+    "Job",
+    "JobSet",
+    "Service",
+    "ConfigMap",
+    "HorizontalPodAutoscaler",
+    "ResourceQuota",
+    "LimitRange",
+    "Node",
+]
+
 
 class LabelsBlock(Block):
     """Labels that gpuctl writes and selects on."""
@@ -336,6 +349,40 @@ class NamedCluster(Block):
         return self
 
 
+class IgnoredDrift(Block):
+    """A difference that is no drift. All that is given has to match; give `path` or `manager`."""
+
+    kind: DriftKind | None = Field(None, description="Kind of the object. Default: any.", examples=["Deployment"])
+    path: NonEmpty | None = Field(
+        None,
+        description="The field as `gpuctl drift -o json` prints it, or one that contains it; `*` stands for any text.",
+        examples=["spec.template.spec.containers[istio-proxy]"],
+    )
+    manager: NonEmpty | None = Field(
+        None,
+        description="Field manager that wrote it; `*` stands for any text. Whoever may change an object can use any "
+        "name.",
+        examples=["istio-*"],
+    )
+
+    @model_validator(mode="after")
+    def _names_a_field(self) -> "IgnoredDrift":
+        if self.path is None and self.manager is None:
+            raise problem("GPU213", "this would ignore every difference", "give `path` or `manager`", ())
+        return self
+
+
+class DriftSettings(Block):
+    """What `gpuctl drift` reports."""
+
+    ignore: list[IgnoredDrift] = Field(
+        default_factory=empty_list,
+        description="Differences that are listed as expected. Built in are the annotation of `kubectl rollout "
+        "restart`, and containers and labels that admission adds to every new object.",
+        examples=[[{"path": "spec.template.spec.containers[istio-proxy]", "manager": "istio-*"}]],
+    )
+
+
 class Platform(Block):
     """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
 
@@ -359,6 +406,9 @@ class Platform(Block):
     )
     strategy: Literal["replace", "rolling"] = Field(
         "replace", description="How `apply` changes running services.", examples=["rolling"]
+    )
+    drift: DriftSettings = Field(
+        default_factory=DriftSettings.model_construct, description="What `gpuctl drift` reports."
     )
     prometheus: NonEmpty | None = Field(
         None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]

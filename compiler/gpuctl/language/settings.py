@@ -11,6 +11,7 @@ from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
 
 if TYPE_CHECKING:
+    from gpuctl.language.drift_rules import DriftRule
     from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
     from gpuctl.language.resources import Resources
     from gpuctl.language.storage import Workdir
@@ -99,6 +100,14 @@ class Settings:
         if label is None:
             label = self._labels[name] = f"{self.domain}/{name}"
         return label
+
+    @property
+    def drift_rules(self) -> list[DriftRule]:
+        """The platform's rules for differences that are no drift."""
+        from gpuctl.language.drift_rules import DriftRule
+
+        rules = self._platform.drift.ignore if self._platform is not None else []
+        return [DriftRule(rule.kind, rule.path, rule.manager) for rule in rules]
 
     @property
     def clusters(self) -> Mapping[str, NamedCluster]:

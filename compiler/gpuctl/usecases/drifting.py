@@ -48,15 +48,24 @@ def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptio
 
 
 def drift_of(
-    session: Session, documents: DocumentOptions, conversation: Conversation, *, revision: str = ""
+    session: Session,
+    documents: DocumentOptions,
+    conversation: Conversation,
+    *,
+    revision: str = "",
+    inputs: Sequence[str] | None = None,
 ) -> DriftReport:
-    """Compare documents with a cluster. Only reads, and asks for no dry-runs.
+    """Compare documents with a cluster. Only reads, and sends no dry-runs.
 
+    :param inputs: the files and directories of the documents, if they are those of a revision.
     :raises InvalidDocuments: there are errors in the documents.
     """
+    from gpuctl.apply.state.provenance import sources_of
+
+    sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, conversation)
     conversation.wait("comparing with the cluster ...")
     request = request_of(compilation, PlanOptions(), offline=True)
-    return DriftReport(find_drift(session, request), session.server, documents.cluster, revision)
+    return DriftReport(find_drift(session, request, sources), session.server, documents.cluster, revision)

@@ -1,7 +1,8 @@
-"""What differs between documents and a cluster, since when and by whom. Reads only: nothing is asked as a dry-run.
+"""The differences between documents and a cluster, since when, and by which field manager. Sends no dry-runs.
 
-An apply restores some of it and leaves the rest: what others added to our objects is no difference to it, and stays.
-Here it is told. What the controllers of Kubernetes and Kueue write as a matter of course is told apart.
+An apply undoes some of them and leaves others: it keeps fields that other managers have added. Here they are reported.
+Expected are fields that controllers of Kubernetes and Kueue write, that admission adds to every new object, and that
+platform.yaml names under ``drift.ignore``.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.apply.plan.decide import KEPT
-from gpuctl.apply.plan.losses import ADMISSION, RETURNING, is_hidden, lost_fields, written_by
+from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
+from gpuctl.apply.plan.losses import ADMISSION, is_hidden, lost_fields, written_by
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
 from gpuctl.apply.plan.request import Request
+from gpuctl.apply.plan.unnamed import SHARED, find_unnamed
 from gpuctl.apply.state.compare import identity_path, is_pod_metadata, list_identities
 from gpuctl.apply.state.field_holders import FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.records import PART_OF, Records, is_controlled, stamp
+from gpuctl.apply.state.managed_fields import RETURNING
+from gpuctl.apply.state.records import Records, stamp
+from gpuctl.apply.state.server_defaults import default_paths
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.language.drift_rules import BUILT_IN
 
 What = Literal["differs", "gone", "unnamed"]
-# Kinds that sets have; a node, a namespace and a priority class are nobody's alone.
-_OF_SETS = (*WORKLOADS, "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota", "LimitRange")
-_SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
 # Maps to which webhooks add; of other maps a key that we did not write is a default of the API server.
 _OPEN_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
@@ -51,7 +53,7 @@ class DriftedField(NamedTuple):
 class DriftedObject:
     """An object: it ``differs``, is ``gone``, or is of ours and no document has it any more (``unnamed``).
 
-    ``fields`` are those that differ or were added, ``expected`` those that a controller sets as a matter of course.
+    ``fields`` are those that differ or were added, ``expected`` those that are no drift: see the module's text.
     """
 
     what: What
@@ -69,8 +71,10 @@ class DriftedObject:
 
 @dataclass
 class Drift:
-    """``objects`` are those that drifted, ``expected`` those in which a controller alone writes something else;
-    ``problems`` are what kept it from being told, ``same`` is the number of objects without any difference."""
+    """The outcome: ``objects`` have drifted, in ``expected`` only expected fields differ.
+
+    ``problems`` kept objects from being compared; ``same`` is the number of objects without any difference.
+    """
 
     objects: list[DriftedObject] = field(default_factory=list)
     expected: list[DriftedObject] = field(default_factory=list)
@@ -79,29 +83,33 @@ class Drift:
     same: int = 0
 
 
-def find_drift(session: Session, request: Request) -> Drift:
-    """Compare what documents ask for with what is there.
+def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) -> Drift:
+    """Compare documents with the cluster.
 
     :param request: decided without the API server's dry-runs, which take the right to write.
+    :param sources: where the documents came from, as sets record it; members of a set that has other sources too are
+        not looked for.
     """
-    plan = make_plan(session, replace(request, offline=True, create_namespace=True))
+    plan = make_plan(session, replace(request, offline=True, compare=True, create_namespace=True))
     wanted = {key_of(item.object): stamp(item.object, request.keys, None) for item in request.lowered}
     titles = {key_of(item.object): title_of(item.document) for item in request.lowered}
     drift = Drift(problems=list(plan.errors), notes=plan.notes)
     # What is not ours is in no list of ours.
     taken = read(session, [step.key for step in plan.steps if step.action == "create" and step.live is None])
+    compared = _Comparison(plan.steps, request)
     for step in plan.steps:
-        found = _drifted(step, wanted.get(step.key), request.keys)
+        found = compared.drifted(step, wanted.get(step.key))
         if found is not None and step.key in taken:
             found.what, found.reason = "differs", "is there, and is not gpuctl's"
         if found is None:
-            drift.same += step.action == "unchanged"
+            drift.same += step.action in ("unchanged", "update")
             continue
         found.title = titles.get(step.key, step.title)
-        is_expected = step.action == "unchanged" and not found.fields
+        is_expected = not found.fields and (step.action in ("unchanged", "update") or bool(step.changes))
         (drift.expected if is_expected else drift.objects).append(found)
-    drift.objects += _unnamed(session, plan.steps, wanted)
-    drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired]
+    unnamed, notes = find_unnamed(session, plan.steps, wanted, sources)
+    drift.objects += [DriftedObject("unnamed", key, reason="is in the set, and no document has it") for key in unnamed]
+    drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
     kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
     if kept:
         more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
@@ -112,49 +120,80 @@ def find_drift(session: Session, request: Request) -> Drift:
     return drift
 
 
-def _drifted(step: Step, wanted: Object | None, keys: Records) -> DriftedObject | None:
-    """What drifted of an object that documents name, or that its job has no more."""
-    if step.action == "create":
-        return DriftedObject("gone", step.key, reason="is not there")
-    if step.action in ("delete", "prune"):
-        return DriftedObject("unnamed", step.key, reason=step.reason)
-    if step.live is None or step.action == "skip":
-        return None
-    holdings = holdings_of(step.live)
-    changed = [
-        DriftedField(change.path, change.old, change.new, holders_of(change.path, holdings)) for change in step.changes
-    ]
-    found = DriftedObject("differs", step.key, reason=step.reason, fields=changed)
-    if wanted is not None and step.key.kind not in _SHARED:
-        paths = [one.path for one in changed]
-        added = _added(step.live, wanted, paths, holdings, keys)
-        # An apply patches labels and annotations of a finished training, and cannot patch those of its pod template.
-        is_over = finished(step.live) is not None
-        found.fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
-        found.expected += [
-            DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=one.new is None)
-            for one in written_by(step.live, wanted, RETURNING)
-            if one.path not in paths
+class _Comparison:
+    """Which fields of live objects have drifted."""
+
+    def __init__(self, steps: Iterable[Step], request: Request) -> None:
+        live = {key_of(step.live): step.live for step in steps if step.live is not None}
+        self._last = LastApplied(live, request.lowered, request.settings, request.keys)
+        self._items = {key_of(item.object): item for item in request.lowered}
+        self._keys = request.keys
+        self._rules = [*BUILT_IN, *request.settings.drift_rules]
+
+    def drifted(self, step: Step, wanted: Object | None) -> DriftedObject | None:
+        """Return the drift of an object that documents name, or that its job no longer has."""
+        if step.action == "create":
+            return DriftedObject("gone", step.key, reason="is not there")
+        if step.action in ("delete", "prune"):
+            return DriftedObject("unnamed", step.key, reason=step.reason)
+        if step.live is None or step.action == "skip":
+            return None
+        live, holdings = step.live, holdings_of(step.live)
+        found = DriftedObject("differs", step.key, reason=step.reason)
+        fields = [
+            DriftedField(change.path, change.old, change.new, holders_of(change.path, holdings))
+            for change in step.changes
         ]
-    return found if found.fields or found.expected or step.action in ("replace", "update") else None
+        if wanted is not None and step.key.kind not in SHARED:
+            paths = [one.path for one in fields]
+            # An apply patches labels and annotations of a finished training, but cannot patch its pod template.
+            is_over = finished(live) is not None
+            added = self._added(live, wanted, paths, holdings)
+            fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
+            found.expected += [
+                DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=one.new is None)
+                for one in written_by(live, wanted, RETURNING)
+                if one.path not in paths
+            ]
+        for one in fields:
+            (found.expected if self._is_expected(step.key.kind, one) else found.fields).append(one)
+        return found if found.fields or found.expected or step.action == "replace" else None
 
+    def _is_expected(self, kind: str, one: DriftedField) -> bool:
+        managers = [holder.manager for holder in one.holders]
+        return managers == [ADMISSION] or any(rule.covers(kind, one.path, managers) for rule in self._rules)
 
-def _added(
-    live: Object, wanted: Object, changed: Collection[str], holdings: Sequence[Holdings], keys: Records
-) -> Iterator[DriftedField]:
-    """What others put into an object, and what a webhook did as it was created: the API server calls that ours."""
-    told: set[str] = set()
-    for one in lost_fields(live, wanted, None, changed):
-        if not one.manager.startswith(MANAGER) and not _is_record(one.path, keys):
+    def _added(
+        self, live: Object, wanted: Object, changed: Collection[str], holdings: Sequence[Holdings]
+    ) -> Iterator[DriftedField]:
+        """Yield the fields that others or admission have added, without the defaults of the API server.
+
+        The server attributes what admission adds to whoever sends the object: to gpuctl, or to ``kubectl apply``, whose
+        record has what it has sent.
+        """
+        claimed = self._last.claim(self._items[key_of(live)], live, wanted)[1].live
+        by_kubectl = "kubectl-client-side-apply" if kubectl_record(live) is not None else None
+        defaults = default_paths(live)
+        told: set[str] = set()
+        for one in lost_fields(claimed, wanted, None, changed):
+            if one.manager.startswith(MANAGER) or _is_record(one.path, self._keys) or one.path in defaults:
+                continue
             told.add(one.path)
-            yield DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=True)
-    for path, value in _injected(wanted, live, "", ""):
-        if path in told or is_hidden(path, live["kind"], [*changed, *told]) or _is_record(path, keys):
-            continue
-        holders = holders_of(path, holdings)
-        if all(holder.manager == MANAGER for holder in holders):
-            time = min((holder.time for holder in holders if holder.time), default="")
-            yield DriftedField(path, value, None, (FieldHolder(ADMISSION, "", time),), is_added=True)
+            holders = holders_of(one.path, holdings)
+            if one.manager == by_kubectl:
+                holders = _by_admission(holders)
+            yield DriftedField(one.path, one.value, one.new, holders, is_added=True)
+        for path, value in _injected(wanted, live, "", ""):
+            if path in told or is_hidden(path, live["kind"], [*changed, *told]) or _is_record(path, self._keys):
+                continue
+            holders = holders_of(path, holdings)
+            if all(holder.manager == MANAGER for holder in holders):
+                yield DriftedField(path, value, None, _by_admission(holders), is_added=True)
+
+
+def _by_admission(holders: Iterable[FieldHolder]) -> tuple[FieldHolder, ...]:
+    time = min((holder.time for holder in holders if holder.time), default="")
+    return (FieldHolder(ADMISSION, "", time),)
 
 
 def _is_record(path: str, keys: Records) -> bool:
@@ -187,32 +226,3 @@ def _injected(wanted: Any, live: Any, path: str, name: str) -> Iterator[tuple[st
                 yield from _injected(ours[identity], item, where, "")
             else:
                 yield where, item
-
-
-def _unnamed(session: Session, steps: Iterable[Step], wanted: Collection[Key]) -> list[DriftedObject]:
-    """Members of the sets that the documents' objects are in which no document has any more."""
-    live = [step.live for step in steps if step.live is not None and step.key.kind not in _SHARED]
-    sets = sorted({labels_of(obj)[PART_OF] for obj in live if PART_OF in labels_of(obj)})
-    if not sets:
-        return []
-    known = {step.key for step in steps} | set(wanted)
-    namespaces = sorted({key_of(obj).namespace for obj in live})
-    found = []
-    for kind in _OF_SETS:
-        for obj in _members(session, kind, f"{PART_OF} in ({','.join(sets)})", namespaces):
-            key = Key(kind, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
-            if key not in known and not is_controlled(obj):
-                found.append(DriftedObject("unnamed", key, reason="is in the set, and no document has it"))
-    return found
-
-
-def _members(session: Session, kind: str, labels: str, namespaces: Sequence[str]) -> list[Object]:
-    """The metadata of all objects with these labels, in all namespaces or in those that are known."""
-    try:
-        return session.list_metadata(RESOURCES[kind], labels=labels)
-    except ApiError as error:
-        if error.is_missing and kind in OPTIONAL:
-            return []
-        if not error.lacks_permission:
-            raise
-    return [obj for name in namespaces for obj in session.list_metadata(RESOURCES[kind], name, labels=labels)]

@@ -93,15 +93,17 @@ def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
     inputs = [str(source) for source in documents.sources]
     revision = ""
     if inputs and inputs[0].startswith(_GIT):
+        reference, *inputs = inputs
+        inputs = inputs or ["."]
         with revision_errors(), cluster_errors(as_json=manner.as_json, refusal=2, of_plan=False):
-            documents, revision = documents_at(inputs[0].removeprefix(_GIT), inputs[1:] or ["."], documents)
+            documents, revision = documents_at(reference.removeprefix(_GIT), inputs, documents)
     elif not inputs:
         raise click.UsageError("Name a file, a directory, or git:REF: `gpuctl drift jobs`")
     documents, names = chosen_clusters(documents, manner, refusal=2)
     if len(names) > 1:
         raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
     with changing(manner, refusal=2, of_plan=False, cluster=documents.cluster) as (session, conversation):
-        return drift_of(session, documents, conversation, revision=revision)
+        return drift_of(session, documents, conversation, revision=revision, inputs=inputs)
 
 
 def _show(report: DriftReport, output: str) -> None:

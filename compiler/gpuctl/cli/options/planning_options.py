@@ -51,7 +51,12 @@ def planning_options(function: Function) -> Function:
         click.option("--allow-older", is_flag=True, help="Let the set go back to an older commit."),
         click.option("--allow-source", is_flag=True, help="Let the set come from other files than before."),
         click.option("--prune", is_flag=True, help="Delete what the set contains and the documents no longer do."),
-        click.option("--set", "set_name", metavar="NAME", help="The set that the documents are, for --prune."),
+        click.option(
+            "--set",
+            "set_name",
+            metavar="NAME",
+            help="The set that the documents are, for --prune: Secret NAME in the namespace of -n or the context.",
+        ),
     ):
         function = decorate(function)
     return function

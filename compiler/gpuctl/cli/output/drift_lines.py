@@ -16,12 +16,15 @@ _LONGEST = 120
 
 
 def summary(drift: Drift) -> str:
-    """``2 differ, 1 is gone, 5 are the same``."""
+    """Return the counts in words: ``2 differ, 1 gone, 5 the same``."""
     counts = {what: sum(one.what == what for one in drift.objects) for what in _WORDS}
     said = [f"{counts['differs']} {'differs' if counts['differs'] == 1 else 'differ'}"] if counts["differs"] else []
     said += [f"{counts['gone']} gone"] if counts["gone"] else []
     said += [f"{counts['unnamed']} in no document"] if counts["unnamed"] else []
-    return ", ".join([*said, f"{drift.same} the same"]) if said else f"no drift: {drift.same} the same"
+    same = f"{drift.same} the same"
+    if drift.problems:
+        return ", ".join([*said, f"{len(drift.problems)} could not be compared", same])
+    return ", ".join([*said, same]) if said else f"no drift: {same}"
 
 
 def drift_text(drift: Drift) -> Iterator[str]:
@@ -38,7 +41,8 @@ def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str
     """A heading, a sentence and a table of what differs."""
     place = f"{cluster} ({server})" if cluster else server
     at = f" at `{revision[:10]}`" if revision else ""
-    yield f"## {'Drift' if drift.objects else 'No drift'} on {place}"
+    heading = "Drift" if drift.objects else "Drift unknown" if drift.problems else "No drift"
+    yield f"## {heading} on {place}"
     yield ""
     yield f"The documents{at} and the cluster: {summary(drift)}."
     if drift.objects:
@@ -54,7 +58,7 @@ def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str
             yield f"| {' | '.join(cells)} |"
     for problem in drift.problems:
         yield ""
-        yield f"Could not be told: {_cell(redact(problem))}"
+        yield f"Could not be compared: {_cell(redact(problem))}"
 
 
 def _title(one: DriftedObject) -> str:

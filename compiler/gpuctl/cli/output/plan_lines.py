@@ -43,7 +43,7 @@ _WIDTH = 9
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
     saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
-    more = [step.running or step.finished, saves, _evictions(step), step.waiting, *step.losses]
+    more = [step.running or step.finished, saves, step.held_up, _evictions(step), step.waiting, *step.losses]
     return _line(step.action, step.action, step, step.reason, more, coloured)
 
 
