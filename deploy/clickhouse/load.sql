@@ -6,8 +6,8 @@ DELETE FROM gpu_usage.hours
 WHERE (cluster, toYYYYMM(time)) IN (
     SELECT DISTINCT cluster, toYYYYMM(time) FROM file(concat({directory:String}, '/hours/*.parquet'), 'Parquet')
 );
-INSERT INTO gpu_usage.hours (cluster, time, seconds, level, key, value, namespace, kind, name, uid, labels, annotations, status, alloc_gpu_s, running_gpu_s, cap_gpu_s, free_gpu_s, unusable_gpu_s, obs_gpu_s, util_gpu_s, by_process_gpu_s, beyond_gpu_s, util_min, util_max, histogram, memory_obs_gpu_s, memory_used_gpu_s, memory_total_gpu_s, memory_max, pod_s, pods_min, pods_max, workloads, samples, buckets, provisional, id, created_at, updated_at)
-SELECT cluster, time, seconds, level, key, value, namespace, kind, name, uid, labels, annotations, status, alloc_gpu_s, running_gpu_s, cap_gpu_s, free_gpu_s, unusable_gpu_s, obs_gpu_s, util_gpu_s, by_process_gpu_s, beyond_gpu_s, util_min, util_max, histogram, memory_obs_gpu_s, memory_used_gpu_s, memory_total_gpu_s, memory_max, pod_s, pods_min, pods_max, workloads, samples, buckets, provisional, id, created_at, updated_at
+INSERT INTO gpu_usage.hours (cluster, time, seconds, level, key, value, namespace, kind, name, uid, labels, annotations, status, alloc_gpu_s, running_gpu_s, cap_gpu_s, free_gpu_s, unusable_gpu_s, unsized_gpu_s, obs_gpu_s, util_gpu_s, by_process_gpu_s, beyond_gpu_s, util_min, util_max, histogram, memory_obs_gpu_s, memory_used_gpu_s, memory_total_gpu_s, memory_max, pod_s, pods_min, pods_max, workloads, samples, buckets, provisional, id, created_at, updated_at)
+SELECT cluster, time, seconds, level, key, value, namespace, kind, name, uid, labels, annotations, status, alloc_gpu_s, running_gpu_s, cap_gpu_s, free_gpu_s, unusable_gpu_s, unsized_gpu_s, obs_gpu_s, util_gpu_s, by_process_gpu_s, beyond_gpu_s, util_min, util_max, histogram, memory_obs_gpu_s, memory_used_gpu_s, memory_total_gpu_s, memory_max, pod_s, pods_min, pods_max, workloads, samples, buckets, provisional, id, created_at, updated_at
 FROM file(concat({directory:String}, '/hours/*.parquet'), 'Parquet');
 
 DELETE FROM gpu_usage.holdings

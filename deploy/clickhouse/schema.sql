@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS gpu_usage.hours
     cap_gpu_s Float64,
     free_gpu_s Float64,
     unusable_gpu_s Float64,
+    unsized_gpu_s Float64,
     obs_gpu_s Float64,
     util_gpu_s Float64,
     by_process_gpu_s Float64,

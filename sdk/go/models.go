@@ -712,7 +712,7 @@ type LedgerPage struct {
 }
 
 // LedgerRow: What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`,
-// `capacity` is `allocated` + `free` + `unusable`.
+// `capacity` is `allocated` + `free` + `unusable` + `unsized`.
 type LedgerRow struct {
 	// Where the step begins, UTC.
 	Time string `json:"time"`
@@ -750,6 +750,9 @@ type LedgerRow struct {
 	FreeGPUSeconds *float64 `json:"free_gpu_seconds"`
 	// Held by nobody, of nodes that take no pods.
 	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
+	// On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or free.
+	// Null for groups that own no GPUs.
+	UnsizedGPUSeconds *float64 `json:"unsized_gpu_seconds"`
 	// Of a namespace: what its quotas let it hold; while there was none, what the cluster had.
 	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
 	// Of what was measured: parts of cards of which it is known what each pod's processes used.

@@ -103,6 +103,7 @@ class Collector:
             settings.usage_kept_days,
         )
         self._pruning = False
+        self._unsized: set[str] = set()
         self._late: float | None = None
         self._health = site.health
 
@@ -282,6 +283,7 @@ class Collector:
             LOG.warning("the API server's clock is not known", extra={"problem": error.message})
         for facts in self._intervals.open_pods():
             self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
+        self._tell_what_is_unsized()
         self._write()
         held, there = self._intervals.open_holdings(), self._intervals.open_capacities()
         # The first one is of the time at which it is made, the others of the full five minutes.
@@ -293,6 +295,16 @@ class Collector:
         self._health.database_bytes = self._site.database.size()
         if now - hour_of(now) >= 1:
             self._roll(hour_of(now), now)
+
+    def _tell_what_is_unsized(self) -> None:
+        """Log the pods whose share of a card is of unknown size, each once."""
+        pods = {facts.uid: facts for facts in self._intervals.unsized_pods()}
+        for facts in (pods[uid] for uid in pods.keys() - self._unsized):
+            LOG.warning(
+                "the size of a pod's share of a card is unknown: label its node with nvidia.com/gpu.memory (MiB)",
+                extra={"pod": f"{facts.namespace}/{facts.name}", "node": facts.node, "asked": dict(facts.asked)},
+            )
+        self._unsized = set(pods)
 
     def _measured(self, moment: float, held: Iterable[Holding], there: Iterable[Capacity]) -> list[GpuSeries]:
         if self._site.samples is None:

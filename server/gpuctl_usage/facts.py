@@ -25,6 +25,8 @@ class NodeState(str, Enum):
     READY = "ready"
     CORDONED = "cordoned"
     NOT_READY = "not-ready"
+    UNSIZED = "unsized"
+    """A pod on it has a share of a card whose size is unknown: how much of the node is free is unknown, too."""
 
 
 class Ending(str, Enum):

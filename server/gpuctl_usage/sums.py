@@ -23,7 +23,7 @@ class Level(str, Enum):
 
 OF_HELD = ("alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s")
 """Fields of :class:`Sums` of which a ledger tells what was held; :data:`OF_THERE`: what there was, held or not."""
-OF_THERE = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s")
+OF_THERE = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "unsized_gpu_s")
 
 
 @dataclass(slots=True)
@@ -44,8 +44,9 @@ class Sums:
         there was one.
     :param workloads: how many held GPUs.
     :param samples: measurements that count; ``buckets``: pieces of five minutes in which something was measured.
-    :param free_gpu_s: of ready nodes, held by nobody; ``unusable_gpu_s``: of others, held by nobody. Cluster, node and
-        model have them.
+    :param free_gpu_s: of ready nodes, held by nobody; ``unusable_gpu_s``: of others, held by nobody;
+        ``unsized_gpu_s``: of nodes on which a pod has a share of unknown size, held by that pod or by nobody. Cluster,
+        node and model have them.
     """
 
     alloc_gpu_s: float = 0.0
@@ -53,6 +54,7 @@ class Sums:
     cap_gpu_s: float = 0.0
     free_gpu_s: float = 0.0
     unusable_gpu_s: float = 0.0
+    unsized_gpu_s: float = 0.0
     obs_gpu_s: float = 0.0
     util_gpu_s: float = 0.0
     by_process_gpu_s: float = 0.0

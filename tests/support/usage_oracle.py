@@ -80,7 +80,8 @@ class Oracle:
             there = {capacity.node: capacity for capacity in capacity_at(capacities, second)}
             for node, capacity in there.items():
                 spare = max(0.0, capacity.gpus - of_nodes[node])
-                name = "free_gpu_s" if capacity.state is NodeState.READY else "unusable_gpu_s"
+                states = {NodeState.READY: "free_gpu_s", NodeState.UNSIZED: "unsized_gpu_s"}
+                name = states.get(capacity.state, "unusable_gpu_s")
                 for key in (("cluster", "", ""), ("node", "", node), ("model", "", capacity.model)):
                     self.groups[key]["cap_gpu_s"] += capacity.gpus
                     self.groups[key][name] += spare
@@ -138,6 +139,7 @@ def account(sums: dict[str, Any], has_capacity: bool) -> dict[str, float | None]
         "held_unobserved_gpu_seconds": sums["alloc_gpu_s"] - sums["obs_gpu_s"],
         "free_gpu_seconds": sums["free_gpu_s"] if has_capacity else None,
         "unusable_gpu_seconds": sums["unusable_gpu_s"] if has_capacity else None,
+        "unsized_gpu_seconds": sums["unsized_gpu_s"] if has_capacity else None,
     }
 
 
@@ -289,6 +291,7 @@ def _nothing() -> dict[str, Any]:
         "cap",
         "free",
         "unusable",
+        "unsized",
         "obs",
         "util",
         "memory_obs",

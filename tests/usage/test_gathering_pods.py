@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from gpuctl_usage.gathering.object_facts import (
     seconds,
 )
 from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
+from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rolling.tally import CLUSTER
 
 Object = dict[str, Any]
 WEIGHTS = GpuWeights(Settings())
@@ -347,6 +351,189 @@ def test_parts_of_cards(sharing: str, asked: dict[str, int], expected: float) ->
 
     weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
     assert weights.held(weights.asked(amounts(asked)), {}) == pytest.approx(expected)
+
+
+HAMI = "GPU-a,10,40960,100,NVIDIA-A100,0,true:GPU-b,10,40960,100,NVIDIA-A100,0,true:"
+HAMI_JSON = '[{"id":"GPU-a","count":10,"devmem":40960,"devcore":100,"type":"A100","health":true}]'
+
+
+@pytest.mark.parametrize(
+    ("sharing", "vendor", "asked", "node_says", "expected"),
+    [
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {"nvidia.com/gpu.memory": "81920"}, 0.1),
+        ("hami", "", {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 8192}, {"nvidia.com/gpu.memory": "81920"}, 0.2),
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {}, None),
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 90000}, {"nvidia.com/gpu.memory": "81920"}, None),
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {"nvidia.com/gpu.memory": "lots"}, None),
+        # HAMi divides what it has registered, which may be more than there is.
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}, {"hami.io/node-nvidia-register": HAMI}, 0.2),
+        (
+            "hami",
+            "",
+            {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192},
+            {"hami.io/node-nvidia-register": HAMI_JSON},
+            0.2,
+        ),
+        (
+            *("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192}),
+            *({"hami.io/node-nvidia-register": HAMI.replace("40960", "81920", 1)}, None),
+        ),
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192, "nvidia.com/gpucores": 25}, {}, 0.25),
+        ("hami", "", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8192, "nvidia.com/gpumem-percentage": 30}, {}, 0.3),
+        (
+            "volcano",
+            "",
+            {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 20480},
+            {"nvidia.com/gpu.memory": "81920"},
+            0.25,
+        ),
+        (
+            "volcano",
+            "",
+            {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 20480},
+            {"volcano.sh/node-vgpu-register": HAMI},
+            0.5,
+        ),
+        ("volcano", "", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 20480}, {}, None),
+        (
+            "hami",
+            "hygon.com/dcunum",
+            {"hygon.com/dcunum": 1, "hygon.com/dcumem": 4096},
+            {"hami.io/node-dcu-register": HAMI},
+            0.1,
+        ),
+        (
+            "hami",
+            "hygon.com/dcunum",
+            {"hygon.com/dcunum": 1, "hygon.com/dcumem": 4096},
+            {"nvidia.com/gpu.memory": "81920"},
+            None,
+        ),
+        (
+            "hami",
+            "huawei.com/Ascend910B3",
+            {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 4096},
+            {},
+            None,
+        ),
+        (
+            *("hami", "huawei.com/Ascend910B3", {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 4096}),
+            *({"hami.io/node-Ascend910B3-register": HAMI}, 0.1),
+        ),
+        (
+            "hami",
+            "metax-tech.com/sgpu",
+            {"metax-tech.com/sgpu": 1, "metax-tech.com/vmemory": 4},
+            {"hami.io/node-metax-register": HAMI},
+            0.1,
+        ),
+    ],
+)
+def test_a_share_of_memory_is_a_part_of_the_card(
+    sharing: str, vendor: str, asked: dict[str, int], node_says: dict[str, str], expected: float | None
+) -> None:
+    """Of HAMi, Volcano and other vendors, by label or annotation; unknown, and never a whole card, where none says it."""
+    weights = sharing_weights(sharing, vendor)
+    obj: Object = {"metadata": {"name": "n", "labels": node_says, "annotations": node_says}, "status": {}}
+    found = weights.held(weights.asked({name: Fraction(amount) for name, amount in asked.items()}), weights.units(obj))
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def sharing_weights(sharing: str, vendor: str = "") -> GpuWeights:
+    from gpuctl.language.platform import Platform
+
+    vendors = {"vendors": {"other": {"resource": vendor}}} if vendor else {}
+    return GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing, **vendors}})))
+
+
+class HamiNode:
+    """A node of one card that HAMi divides, as it is followed."""
+
+    def __init__(self, memory: str = "") -> None:
+        weights = sharing_weights("hami")
+        self.maker = FactMaker(KeptKeys((), ()), weights)
+        self.intervals = OpenIntervals(weights)
+        self.put_node(memory, 0)
+        self.intervals.all_listed(T0)
+
+    def put_node(self, memory: str, moment: float) -> None:
+        labels = {"nvidia.com/gpu.count": "1", **({"nvidia.com/gpu.memory": memory} if memory else {})}
+        amount = {"nvidia.com/gpu": "10"}
+        ready = [{"type": "Ready", "status": "True", "lastTransitionTime": at(-900)}]
+        metadata = {"uid": "n1", "name": "n1", "creationTimestamp": at(-1000), "labels": labels}
+        status = {"allocatable": amount, "capacity": amount, "conditions": ready}
+        facts = self.maker.of({"kind": "Node", "metadata": metadata, "spec": {}, "status": status})
+        assert isinstance(facts, NodeFacts)
+        self.intervals.put_node(facts, T0 + moment)
+
+    def put_pod(self, number: int, mebibytes: int, moment: float, phase: str = "Running") -> None:
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(mebibytes)}
+        made = pod({"name": "main", "image": "x", "resources": {"limits": limits}}, phase=phase)
+        made["metadata"] |= {"uid": f"u{number}", "name": f"p{number}"}
+        made["status"]["conditions"][0]["lastTransitionTime"] = at(moment)
+        facts = self.maker.of(made)
+        assert isinstance(facts, PodFacts)
+        self.intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", facts.name, facts.uid)), T0 + moment)
+
+    def ledger(self, seconds: float) -> tuple[float, float, float]:
+        """GPU-seconds that were held, free and unsized in the first so many seconds; the ledger closes."""
+        changes = self.intervals.take()
+        rolled = roll_up(int(T0), seconds, changes.holdings, changes.capacities, [], 15)
+        assert discrepancies(rolled) == []
+        sums = rolled.sums[CLUSTER]
+        assert sums.cap_gpu_s == seconds
+        return sums.alloc_gpu_s, sums.free_gpu_s, sums.unsized_gpu_s
+
+
+def test_ten_shares_are_one_card() -> None:
+    node = HamiNode("81920")
+    for number in range(10):
+        node.put_pod(number, 8192, 10)
+    assert node.ledger(100) == pytest.approx((90, 10, 0))
+
+
+def test_a_share_of_unknown_size_is_neither_held_nor_free() -> None:
+    """Until the node says how large its cards are, or the pod ends."""
+    node = HamiNode()
+    node.put_pod(1, 8192, 10)
+    assert [facts.name for facts in node.intervals.unsized_pods()] == ["p1"]
+    assert [item.state for item in node.intervals.open_capacities()] == [NodeState.UNSIZED]
+    node.intervals.drop_pod("u1", T0 + 40)
+    assert node.ledger(100) == pytest.approx((0, 70, 30))
+    ended, labelled = HamiNode(), HamiNode()
+    for one in (ended, labelled):
+        one.put_pod(1, 8192, 10)
+    ended.put_pod(1, 8192, 40, phase="Succeeded")
+    assert ended.ledger(100) == pytest.approx((0, 70, 30))
+    labelled.put_node("81920", 40)
+    held, free, unsized = labelled.ledger(100)
+    assert (held, free, unsized) == pytest.approx((9, 10 + 54, 27)), "what it held before is known as well"
+
+
+def test_shares_that_add_up_beyond_the_card_are_unknown() -> None:
+    node = HamiNode("81920")
+    node.put_pod(1, 49152, 10)
+    node.put_pod(2, 49152, 20)
+    assert [facts.name for facts in node.intervals.unsized_pods()] == ["p2"]
+    node.intervals.drop_pod("u1", T0 + 60)
+    assert node.intervals.unsized_pods() == []
+    held, _, unsized = node.ledger(100)
+    assert held == pytest.approx(0.6 * 50 + 0.6 * 40)
+    assert unsized == pytest.approx(0.4 * 40)
+
+
+def test_after_a_restart_an_unsized_node_is_not_free() -> None:
+    node = HamiNode()
+    node.put_pod(1, 8192, 10)
+    [capacity] = node.intervals.open_capacities()
+    again = HamiNode.__new__(HamiNode)
+    again.maker, again.intervals = node.maker, OpenIntervals(sharing_weights("hami"), T0 + 50)
+    again.intervals.restore([], [capacity])
+    again.put_node("", 90)
+    again.put_pod(1, 8192, 10)
+    again.intervals.all_listed(T0 + 91)
+    assert again.intervals.open_capacities() == [capacity]
+    assert again.intervals.take().capacities == []
 
 
 def test_a_node_that_shares_with_hami_has_its_cards() -> None:

@@ -136,6 +136,7 @@ def test_a_ledger_row(database: Database) -> None:
         "held_unobserved_gpu_seconds": held,
         "free_gpu_seconds": 8.0 * DAY - held,
         "unusable_gpu_seconds": 8.0 * 14 * HOUR,
+        "unsized_gpu_seconds": 0.0,
         "allowed_gpu_seconds": None,
         "by_process_gpu_seconds": 0.0,
         "beyond_held_gpu_seconds": 0.0,

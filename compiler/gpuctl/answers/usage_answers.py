@@ -129,6 +129,7 @@ def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
         "capacityGpuHours": hours(use.capacity),
         "freeGpuHours": hours(use.free),
         "unusableGpuHours": hours(use.unusable),
+        "unsizedGpuHours": hours(use.unsized),
         "capacityShare": None if share is None else round(share, 2),
         "meanUse": None if use.mean_use is None else round(use.mean_use, 2),
         "coverage": None if use.coverage is None else round(use.coverage, 4),

@@ -19,7 +19,8 @@ class GpuTime(NamedTuple):
     :param busy: observed, times how much of them was used; ``idle``: observed, and not used; ``unobserved``: nobody
         knows.
     :param capacity: what there was; None of what has no GPUs of its own. Likewise ``free``, which nobody held, and
-        ``unusable``, which nobody held on nodes that take no pods.
+        ``unusable``, which nobody held on nodes that take no pods, and ``unsized``, which pods held whose share of a
+        card is of unknown size, or nobody.
     :param allowed: what a namespace might hold: its quota's, and while it had none the cluster's; None of what is none.
     """
 
@@ -30,6 +31,7 @@ class GpuTime(NamedTuple):
     capacity: float | None = None
     free: float | None = None
     unusable: float | None = None
+    unsized: float | None = None
     allowed: float | None = None
 
     @property
@@ -103,7 +105,7 @@ def added(parts: Iterable[GpuTime]) -> GpuTime:
     found = list(parts)
     return GpuTime(
         *(sum(part[column] or 0.0 for part in found) for column in range(4)),
-        *(_all([part[column] for part in found]) for column in range(4, 7)),
+        *(_all([part[column] for part in found]) for column in range(4, 8)),
     )
 
 
@@ -120,7 +122,8 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
     try:
         held, busy, idle = (float(value[f"{name}_gpu_seconds"]) for name in ("allocated", "busy", "held_idle"))
         unobserved = float(value["held_unobserved_gpu_seconds"])
-        rest = (value[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable", "allowed"))
+        rest = [value[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable", "allowed")]
+        rest.insert(3, value.get("unsized_gpu_seconds"))
         own = [None if amount is None else float(amount) for amount in rest]
         names = (_text(value.get(name)) for name in ("value", "namespace", "kind", "name"))
         time, end = _text(value["time"]), _text(value["end_time"])

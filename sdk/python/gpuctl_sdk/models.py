@@ -783,7 +783,7 @@ class LedgerPage(Answer):
 
 class LedgerRow(Answer):
     """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity`
-    is `allocated` + `free` + `unusable`.
+    is `allocated` + `free` + `unusable` + `unsized`.
     """
 
     time: str
@@ -822,6 +822,10 @@ class LedgerRow(Answer):
     """Held by nobody, of nodes that take pods."""
     unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
     """Held by nobody, of nodes that take no pods."""
+    unsized_gpu_seconds: float | None = Field(alias="unsized_gpu_seconds")
+    """On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or
+    free. Null for groups that own no GPUs.
+    """
     allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
     """Of a namespace: what its quotas let it hold; while there was none, what the cluster had."""
     by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")

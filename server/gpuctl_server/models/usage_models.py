@@ -198,7 +198,7 @@ class WorkloadHoursAfter(_After):
 
 class LedgerRow(UsageValue):
     """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
-    `allocated` + `free` + `unusable`."""
+    `allocated` + `free` + `unusable` + `unsized`."""
 
     time: str = Field(description="Where the step begins, UTC.", examples=["2025-11-01T00:00:00Z"])
     end_time: str = Field(
@@ -236,6 +236,11 @@ class LedgerRow(UsageValue):
     )
     unusable_gpu_seconds: float | None = Field(
         description="Held by nobody, of nodes that take no pods.", examples=[5888000.0]
+    )
+    unsized_gpu_seconds: float | None = Field(
+        description="On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by "
+        "such pods or free. Null for groups that own no GPUs.",
+        examples=[0.0],
     )
     allowed_gpu_seconds: float | None = Field(
         description="Of a namespace: what its quotas let it hold; while there was none, what the cluster had.",

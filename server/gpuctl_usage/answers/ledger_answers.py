@@ -79,6 +79,7 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
         "held_unobserved_gpu_seconds": _amount(account.held_unobserved),
         "free_gpu_seconds": _amount(account.free) if own else None,
         "unusable_gpu_seconds": _amount(account.unusable) if own else None,
+        "unsized_gpu_seconds": _amount(account.unsized) if own else None,
         "allowed_gpu_seconds": None if allowed is None else _amount(allowed),
         "by_process_gpu_seconds": _amount(row.sums.by_process_gpu_s),
         "beyond_held_gpu_seconds": _amount(row.sums.beyond_gpu_s),

@@ -9,9 +9,13 @@ Counted in whole cards. A pod asks for
 - instances of a divided card, ``nvidia.com/mig-3g.40gb``: as many sevenths as it has compute slices, at most 7.
   Source: NVIDIA Multi-Instance GPU User Guide, profiles;
 - HAMi's shares (``gpu.sharing: hami``): the part of the cores, ``nvidia.com/gpucores`` in percent, else the part of the
-  memory. The node then says that it has some times as many GPUs as there are cards: what counts is the label
-  ``nvidia.com/gpu.count``, else the cards in HAMi's annotation;
-- Volcano's shares (``gpu.sharing: volcano``): ``volcano.sh/vgpu-number`` with cores or memory in percent.
+  memory, in percent or as an amount. The node then says that it has some times as many GPUs as there are cards: what
+  counts is the label ``nvidia.com/gpu.count``, else the cards in HAMi's annotation;
+- Volcano's shares (``gpu.sharing: volcano``): ``volcano.sh/vgpu-number`` with cores or memory, likewise.
+
+An amount of memory is a part of the memory of a card, which is what HAMi's or Volcano's annotation of the node says
+(its scheduler divides by that), else the label ``nvidia.com/gpu.memory``. If neither says it, or cards of a node
+differ, the size of the share is unknown. Units of memory are those of HAMi's documentation of each vendor's devices.
 
 A quota limits them as ``requests.nvidia.com/gpu`` and so on: of extended resources it knows no other form. Source:
 Kubernetes 1.36, ``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
@@ -19,9 +23,11 @@ Kubernetes 1.36, ``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceName
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts
@@ -37,12 +43,45 @@ _LIMITED = "requests."
 _SHARED = ".shared"
 _MOST_TURNS = 1000
 _CARDS = "nvidia.com/gpu.count"
-_REGISTERED = "hami.io/node-nvidia-register"
-_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "hami": ("nvidia.com/gpu", ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage")),
-    "volcano": ("volcano.sh/vgpu-number", ("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage")),
+_MEMORY = "nvidia.com/gpu.memory"
+_REGISTERED = re.compile(r"hami\.io/node-(.+)-register|volcano\.sh/node-(vgpu)-register")
+
+
+class _Divided(NamedTuple):
+    """How shares of a resource say how large they are.
+
+    :param percent: resources that are a percentage of each card; the first that a pod asks for counts.
+    :param memory: the resource that is an amount of memory of each card, in units of ``mebibytes``.
+    :param vendor: as annotations of nodes name it.
+    """
+
+    percent: tuple[str, ...]
+    memory: str
+    mebibytes: int = 1
+    vendor: str = "nvidia"
+
+
+_NVIDIA = _Divided(("nvidia.com/gpucores", "nvidia.com/gpumem-percentage"), "nvidia.com/gpumem")
+_VOLCANO = _Divided(
+    ("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"), "volcano.sh/vgpu-memory", vendor="vgpu"
+)
+_SHARES: Mapping[str, Mapping[str, _Divided]] = {
+    "hami": {
+        "nvidia.com/gpu": _NVIDIA,
+        "hygon.com/dcunum": _Divided(("hygon.com/dcucores",), "hygon.com/dcumem", vendor="dcu"),
+        "cambricon.com/vmlu": _Divided(
+            ("cambricon.com/mlu.smlu.vcore", "cambricon.com/mlu.smlu.vmemory"), "", vendor="mlu"
+        ),
+        "mthreads.com/vgpu": _Divided((), "mthreads.com/sgpu-memory", 512, "mthreads"),
+        "iluvatar.ai/vgpu": _Divided(("iluvatar.ai/vcuda-core",), "iluvatar.ai/vcuda-memory", 256, "iluvatar"),
+        "metax-tech.com/sgpu": _Divided(("metax-tech.com/vcore",), "metax-tech.com/vmemory", 1024, "metax"),
+    },
+    "volcano": {"volcano.sh/vgpu-number": _VOLCANO},
 }
-"""System -> the resource that it divides, and what says which part (percent), the one that counts first."""
+"""System -> the resources that it divides."""
+_DEFAULT = {"hami": "nvidia.com/gpu", "volcano": "volcano.sh/vgpu-number"}
+"""Those that are GPUs whatever the platform's vendors are."""
+_ASCEND = re.compile(r"huawei\.com/Ascend[A-Za-z0-9]+")
 
 
 class GpuWeights:
@@ -50,7 +89,15 @@ class GpuWeights:
 
     def __init__(self, settings: Settings) -> None:
         self._gpus = Gpus(settings)
-        self._divided, self._parts = _PARTS.get(settings.platform.gpu.sharing, ("", ()))
+        sharing = settings.platform.gpu.sharing
+        shares = dict(_SHARES.get(sharing, {}))
+        if sharing == "hami":
+            ascend = filter(_ASCEND.fullmatch, self._gpus.vendors)
+            shares |= {name: _Divided((), f"{name}-memory", vendor=name.partition("/")[2]) for name in ascend}
+        default = _DEFAULT.get(sharing)
+        self._shares = {name: how for name, how in shares.items() if name == default or name in self._gpus.vendors}
+        every = (name for how in self._shares.values() for name in (*how.percent, how.memory))
+        self._parts = frozenset(filter(None, every))
         self._is_relevant = lru_cache(maxsize=4096)(self._relevant)
 
     def asked(self, requests: Amounts) -> Asked:
@@ -58,13 +105,22 @@ class GpuWeights:
         found = tuple((name, float(amount)) for name, amount in requests.items() if self._is_relevant(name) and amount)
         return found if any(name not in self._parts for name, _ in found) else ()
 
-    def held(self, asked: Asked, node: Mapping[str, int]) -> float:
-        """The GPUs that a pod holds.
+    def held(self, asked: Asked, node: Mapping[str, float]) -> float | None:
+        """Return the GPUs that a pod holds; None if the size of its share is unknown.
 
-        :param node: how many share a card, by resource, as :meth:`turns` has it.
+        :param node: how many units of a resource make a card, as :meth:`units` has it.
         """
-        table = dict(asked)
-        return sum(self._weight(name, table) * amount / node.get(name, 1) for name, amount in asked)
+        table, total = dict(asked), 0.0
+        for name, amount in asked:
+            weight = self._weight(name, table, node)
+            if weight is None:
+                return None
+            total += weight * amount / node.get(name, 1)
+        return total
+
+    def is_share(self, asked: Asked) -> bool:
+        """Return True if a pod asks for a part of a card by cores or memory."""
+        return any(name in self._parts for name, _ in asked)
 
     def limited(self, hard: Amounts) -> Asked:
         """What a quota limits of it, by the names that pods use."""
@@ -76,22 +132,23 @@ class GpuWeights:
 
         :param turns: how many share a card, by resource, where the fewest do.
         """
-        whole = [amount for name, amount in limits.items() if name == self._divided]
-        divided = [*whole, *(limits[name] / 100 for name in self._parts if name in limits)]
-        others = [
-            self._weight(name, {}) * amount / turns.get(name, 1)
+        found = [
+            self._instance(name) * amount / turns.get(name, 1)
             for name, amount in limits.items()
-            if name != self._divided and name not in self._parts
+            if name not in self._shares and name not in self._parts
         ]
-        # The number of shares limits a divided resource, and what they are parts of does so too.
-        found = [*others, min(divided)] if divided else others
+        for resource, how in self._shares.items():
+            # The number of shares limits a divided resource, and so does the percentage of which they are parts.
+            limited = [limits[resource]] if resource in limits else []
+            limited += [limits[name] / 100 for name in how.percent if name in limits]
+            found += [min(limited)] if limited else []
         return sum(found) if found else None
 
     def offered(self, node: Object) -> Mapping[str, int]:
         """The resources that a node has, and how many share a card of each."""
         turns = self.turns(node)
         names = (node.get("status") or {}).get("capacity") or {}
-        return {name: turns.get(name, 1) for name in names if self._is_relevant(name)}
+        return {name: turns.get(name, 1) for name in names if self._is_relevant(name) and name not in self._parts}
 
     def there(self, node: Object, field: str) -> float:
         """The GPUs of a node, by ``allocatable`` or ``capacity`` of its status."""
@@ -100,13 +157,22 @@ class GpuWeights:
         for name, amount in amounts((node.get("status") or {}).get(field)).items():
             if not self._is_relevant(name) or name in self._parts:
                 continue
-            if name == self._divided:
+            if (how := self._shares.get(name)) is not None:
                 # As many as there are cards, unless all of them are out of order.
-                total += min(float(amount), self._cards(node) or float(amount))
+                total += min(float(amount), self._cards(node, how) or float(amount))
             else:
-                instance = _INSTANCE.fullmatch(name.removesuffix(_SHARED))
-                total += (int(instance[1]) / _SLICES if instance else 1) * float(amount) / turns.get(name, 1)
+                total += self._instance(name) * float(amount) / turns.get(name, 1)
         return total
+
+    def units(self, node: Object) -> dict[str, float]:
+        """Return how many units of a resource make a card of a node: :meth:`turns` of those that are shared by time,
+        and memory of those whose shares are amounts of it."""
+        found: dict[str, float] = {**self.turns(node)}
+        for how in self._shares.values():
+            size = self._card_memory(node, how)
+            if how.memory and size:
+                found[how.memory] = size / how.mebibytes
+        return found
 
     def turns(self, node: Object) -> dict[str, int]:
         """How many share a card of a node by time, by resource; those that nobody shares are not among them."""
@@ -126,19 +192,57 @@ class GpuWeights:
     def _relevant(self, name: str) -> bool:
         whole = name.removesuffix(_SHARED)
         known = whole in self._gpus.vendors or _INSTANCE.fullmatch(whole) is not None
-        return known or name == self._divided or name in self._parts
+        return known or name in self._shares or name in self._parts
 
-    def _weight(self, name: str, asked: Mapping[str, float]) -> float:
+    def _weight(self, name: str, asked: Mapping[str, float], node: Mapping[str, float]) -> float | None:
+        """Return the part of a card that one of a resource is; None if it is unknown."""
         if name in self._parts:
             return 0.0
-        if name == self._divided:
-            part = next((asked[part] for part in self._parts if part in asked), 100.0)
-            return min(part, 100.0) / 100
+        how = self._shares.get(name)
+        if how is None:
+            return self._instance(name)
+        for part in how.percent:
+            if part in asked:
+                return min(asked[part], 100.0) / 100
+        if how.memory not in asked:
+            return 1.0
+        size = node.get(how.memory)
+        # The card that has more than this is another one.
+        return asked[how.memory] / size if size and asked[how.memory] <= size else None
+
+    @staticmethod
+    def _instance(name: str) -> float:
         instance = _INSTANCE.fullmatch(name.removesuffix(_SHARED))
         return int(instance[1]) / _SLICES if instance else 1.0
 
-    def _cards(self, node: Object) -> int:
-        value = labels_of(node).get(_CARDS, "")
-        if value.isdecimal():
-            return int(value[:9])
-        return annotations_of(node).get(_REGISTERED, "").count("GPU-")
+    def _cards(self, node: Object, how: _Divided) -> int:
+        value = labels_of(node).get(_CARDS, "") if how in (_NVIDIA, _VOLCANO) else ""
+        return int(value[:9]) if value.isdecimal() else len(_registered(node, how.vendor))
+
+    def _card_memory(self, node: Object, how: _Divided) -> float | None:
+        """Return the MiB of a card; None if it is unknown, or cards differ."""
+        sizes = set(_registered(node, how.vendor))
+        if sizes:
+            return sizes.pop() if len(sizes) == 1 else None
+        value = labels_of(node).get(_MEMORY, "") if how in (_NVIDIA, _VOLCANO) else ""
+        return float(value[:9]) if value.isdecimal() else None
+
+
+def _registered(node: Object, vendor: str) -> list[float]:
+    """Return the MiB of each card that HAMi or Volcano has registered, as a list of JSON or as
+    ``id,count,memory,...:id,...``; 0 for one that does not say it."""
+    text = next(
+        (
+            value
+            for name, value in annotations_of(node).items()
+            if (match := _REGISTERED.fullmatch(name)) and vendor.lower() == (match[1] or match[2]).lower()
+        ),
+        "",
+    )
+    try:
+        listed = json.loads(text)
+        memories = [card.get("devmem") for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
+    except ValueError:
+        memories = [card.split(",")[2:3] for card in text.split(":") if card.count(",") > 1]
+        memories = [int(size[0][:9]) if size and size[0].isdecimal() else 0 for size in memories]
+    return [float(size) if isinstance(size, int) and size > 0 else 0.0 for size in memories]

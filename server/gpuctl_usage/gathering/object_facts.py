@@ -65,8 +65,8 @@ class NodeFacts(NamedTuple):
     """What a node has.
 
     :param allocatable: GPUs that pods can have; ``there``: with those that are out of order.
-    :param turns: how many share a card, by resource.
-    :param offered: the same of all resources that it has, of those that nobody shares as well.
+    :param units: how many of a resource make a card: of those that are shared by time, and of memory.
+    :param offered: how many share a card, by resource, of all that it has, of those that nobody shares as well.
     :param turned: when it last became ready, or ceased to be.
     """
 
@@ -75,7 +75,7 @@ class NodeFacts(NamedTuple):
     model: str
     allocatable: float
     there: float
-    turns: Mapping[str, int]
+    units: Mapping[str, float]
     offered: Mapping[str, int]
     state: NodeState
     created: float
@@ -181,7 +181,7 @@ class FactMaker:
             sys.intern(_text(self._weights.model_of(node))),
             self._weights.there(node, "allocatable"),
             self._weights.there(node, "capacity"),
-            self._weights.turns(node),
+            self._weights.units(node),
             self._weights.offered(node),
             _STATES[status_of(node)],
             seconds(metadata["creationTimestamp"]) or 0.0,

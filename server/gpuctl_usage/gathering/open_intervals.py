@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from gpuctl_usage.facts import Capacity, Ending, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
 
 _SPLITS = ("workload", "node", "gpus", "model", "labels", "annotations")
 """What a holding cannot change without becoming another."""
+_LEAST = 1e-6
+"""GPUs: less is what additions lose."""
 
 
 class Belonging(NamedTuple):
@@ -54,6 +56,8 @@ class _Pod:
     belonging: Belonging | None = None
     open: Holding | None = None
     over: bool = False
+    unsized: bool = False
+    crowded: bool = False
     not_before: float = 0.0
 
 
@@ -98,6 +102,9 @@ class OpenIntervals:
         for name in [name for name, node in self._nodes.items() if node.facts is None]:
             self.drop_node(name, gone, Ending.LAST_SEEN)
         self._listed = True
+        for node in self._nodes.values():
+            if node.facts is not None and node.open is not None and node.open.state is NodeState.UNSIZED:
+                self._renew_node(node, at, node.facts)
 
     def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
         """A namespace as it is now."""
@@ -115,7 +122,7 @@ class OpenIntervals:
         had = node.open is not None
         self._renew_node(node, at, before)
         came = node.open is not None and not had
-        if came or before is None or (before.model, before.turns) != (facts.model, facts.turns):
+        if came or before is None or (before.model, before.units) != (facts.model, facts.units):
             for uid in tuple(node.pods):
                 self._renew(self._pods[uid], at, _written(before, facts))
 
@@ -180,6 +187,10 @@ class OpenIntervals:
         """The pods that hold something."""
         return [pod.facts for pod in self._pods.values() if pod.open is not None and pod.facts is not None]
 
+    def unsized_pods(self) -> list[PodFacts]:
+        """Return the pods whose share of a card is of unknown size."""
+        return [pod.facts for pod in self._pods.values() if pod.unsized and pod.facts is not None]
+
     def open_holdings(self) -> list[Holding]:
         """What is held."""
         return [pod.open for pod in self._pods.values() if pod.open is not None]
@@ -208,8 +219,20 @@ class OpenIntervals:
         node = self._nodes.get(facts.node) if facts is not None and facts.node else None
         if pod.over or facts is None or belonging is None or node is None or node.facts is None:
             return
-        gpus = self._weights.held(facts.asked, node.facts.turns)
-        before = pod.open
+        gpus, before = self._share(pod, facts, node.facts.units), pod.open
+        is_unsized = gpus is None and not facts.over
+        if is_unsized != pod.unsized:
+            pod.unsized = is_unsized
+            self._renew_node(node, at, node.facts)
+        if pod.crowded and gpus is not None:
+            # Before, all shares of the node were more than its cards.
+            pod.crowded, pod.not_before = False, at
+        if gpus is None:
+            if before is not None:
+                self._end(pod, at, Ending.CHANGED)
+                pod.not_before = at
+            pod.over = pod.over or facts.over
+            return
         if before is None:
             if gpus <= 0:
                 return
@@ -261,6 +284,22 @@ class OpenIntervals:
         if node.facts.allocatable < node.facts.there:
             self._renew_node(node, at, node.facts)
 
+    def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
+        """Return the GPUs that a pod holds; None if that is unknown: also of a share for which its node has no room
+        beside the others, because then one of them is not what it says."""
+        gpus = self._weights.held(facts.asked, units)
+        node = self._nodes[facts.node]
+        if gpus is None or node.facts is None or not self._weights.is_share(facts.asked):
+            return gpus
+        if pod.open is not None and pod.open.gpus == gpus:
+            return gpus
+        others = (self._pods[uid] for uid in node.pods if uid != facts.uid)
+        held = sum(other.open.gpus for other in others if other.open is not None)
+        if held + gpus <= node.facts.there + _LEAST:
+            return gpus
+        pod.crowded = True
+        return None
+
     def _was_known(self, facts: PodFacts) -> bool:
         """Whether a pod that was over before we came was written down by an earlier collector."""
         ended = facts.finished if facts.finished is not None else facts.written
@@ -278,6 +317,9 @@ class OpenIntervals:
             return
         node.pods.discard(uid)
         if node.facts is not None:
+            for other in [self._pods[one] for one in node.pods if self._pods[one].unsized]:
+                # It may have room now.
+                self._renew(other, at, None)
             self._renew_node(node, at, node.facts)
         elif node.open is None and not node.pods:
             del self._nodes[name]
@@ -288,11 +330,12 @@ class OpenIntervals:
         gpus = self._capacity(node, facts)
         if node.open is None:
             if gpus:
-                node.open = Capacity(facts.name, facts.model, gpus, facts.state, self._begin(facts, at), None)
+                state = self._state(node, facts)
+                node.open = Capacity(facts.name, facts.model, gpus, state, self._begin(facts, at), None)
                 self._note_capacity(node.open, node.open.start)
             return
         known = node.open
-        now = known._replace(model=facts.model, gpus=gpus, state=facts.state)
+        now = known._replace(model=facts.model, gpus=gpus, state=self._state(node, facts))
         if now == known:
             return
         turned = before is not None and before.turned != facts.turned
@@ -320,6 +363,13 @@ class OpenIntervals:
             return facts.allocatable
         held = sum(holding.gpus for uid in node.pods if (holding := self._pods[uid].open) is not None)
         return max(facts.allocatable, min(facts.there, held))
+
+    def _state(self, node: _Node, facts: NodeFacts) -> NodeState:
+        """Return a node's state; until all pods are listed, one with unsized shares may still have them."""
+        was_unsized = node.open is not None and node.open.state is NodeState.UNSIZED
+        if (was_unsized and not self._listed) or any(self._pods[uid].unsized for uid in node.pods):
+            return NodeState.UNSIZED
+        return facts.state
 
     def _texts_of(self, facts: PodFacts, belonging: Belonging, name: str) -> Mapping[str, str]:
         """Labels or annotations: of the workload, else of the pod, else of the namespace."""

@@ -25,6 +25,7 @@ class Ledger(NamedTuple):
     :param busy: observed, times how much of them was used; ``held_idle``: observed and not used;
         ``held_unobserved``: nobody knows.
     :param free: could have been used, and nobody held them; ``unusable``: on nodes that take no pods, held by nobody.
+    :param unsized: held by pods whose share of a card is of unknown size, or by nobody.
     """
 
     capacity: float
@@ -33,11 +34,14 @@ class Ledger(NamedTuple):
     held_unobserved: float
     free: float
     unusable: float
+    unsized: float = 0.0
 
     @property
     def missing(self) -> float:
         """What is missing in the ledger; negative when more became of the GPUs than there was of them."""
-        return self.capacity - (self.busy + self.held_idle + self.held_unobserved + self.free + self.unusable)
+        return self.capacity - (
+            self.busy + self.held_idle + self.held_unobserved + self.free + self.unusable + self.unsized
+        )
 
     @property
     def closes(self) -> bool:
@@ -67,6 +71,7 @@ def ledger(sums: Sums, level: Level = Level.CLUSTER) -> Ledger:
         held_unobserved=sums.alloc_gpu_s - sums.obs_gpu_s,
         free=sums.free_gpu_s,
         unusable=sums.unusable_gpu_s,
+        unsized=sums.unsized_gpu_s,
     )
 
 

@@ -64,7 +64,7 @@ def _with_unset(hour: RolledUp, keys: Keys) -> Iterator[tuple[Group, Sums]]:
     cluster = hour.sums.get(CLUSTER, Sums())
     if not cluster.pods_max:
         return
-    without = replace(cluster, cap_gpu_s=0.0, free_gpu_s=0.0, unusable_gpu_s=0.0)
+    without = replace(cluster, cap_gpu_s=0.0, free_gpu_s=0.0, unusable_gpu_s=0.0, unsized_gpu_s=0.0)
     for level, of_level in ((Level.LABEL, keys.labels), (Level.ANNOTATION, keys.annotations)):
         known = {group.key for group in hour.sums if group.level is level}
         yield from ((Group(level, key, UNSET), without) for key in of_level if key not in known)

@@ -18,6 +18,7 @@ class Free(NamedTuple):
     cap_gpu_s: float
     free_gpu_s: float
     unusable_gpu_s: float
+    unsized_gpu_s: float
 
 
 def free(stocks: Sequence[Stock], spells: Iterable[Spell]) -> Iterator[Free]:
@@ -45,14 +46,20 @@ def _of_stock(stock: Stock, levels: Iterable[tuple[float, float, float]]) -> Fre
         if length > 0:
             nobodys -= min(gpus, capacity.gpus) * length
     nobodys = max(0.0, nobodys)
-    usable = capacity.state is NodeState.READY
     return Free(
         node=capacity.node,
         model=capacity.model,
         cap_gpu_s=capacity.gpus * (high - low),
-        free_gpu_s=nobodys if usable else 0.0,
-        unusable_gpu_s=0.0 if usable else nobodys,
+        **{name: nobodys if name == _PLACES[capacity.state] else 0.0 for name in set(_PLACES.values())},
     )
+
+
+_PLACES = {
+    NodeState.READY: "free_gpu_s",
+    NodeState.CORDONED: "unusable_gpu_s",
+    NodeState.NOT_READY: "unusable_gpu_s",
+    NodeState.UNSIZED: "unsized_gpu_s",
+}
 
 
 def _levels(spells: Iterable[Spell]) -> list[tuple[float, float, float]]:

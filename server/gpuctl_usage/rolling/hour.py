@@ -98,3 +98,4 @@ def _add_free(sums: Sums, one: Free) -> None:
     sums.cap_gpu_s += one.cap_gpu_s
     sums.free_gpu_s += one.free_gpu_s
     sums.unusable_gpu_s += one.unusable_gpu_s
+    sums.unsized_gpu_s += one.unsized_gpu_s

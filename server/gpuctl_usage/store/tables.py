@@ -153,6 +153,7 @@ sums = Table(
     Column("cap_gpu_s", Float, nullable=False),
     Column("free_gpu_s", Float, nullable=False),
     Column("unusable_gpu_s", Float, nullable=False),
+    Column("unsized_gpu_s", Float, nullable=False, server_default="0"),
     Column("obs_gpu_s", Float, nullable=False),
     Column("util_gpu_s", Float, nullable=False),
     Column("by_process_gpu_s", Float, nullable=False, server_default="0"),

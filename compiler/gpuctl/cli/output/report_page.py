@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from gpuctl.cli.output.report_parts import PARTS, Cell, PartTable, ReportPart, parts_of, title_of
+from gpuctl.cli.output.report_parts import PARTS, Cell, PartTable, ReportPart, parts_of, shown_parts, title_of
 from gpuctl.cli.output.svg_plots import capacity_bar, day_bars
 from gpuctl.reading.month_report import MonthReport
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --faint: #5b6675; --line: #d5dbe3; --paper: #ffffff;
-  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; }
+  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; --unsized: #7a6fb0; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --faint: #9aa5b5; --line: #333d4b; --paper: #14191f;
-  --busy: #3fae87; --idle: #e5a14d; --unobserved: #717b8a; --free: #2f4864; --unusable: #c46a7b; } }
+  --busy: #3fae87; --idle: #e5a14d; --unobserved: #717b8a; --free: #2f4864; --unusable: #c46a7b; --unsized: #9a8fd0; } }
 @media print { :root { color-scheme: light; --ink: #000; --faint: #444; --line: #bbb; --paper: #fff;
-  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; }
+  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; --unsized: #7a6fb0; }
   body { max-width: none; margin: 0; font-size: 10pt; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62em;
@@ -34,6 +34,7 @@ svg { width: 100%; height: auto; display: block; margin: .4em 0; break-inside: a
 .key svg { display: inline-block; width: .9em; height: .9em; margin: 0 .4em 0 0; vertical-align: -.1em; }
 rect.busy { fill: var(--busy); } rect.idle { fill: var(--idle); } rect.unobserved { fill: var(--unobserved); }
 rect.free { fill: var(--free); } rect.unusable { fill: var(--unusable); }
+rect.unsized { fill: var(--unsized); }
 line.grid { stroke: var(--line); } text { font: 11px system-ui, sans-serif; fill: var(--faint); }
 text.scale { text-anchor: end; } text.day, text.gap { text-anchor: middle; }
 """.strip()
@@ -66,17 +67,19 @@ def _part(part: ReportPart, report: MonthReport) -> Iterator[str]:
         yield f"<ul>{''.join(f'<li>{_text(text)}</li>' for text in part.texts)}</ul>"
     if part.plot:
         yield capacity_bar(report) if part.plot == "capacity" else day_bars(report)
-        yield _key()
+        yield _key(report)
     if part.table is not None:
         yield from _table(part.table)
     for note in part.notes:
         yield f'<p class="note">{_text(note)}</p>'
 
 
-def _key() -> str:
+def _key(report: MonthReport) -> str:
     """What the colours are."""
     mark = '<svg viewBox="0 0 1 1" aria-hidden="true"><rect class="{}" width="1" height="1"/></svg>'
-    items = (f"<li>{mark.format(name)}{escape(label)}</li>" for name, label, _ in PARTS)
+    items = (
+        f"<li>{mark.format(name)}{escape(label)}</li>" for name, label, _ in PARTS if name in shown_parts(report.whole)
+    )
     return f'<ul class="key">{"".join(items)}</ul>'
 
 

@@ -23,6 +23,7 @@ PARTS = (
     ("unobserved", "held, unknown", "held, and nothing measured what they did"),
     ("free", "free", "held by nobody"),
     ("unusable", "unusable", "held by nobody, on nodes that take no pods"),
+    ("unsized", "unsized", "held by pods whose share of a card is of unknown size, or by nobody"),
 )
 """Of a capacity: the field of :class:`GpuTime`, what it is called, and what it is."""
 
@@ -88,6 +89,11 @@ def amounts_of(use: GpuTime) -> list[float]:
     return [max(0.0, getattr(use, name) or 0.0) for name, _, _ in PARTS]
 
 
+def shown_parts(use: GpuTime) -> set[str]:
+    """Return the fields of :data:`PARTS` that are shown: what is rare only if it is something."""
+    return {name for name, _, _ in PARTS if name != "unsized" or use.unsized}
+
+
 def tenths_of(use: GpuTime) -> list[int]:
     """Return tenths of GPU-hours of each of :data:`PARTS`, which add up to the capacity in tenths.
 
@@ -96,12 +102,14 @@ def tenths_of(use: GpuTime) -> list[int]:
     amounts = amounts_of(use)
     held = [in_units([amount], _TENTH)[0] for amount in amounts[:3]]
     [capacity] = in_units([sum(amounts)], _TENTH)
-    free, unusable = amounts[3:]
-    rest = capacity - sum(held)
-    [last] = in_units([unusable], _TENTH) if free else [rest]
-    if rest < last or (rest and not free and not unusable):
+    others = [in_units([amount], _TENTH)[0] for amount in amounts[3:]]
+    # The first that is something.
+    number = next((number for number, amount in enumerate(amounts[3:]) if amount), None)
+    rest = capacity - sum(held) - sum(others)
+    if number is None or others[number] + rest < 0:
         return in_units(amounts, _TENTH)
-    return [*held, rest - last, last]
+    others[number] += rest
+    return [*held, *others]
 
 
 def _whole(report: MonthReport) -> ReportPart:
@@ -110,7 +118,8 @@ def _whole(report: MonthReport) -> ReportPart:
     capacity = whole.capacity or sum(amounts)
     rows = [
         [Cell(label), Cell(text), _tenths(units), _share(amount, capacity)]
-        for (_, label, text), units, amount in zip(PARTS, shown, amounts, strict=True)
+        for (name, label, text), units, amount in zip(PARTS, shown, amounts, strict=True)
+        if name in shown_parts(whole)
     ]
     rows.append([Cell("capacity"), Cell("all of it"), _tenths(sum(shown)), _share(sum(amounts), capacity)])
     heads = [Cell("part"), Cell("what it is"), _number("GPU-hours"), _number("share")]

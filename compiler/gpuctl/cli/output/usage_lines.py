@@ -28,7 +28,10 @@ _PARTS = (
     ("unobserved", "held-unknown"),
     ("free", "free"),
     ("unusable", "unusable"),
+    ("unsized", "unsized"),
 )
+_RARE = "unsized"
+"""A part that is shown only if it is something."""
 
 
 def headings(level: str) -> tuple[str, ...]:
@@ -89,6 +92,8 @@ def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
     def rows() -> Iterator[list[str]]:
         blocks = shows_blocks()
         for name, label in _PARTS:
+            if name == _RARE and not whole.unsized:
+                continue
             amount = getattr(whole, name) if view.groups else None
             share = 100 * amount / capacity if capacity and amount is not None else None
             # Of what there was in each step: the hour that runs is shorter than the others.

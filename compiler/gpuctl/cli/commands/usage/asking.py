@@ -19,7 +19,7 @@ from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.language.durations import parse_duration
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import KnownTime
+    from gpuctl.reading.gpu_time import GpuTime, KnownTime
     from gpuctl.reading.usage_shapes import UsageRange
     from gpuctl.usecases.service_client import ServiceClient
     from gpuctl.usecases.usage_ways import UsageWay
@@ -245,6 +245,18 @@ def say_what_is_known(known: KnownTime, asked: UsageRange) -> None:
         click.echo(f"note: {'; '.join(told)}", err=True)
     elif known.provisional is False:
         say("all hours are known and final")
+
+
+def say_what_is_unsized(whole: GpuTime | None) -> None:
+    """Say on standard error how much of the capacity pods may hold whose share of a card is of unknown size."""
+    if whole is not None and whole.unsized:
+        from gpuctl.cli.output.usage_amounts import gpu_hours
+
+        click.echo(
+            f"note: {gpu_hours(whole.unsized)} GPU-hours of the capacity are held by pods whose share of a card is of "
+            "unknown size, or free; these pods are in no row. Label their nodes with nvidia.com/gpu.memory (MiB)",
+            err=True,
+        )
 
 
 def say_if_old(time_known: str, what: str) -> None:

@@ -15,6 +15,7 @@ from gpuctl.cli.commands.usage.asking import (
     say,
     say_what_is_cut,
     say_what_is_known,
+    say_what_is_unsized,
     shape_options,
     show_csv,
     time_options,
@@ -164,6 +165,7 @@ def _show(
         _show_values(view, told.output, by_step=step is not None)
     if told.output != "json" and view.known is not None:
         say_what_is_known(view.known, asked)
+        say_what_is_unsized(view.whole)
     if not view.groups:
         click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
         if key and view.whole is not None and view.whole.held:
