@@ -88,6 +88,7 @@ DASHBOARDS = (
                     ),
                     (f"sum(gpuctl:cluster_free:gpus{{{CLUSTER}}})", "free"),
                     (f"sum(gpuctl:cluster_unusable:gpus{{{CLUSTER}}})", "unusable"),
+                    (f"sum(gpuctl:cluster_unsized:gpus{{{CLUSTER}}})", "unsized"),
                 ],
                 stacked=True,
                 width=24,

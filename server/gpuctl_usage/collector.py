@@ -28,6 +28,7 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rolling import LOG, hour_of
 from gpuctl_usage.leading import leading
 from gpuctl_usage.prometheus import PrometheusProblem
+from gpuctl_usage.rolling.hour import reach
 from gpuctl_usage.rolling.shared_cards import told_apart
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
@@ -104,6 +105,7 @@ class Collector:
         )
         self._pruning = False
         self._unsized: set[str] = set()
+        self._reach = reach(settings.usage_scrape_interval)
         self._late: float | None = None
         self._health = site.health
 
@@ -289,7 +291,7 @@ class Collector:
         # The first one is of the time at which it is made, the others of the full five minutes.
         moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
         measured = self._measured(moment, held, there)
-        self._snapshots.append(snapshot(moment, held, there, measured))
+        self._snapshots.append(snapshot(moment, held, there, measured, self._reach))
         self._times["seen"] = 0.0
         self._write()
         self._health.database_bytes = self._site.database.size()

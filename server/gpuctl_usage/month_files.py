@@ -297,7 +297,7 @@ def _quotas(connection: Connection, month: Month) -> Iterator[Row]:
     for cluster in find_clusters(connection):
         which = intervals.overlapping(quotas, month.start, month.next.start)
         for item in intervals.read_quotas(connection, cluster.id, which):
-            within = _clipped(item.start, item.end, month, cluster.quotas_seen)
+            within = _clipped(item.start, item.end, month, cluster.quotas_seen or cluster.last_seen)
             if within is not None:
                 yield {"cluster": cluster.name, "namespace": item.namespace, "gpus": item.gpus, **within}
 

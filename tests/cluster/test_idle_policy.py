@@ -162,6 +162,21 @@ def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
     assert "resumed" in place.gpuctl("resume", "lazy").out
 
 
+def test_what_is_not_measured_now_is_left_alone(place: Place, tmp_path: Path) -> None:
+    """It was idle for hours, and nobody knows what it does since a few minutes; or it has just become busy."""
+    place.platform(POLICY.format(then="pause"))
+    place.apply(training("quiet"), training("woken"))
+    database = tmp_path / "usage.db"
+    workers = [
+        worker(place, "Job", "quiet", *[0.0] * 6, None),
+        worker(place, "Job", "woken", *[0.0] * 6, 90.0),
+    ]
+    written(database, place, workers)
+    found = place.gpuctl("usage", "idle", "--yes", "--database", str(database), "-o", "json")
+    assert {item["name"]: item["action"] for item in found.value["items"]} == {"quiet": "unknown"}
+    assert not any(place.get("Job", name)["spec"].get("suspend") for name in ("quiet", "woken"))
+
+
 def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp_path: Path) -> None:
     place.platform(POLICY.format(then="pause"))
     place.apply(training("again"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.pausable_jobs import pausable_jobs
+from gpuctl_usage.answers.snapshot_answers import used_now
 from gpuctl_usage.answers.waste_answers import IdleRule, Prices, cost, idle_workloads, waste
-from gpuctl_usage.facts import HOUR, Holding, WorkloadKey
+from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
@@ -104,6 +107,18 @@ def test_what_it_costs(tmp_path: Path) -> None:
     # Of a time in which nothing was measured nobody knows what was idle.
     later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
     assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)
+    database.close()
+
+
+def test_what_is_used_now(tmp_path: Path) -> None:
+    """By measurements that reach the snapshot: of a GPU that was measured some minutes before it, nothing is known."""
+    database = database_of(tmp_path / "usage.db", [(0.0, 1.0)])
+    held = Holding("p", "team", "p", KEY, "n", 1.0, "A", {}, {}, START, START, None)
+    for last, used in ((START + 30.0, None), (START + 280.0, 40.0)):
+        series = GpuSeries("n", "0", "team", "p", array("d", [START + 15.0, last]), array("d", [40.0, 40.0]))
+        database.put_snapshot(1, snapshot(START + 300.0, [held], [], [series], reach=37.5))
+        assert used_now(database, "", START) == {"uid-1": used}
+    assert used_now(database, "", START + 301.0) == {}, "it is too old"
     database.close()
 
 

@@ -317,6 +317,8 @@ UTIL = 'DCGM_FI_DEV_GPU_UTIL{Hostname="n",gpu="0",namespace="a",pod="p"}'
 SHARED = 'DCGM_FI_DEV_GPU_UTIL{Hostname="n",gpu="1",exported_namespace="a",exported_pod="p",namespace="x",pod="y"}'
 NODES = 'gpuctl_usage_node_gpus{cluster="lab",node="n",model="m",state="ready"}'
 IDLE = ({"cluster": "lab", "namespace": "a", "workload_kind": "Deployment", "workload": "w", "severity": "info"}, "2")
+QUARTER = (IDLE[0], "0.25")
+OTHER_POD, OTHERS = POD.replace('"p"', '"q"').replace('"w"', '"v"'), UTIL.replace('"p"', '"q"')
 COLLECTING, SAMPLES = 'gpuctl_usage_collecting{cluster="lab"}', 'gpuctl_usage_samples_total{cluster="lab"}'
 COVERAGE = 'gpuctl_usage_last_hour_coverage_ratio{cluster="lab"}'
 LAG, OPEN = 'gpuctl_usage_rollup_lag_seconds{cluster="lab"}', 'gpuctl_usage_open_ledgers{cluster="lab"}'
@@ -327,6 +329,14 @@ CASES = (
     Case("GpuctlIdleGpusHeld", {POD: "2x200", UTIL: "1x100 60x5 1x100", SHARED: "3x200"}, "2h10m", None),
     Case("GpuctlIdleGpusHeld", {POD: "2x200", UTIL: "1x200", SHARED: "40x200"}, "2h10m", None),
     Case("GpuctlIdleGpusHeld", {POD: "2x200"}, "2h10m", None),
+    # Of eight GPUs one is measured: what the others do is unknown.
+    Case("GpuctlIdleGpusHeld", {POD: "8x200", UTIL: "1x200"}, "2h10m", None),
+    # A quarter of a card whose processes use 4 % of the card is used by 16 %; another pod of the card uses more.
+    Case(
+        "GpuctlIdleGpusHeld", {POD: "0.25x200", OTHER_POD: "0.25x200", UTIL: "4x200", OTHERS: "30x200"}, "2h10m", None
+    ),
+    # Where the use of the card is copied to both, each quarter is used as much.
+    Case("GpuctlIdleGpusHeld", {POD: "0.25x200", UTIL: "4x200", OTHERS: "4x200"}, "2h10m", QUARTER),
     Case("GpuctlUsageNotCollected", {COLLECTING: "1x5 0x30"}, "20m", ({**LAB, "severity": "critical"}, "0")),
     Case("GpuctlUsageNotCollected", {"other": "1x30"}, "20m", ({"severity": "critical"}, "1")),
     Case("GpuctlUsageNotCollected", {COLLECTING: "1x10 0x5 1x30"}, "20m", None),

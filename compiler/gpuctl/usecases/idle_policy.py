@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FRESH = 30 * 60.0
 """Seconds that the collector may be behind: what it does not see may have become busy."""
+NOW = 10 * 60.0
+"""Seconds that the last snapshot may be old: the collector takes one every 5 minutes."""
 CURRENT = 90 * 60.0
 """Seconds that the last hour of a job may be ago in which it was idle: hours are added up a little after their end."""
 LONGEST_SAVING = 300.0
@@ -44,6 +46,8 @@ class IdleVerdict(str, Enum):
     WARN = "warn"
     PAUSE = "pause"
     WARNED = "warned already"
+    UNKNOWN = "unknown"
+    """What its GPUs do now is not measured."""
     EXCEPTED = "excepted"
     FOREIGN = "not gpuctl's"
 
@@ -97,6 +101,7 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     :raises NotPossible: the collector is behind, so that nobody knows what is idle.
     """
     from gpuctl_usage.answers.name_answers import cluster_of
+    from gpuctl_usage.answers.snapshot_answers import used_now
     from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads
 
     system = reader.scope.session.get_metadata(Key("Namespace", "", "kube-system"))
@@ -118,8 +123,23 @@ def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> 
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
     # What has ended, or is paused already, gives its GPUs back in a moment.
     left = [item for item in idle if item.workload.uid in names or item.workload.uid not in lives]
-    current = (item for item in left if now - item.until <= CURRENT)
-    return Judgement(found.name, [_judged(item, names, lives, policy, reader.keys.idle) for item in current])
+    used = used_now(database, found.name, now - NOW)
+    # What is busy now is not idle, whatever the hours before it say.
+    current = [
+        item
+        for item in left
+        if now - item.until <= CURRENT and (used.get(item.workload.uid) or 0.0) < percent(policy.below)
+    ]
+    judged = [_judged(item, names, lives, policy, reader.keys.idle) for item in current]
+    return Judgement(
+        found.name,
+        [
+            job._replace(verdict=IdleVerdict.UNKNOWN)
+            if job.verdict.is_to_do and used.get(item.workload.uid) is None
+            else job
+            for item, job in zip(current, judged, strict=True)
+        ],
+    )
 
 
 def _judged(

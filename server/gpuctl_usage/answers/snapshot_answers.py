@@ -24,6 +24,18 @@ class Listed(NamedTuple):
     note: str
 
 
+def used_now(database: Database, cluster: str, since: float) -> dict[str, float | None]:
+    """Return the use, in percent, of each workload that held GPUs at the last snapshot, by its uid.
+
+    None where it was not measured at that time; empty if the last snapshot is older than ``since``.
+    """
+    with database.reading() as connection:
+        kept = latest_snapshot(connection, cluster_named(connection, cluster).id)
+    if kept is None or kept.snapshot.time < since:
+        return {}
+    return {item.workload.uid: item.utilization for item in kept.snapshot.workloads}
+
+
 def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
     """The last snapshot.
 

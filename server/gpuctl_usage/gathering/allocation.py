@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -17,14 +18,21 @@ from gpuctl_usage.facts import (
 
 
 def snapshot(
-    time: float, holdings: Iterable[Holding], capacities: Iterable[Capacity], measured: Iterable[GpuSeries]
+    time: float,
+    holdings: Iterable[Holding],
+    capacities: Iterable[Capacity],
+    measured: Iterable[GpuSeries],
+    reach: float = math.inf,
 ) -> AllocationSnapshot:
-    """What is held at a time.
+    """Return what is held at a time.
 
     :param measured: of the minutes before it; the mean of a workload is weighted by what its pods hold.
+    :param reach: seconds that a measurement covers: a GPU whose last one is older than that is not measured now.
     """
     of_pods: dict[tuple[str, str, str], list[GpuSeries]] = defaultdict(list)
     for series in measured:
+        if not series.times or max(series.times) < time - reach:
+            continue
         of_pods[series.node, series.namespace, series.pod].append(series)
     held: dict[WorkloadKey, float] = defaultdict(float)
     seen: dict[WorkloadKey, list[tuple[float, float]]] = defaultdict(list)
