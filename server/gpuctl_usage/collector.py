@@ -17,6 +17,7 @@ from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.collector_site import CannotCollect, Site, led, opened, refusal
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import Place
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
@@ -88,6 +89,7 @@ class Collector:
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
+        self._claims = ClaimedDevices(site.session)
         self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
         self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster))
         self._listed: set[str] = set()
@@ -117,6 +119,7 @@ class Collector:
         self._site.days.begin(self._clock.now())
         self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
         self._open_quotas.restore(database.open_quotas(cluster))
+        self._read_devices()
         LOG.info("usage is collected", extra={"database": database.name, "server": self._site.session.server})
         self._events.start()
         try:
@@ -191,6 +194,10 @@ class Collector:
             self._intervals.drop_node(facts.name, heard.missed, Ending.LAST_SEEN)
 
     def _hear_pod(self, facts: PodFacts, heard: Heard) -> None:
+        if facts.claims:
+            facts = self._claims.with_devices(facts)
+            if heard.type == "GONE":
+                self._claims.forget(facts)
         if heard.type == "PUT" and not self._ready:
             # Until namespaces are known nobody can say what is theirs.
             self._waiting[facts.uid] = (facts, heard.at)
@@ -285,6 +292,7 @@ class Collector:
             LOG.warning("the API server's clock is not known", extra={"problem": error.message})
         for facts in self._intervals.open_pods():
             self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
+        self._read_devices()
         self._tell_what_is_unsized()
         self._write()
         held, there = self._intervals.open_holdings(), self._intervals.open_capacities()
@@ -297,6 +305,15 @@ class Collector:
         self._health.database_bytes = self._site.database.size()
         if now - hour_of(now) >= 1:
             self._roll(hour_of(now), now)
+
+    def _read_devices(self) -> None:
+        """Read which GPUs drivers of dynamic resource allocation offer."""
+        try:
+            self._intervals.put_devices(self._claims.offered(), self._clock.now())
+        except ClusterError as error:
+            LOG.warning(
+                "ResourceSlices cannot be read: free GPUs of DRA do not count", extra={"problem": error.message}
+            )
 
     def _tell_what_is_unsized(self) -> None:
         """Log the pods whose share of a card is of unknown size, each once."""

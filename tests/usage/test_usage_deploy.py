@@ -189,10 +189,13 @@ def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Colle
         if kind == "JobSet":
             place.create(owned_pod("of-a-jobset", owner))
 
+    claims = {**SPEC, "resourceClaims": [{"name": "gpu", "resourceClaimName": "each"}]}
+    place.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claims"}, "spec": claims})
+
     def kinds() -> set[str]:
         return {item.workload.kind for item in deployed.holdings(place.namespace)}
 
-    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet"}
+    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet", "Pod"}
     deployed.until(lambda: kinds() == every, f"workloads of each kind: {every}")
     asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")) if plane.audit else []
     grants = grants_of(plane, *ACCOUNT)

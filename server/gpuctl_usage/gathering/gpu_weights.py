@@ -44,6 +44,8 @@ _SHARED = ".shared"
 _MOST_TURNS = 1000
 _CARDS = "nvidia.com/gpu.count"
 _MEMORY = "nvidia.com/gpu.memory"
+DEVICES, UNSIZED_DEVICES = "resource.k8s.io/gpus", "resource.k8s.io/unsized-gpus"
+"""Whole GPUs that a pod claims by dynamic resource allocation, and parts of GPUs, whose size is unknown."""
 _REGISTERED = re.compile(r"hami\.io/node-(.+)-register|volcano\.sh/node-(vgpu)-register")
 
 
@@ -198,6 +200,8 @@ class GpuWeights:
         """Return the part of a card that one of a resource is; None if it is unknown."""
         if name in self._parts:
             return 0.0
+        if name == UNSIZED_DEVICES:
+            return None
         how = self._shares.get(name)
         if how is None:
             return self._instance(name)

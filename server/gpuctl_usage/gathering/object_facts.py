@@ -42,6 +42,8 @@ class PodFacts(NamedTuple):
     :param started: when the first of its containers began to run, as far as it is known still.
     :param finished: when the last of its containers ended; None as long as one of them runs, or none has run.
     :param over: whether it holds nothing any more.
+    :param claims: the ResourceClaims that it names itself; ``by_claim``: its GPUs are those of claims, so that its node
+        does not list them as extended resources.
     :param written: when the API server last wrote it.
     """
 
@@ -59,6 +61,8 @@ class PodFacts(NamedTuple):
     finished: float | None
     over: bool
     written: float | None
+    claims: tuple[str, ...] = ()
+    by_claim: bool = False
 
 
 class NodeFacts(NamedTuple):
@@ -153,7 +157,8 @@ class FactMaker:
     def _pod(self, pod: Object) -> PodFacts | None:
         spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
         asked = self._weights.asked(pod_requests(spec, status))
-        if not asked:
+        claims = _claims(spec, status)
+        if not asked and not claims:
             return None
         over = is_finished(pod)
         return PodFacts(
@@ -171,6 +176,9 @@ class FactMaker:
             _finished(status, over),
             over,
             written_at(pod),
+            claims,
+            # Extended resources that a DRA driver offers.
+            bool(status.get("extendedResourceClaimStatus")),
         )
 
     def _node(self, node: Object) -> NodeFacts:
@@ -251,6 +259,13 @@ def _text(value: Any) -> str:
 def _kept(values: Mapping[str, str], keys: Collection[str]) -> Texts:
     # An empty value says no more than none.
     return tuple(sorted((key, sys.intern(_text(values[key]))) for key in keys if values.get(key)))
+
+
+def _claims(spec: Object, status: Object) -> tuple[str, ...]:
+    """Return the names of the ResourceClaims of a pod, as far as they exist."""
+    made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or []}
+    named = (item.get("resourceClaimName") or made.get(item.get("name")) for item in spec.get("resourceClaims") or [])
+    return tuple(sorted({_text(name) for name in named if name}))
 
 
 def _turned(status: Object, kind: str, wanted: str | None = None) -> float | None:

@@ -85,6 +85,7 @@ class OpenIntervals:
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
         self._since: float | None = None
+        self._devices: Mapping[str, float] = {}
 
     def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
         """Go on with what was open when an earlier collector ended."""
@@ -125,6 +126,13 @@ class OpenIntervals:
         if came or before is None or (before.model, before.units) != (facts.model, facts.units):
             for uid in tuple(node.pods):
                 self._renew(self._pods[uid], at, _written(before, facts))
+
+    def put_devices(self, devices: Mapping[str, float], at: float) -> None:
+        """Set how many GPUs drivers of dynamic resource allocation offer on each node."""
+        before, self._devices = self._devices, devices
+        for name, node in self._nodes.items():
+            if node.facts is not None and before.get(name) != devices.get(name):
+                self._renew_node(node, at, node.facts)
 
     def drop_node(self, name: str, at: float, ending: Ending = Ending.DELETED) -> None:
         """A node has gone, and what was held of it is not there any more. Should it come back with its pods, they hold
@@ -281,8 +289,8 @@ class OpenIntervals:
         elif now != before:
             begun = before is not None and now == before._replace(started=now.started)
             self._note(now, max(now.started or 0.0, start) if begun else now.start)
-        if node.facts.allocatable < node.facts.there:
-            self._renew_node(node, at, node.facts)
+        if node.facts.allocatable < node.facts.there or facts.by_claim:
+            self._renew_node(node, at, node.facts, now.start)
 
     def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if that is unknown: also of a share for which its node has no room
@@ -324,20 +332,27 @@ class OpenIntervals:
         elif node.open is None and not node.pods:
             del self._nodes[name]
 
-    def _renew_node(self, node: _Node, at: float, before: NodeFacts | None) -> None:
+    def _renew_node(self, node: _Node, at: float, before: NodeFacts | None, since: float | None = None) -> None:
+        """Make a node's capacity what it is now.
+
+        :param since: when a pod began to hold GPUs: those were there by then.
+        """
         facts = node.facts
         assert facts is not None
         gpus = self._capacity(node, facts)
         if node.open is None:
             if gpus:
                 state = self._state(node, facts)
-                node.open = Capacity(facts.name, facts.model, gpus, state, self._begin(facts, at), None)
+                start = self._begin(facts, at) if since is None else min(since, self._begin(facts, at))
+                node.open = Capacity(facts.name, facts.model, gpus, state, start, None)
                 self._note_capacity(node.open, node.open.start)
             return
         known = node.open
         now = known._replace(model=facts.model, gpus=gpus, state=self._state(node, facts))
         if now == known:
             return
+        if since is not None and gpus > known.gpus:
+            at = since
         turned = before is not None and before.turned != facts.turned
         written = facts.turned if turned and now._replace(state=known.state) == known else _written(before, facts)
         moment = min(max(at if written is None else written, known.start), at)
@@ -359,10 +374,17 @@ class OpenIntervals:
     def _capacity(self, node: _Node, facts: NodeFacts) -> float:
         """What pods can have; never less than they hold of what there is: a card that has failed, or whose plugin
         starts again, is held until its pod ends."""
-        if facts.allocatable >= facts.there:
-            return facts.allocatable
-        held = sum(holding.gpus for uid in node.pods if (holding := self._pods[uid].open) is not None)
-        return max(facts.allocatable, min(facts.there, held))
+        held = claimed = 0.0
+        for pod in map(self._pods.__getitem__, node.pods):
+            if pod.open is not None and pod.facts is not None and pod.facts.by_claim:
+                claimed += pod.open.gpus
+            elif pod.open is not None:
+                held += pod.open.gpus
+        own = facts.allocatable
+        if own < facts.there:
+            own = max(own, min(facts.there, held))
+        # What is claimed is there, also if ResourceSlices cannot be read.
+        return own + max(self._devices.get(facts.name, 0.0), claimed)
 
     def _state(self, node: _Node, facts: NodeFacts) -> NodeState:
         """Return a node's state; until all pods are listed, one with unsized shares may still have them."""

@@ -1,0 +1,158 @@
+"""GPUs that drivers of dynamic resource allocation (DRA) offer, and pods claim.
+
+A driver's ResourceSlices list its devices, and the status of a ResourceClaim the devices that it was given. Drivers of
+GPUs are known by their name, such as ``gpu.nvidia.com``. Whole GPUs count; the size of a part of one is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.session import Session
+from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, Asked
+from gpuctl_usage.gathering.object_facts import PodFacts
+from gpuctl_usage.remembered import Remembered
+
+_DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
+_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_HOLDS = 60.0
+"""Seconds for which a claim is not asked for again."""
+_WHOLE = "gpu"
+"""The type of a device that is a whole GPU, where its driver says it; others are instances of MIG, say."""
+
+
+class Device(NamedTuple):
+    """A device as ResourceSlices and claims name it."""
+
+    driver: str
+    pool: str
+    name: str
+
+
+class ClaimedDevices:
+    """Reads ResourceSlices and claims. A cluster without that API has neither."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._version = ""
+        self._whole: frozenset[Device] | None = None
+        self._pods: dict[str, Asked] = {}
+        self._claims: Remembered[str, Object | None] = Remembered(_HOLDS)
+
+    def offered(self) -> dict[str, float]:
+        """Return the number of GPUs that drivers offer on each node.
+
+        :raises ClusterError: they cannot be read.
+        """
+        for version in filter(None, (self._version, *_VERSIONS)):
+            try:
+                found = self._session.request("GET", f"/apis/resource.k8s.io/{version}/resourceslices")
+            except ApiError as error:
+                if error.is_missing:
+                    continue
+                raise
+            self._version = version
+            nodes = whole_gpus(found.get("items") or [])
+            self._whole = frozenset(nodes)
+            counts: dict[str, float] = defaultdict(float)
+            for node in nodes.values():
+                counts[node] += 1
+            return dict(counts)
+        return {}
+
+    def with_devices(self, facts: PodFacts) -> PodFacts:
+        """Return the pod with the GPUs of its claims among what it asks for.
+
+        They stay the same as long as the pod exists: a claim is released before its pod is deleted.
+        """
+        known = self._pods.get(facts.uid)
+        if known is None:
+            counts = [self._count(facts, name) for name in facts.claims]
+            total = sum(filter(None, counts))
+            known = ((UNSIZED_DEVICES, 1.0),) if None in counts else ((DEVICES, total),) if total else ()
+            if known:
+                self._pods[facts.uid] = known
+        return facts._replace(asked=(*facts.asked, *known), by_claim=facts.by_claim or bool(known))
+
+    def forget(self, facts: PodFacts) -> None:
+        """Forget a pod that was deleted."""
+        self._pods.pop(facts.uid, None)
+
+    def _count(self, facts: PodFacts, name: str) -> float | None:
+        path = (
+            f"/apis/resource.k8s.io/{self._version or _VERSIONS[0]}/namespaces/{facts.namespace}/resourceclaims/{name}"
+        )
+        try:
+            claim = self._claims.get(path, partial(self._asked, path))
+        except ClusterError:
+            # Whether it claims GPUs at all is unknown: the next change of the pod asks again.
+            return 0.0
+        return 0.0 if claim is None else claimed_gpus(claim, self._whole)
+
+    def _asked(self, path: str) -> Object | None:
+        try:
+            found: Object = self._session.request("GET", path)
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+        # Before it is allocated it will soon be asked for again.
+        if not (found.get("status") or {}).get("allocation"):
+            raise ClusterError("the claim is not allocated yet")
+        return found
+
+
+def whole_gpus(slices: Iterable[Object]) -> dict[Device, str]:
+    """Return the whole GPUs of the newest generation of each pool, with their nodes."""
+    specs = [item.get("spec") or {} for item in slices]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        key, generation = _pool(spec)
+        newest[key] = max(generation, newest.get(key, 0))
+    return {
+        Device(*key, str(device.get("name"))): node
+        for spec in specs
+        for key, generation in [_pool(spec)]
+        if generation == newest[key] and _DRIVER.fullmatch(key[0])
+        for device, node in _devices(spec)
+        if node and _is_whole(device)
+    }
+
+
+def _pool(spec: Mapping[str, Any]) -> tuple[tuple[str, str], int]:
+    pool = spec.get("pool") or {}
+    return (str(spec.get("driver")), str(pool.get("name"))), int(pool.get("generation") or 0)
+
+
+def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for device in spec.get("devices") or []:
+        # Before v1beta2 the fields of a device were one level deeper.
+        own = {**device, **(device.get("basic") or {})}
+        yield own, str(own.get("nodeName") or spec.get("nodeName") or "")
+
+
+def _is_whole(device: Mapping[str, Any]) -> bool:
+    attributes = device.get("attributes") or {}
+    said = next((value.get("string") for name, value in attributes.items() if name.rpartition("/")[2] == "type"), None)
+    return said == _WHOLE if said is not None else not device.get("consumesCounters")
+
+
+def claimed_gpus(claim: Object, whole: frozenset[Device] | None) -> float | None:
+    """Return the GPUs of a claim; None if it has a part of one, or several pods have it together.
+
+    :param whole: the devices that are whole GPUs; None if that is not known.
+    """
+    status = claim.get("status") or {}
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+    ours = [item for item in results if _DRIVER.fullmatch(str(item.get("driver"))) and not item.get("adminAccess")]
+    for item in ours:
+        device = Device(*(str(item.get(name)) for name in ("driver", "pool", "device")))
+        if item.get("shareID") or (device not in whole if whole is not None else "mig" in device.name):
+            return None
+    return None if ours and len(status.get("reservedFor") or []) > 1 else float(len(ours))

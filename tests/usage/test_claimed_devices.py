@@ -1,0 +1,158 @@
+"""GPUs of dynamic resource allocation: what drivers offer and pods claim, from objects as the API has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.language.settings import Settings
+from gpuctl_usage.facts import NodeState, WorkloadKey
+from gpuctl_usage.gathering.claimed_devices import Device, claimed_gpus, whole_gpus
+from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
+from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NodeFacts, PodFacts
+from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
+from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rolling.tally import CLUSTER
+
+Object = dict[str, Any]
+DRIVER = "gpu.nvidia.com"
+T0 = 1_717_236_000
+
+
+def resource_slice(*devices: Object, driver: str = DRIVER, generation: int = 1, **more: Any) -> Object:
+    pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
+    return {"spec": {"driver": driver, "nodeName": "n1", "pool": pool, "devices": list(devices), **more}}
+
+
+def typed(name: str, kind: str) -> Object:
+    return {"name": name, "attributes": {"type": {"string": kind}}}
+
+
+@pytest.mark.parametrize(
+    ("slices", "names"),
+    [
+        ([resource_slice({"name": "gpu-0"}, {"name": "gpu-1"})], ["gpu-0", "gpu-1"]),
+        ([resource_slice(typed("gpu-0", "gpu"), typed("gpu-0-mig-1g", "mig"), typed("v", "vfio"))], ["gpu-0"]),
+        ([resource_slice({"name": "whole"}, {"name": "part", "consumesCounters": [{}]})], ["whole"]),
+        # Of v1beta1.
+        ([resource_slice({"name": "gpu-0", "basic": {"attributes": {"type": {"string": "gpu"}}}})], ["gpu-0"]),
+        # Another generation of a pool replaces it.
+        ([resource_slice({"name": "old"}), resource_slice({"name": "new"}, generation=2)], ["new"]),
+        ([resource_slice({"name": "nic-0"}, driver="dra.net")], []),
+        ([resource_slice({"name": "channel-0"}, driver="compute-domain.nvidia.com")], []),
+        ([resource_slice({"name": "a"}, driver="gpu.amd.com")], ["a"]),
+        ([resource_slice({"name": "far"}, nodeName=None, allNodes=True)], []),
+        ([{}, {"spec": None}], []),
+    ],
+)
+def test_what_drivers_offer(slices: list[Object], names: list[str]) -> None:
+    assert sorted(device.name for device in whole_gpus(slices)) == names
+
+
+def claim(*devices: str, reserved: int = 1, **more: Any) -> Object:
+    results = [{"driver": DRIVER, "pool": "n1", "device": name, **more} for name in devices]
+    owners = [{"resource": "pods", "name": f"p{number}", "uid": f"u{number}"} for number in range(reserved)]
+    return {"status": {"allocation": {"devices": {"results": results}}, "reservedFor": owners}}
+
+
+WHOLE = frozenset({Device(DRIVER, "n1", "gpu-0"), Device(DRIVER, "n1", "gpu-1")})
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "gpus"),
+    [
+        (claim("gpu-0", "gpu-1"), WHOLE, 2),
+        (claim("gpu-0", "gpu-1"), None, 2),
+        (claim("gpu-0-mig-1g.10gb"), WHOLE, None),
+        (claim("gpu-0-mig-1g.10gb"), None, None),
+        (claim("gpu-0", shareID="x"), WHOLE, None),
+        (claim("gpu-0", reserved=2), WHOLE, None),
+        (claim("gpu-0", adminAccess=True), WHOLE, 0),
+        ({"status": {}}, WHOLE, 0),
+        ({}, WHOLE, 0),
+    ],
+)
+def test_what_a_claim_was_given(given: Object, whole: frozenset[Device] | None, gpus: float | None) -> None:
+    assert claimed_gpus(given, whole) == gpus
+
+
+WEIGHTS = GpuWeights(Settings())
+MAKER = FactMaker(KeptKeys((), ()), WEIGHTS)
+
+
+def node() -> NodeFacts:
+    """One without extended resources."""
+    ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2024-06-01T09:00:00Z"}]
+    metadata = {"uid": "n1", "name": "n1", "creationTimestamp": "2024-06-01T09:00:00Z"}
+    found = MAKER.of({"kind": "Node", "metadata": metadata, "spec": {}, "status": {"conditions": ready}})
+    assert isinstance(found, NodeFacts)
+    return found
+
+
+def pod(number: int, **more: Any) -> PodFacts:
+    """One that was bound at T0; ``more`` is of its spec or status."""
+    bound = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2024-06-01T10:00:00Z"}]
+    spec = {"nodeName": "n1", "containers": [{"name": "main", **more.pop("container", {})}]}
+    metadata = {
+        "uid": f"u{number}",
+        "name": f"p{number}",
+        "namespace": "a",
+        "creationTimestamp": "2024-06-01T10:00:00Z",
+    }
+    for part in ("resourceClaims",):
+        if part in more:
+            spec[part] = more.pop(part)
+    status = {"phase": "Running", "conditions": bound, **more}
+    found = MAKER.of({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    assert isinstance(found, PodFacts)
+    return found
+
+
+EXTENDED = {
+    "container": {"resources": {"limits": {"nvidia.com/gpu": "4"}}},
+    "extendedResourceClaimStatus": {"resourceClaimName": "p-extended", "requestMappings": []},
+}
+NAMED = {
+    "resourceClaims": [
+        {"name": "gpu", "resourceClaimTemplateName": "two"},
+        {"name": "nic", "resourceClaimName": "nic"},
+    ],
+    "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p2-gpu-x7"}],
+}
+
+
+def test_which_claims_a_pod_has() -> None:
+    assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).asked) == (True, (("nvidia.com/gpu", 4.0),))
+    assert pod(2, **NAMED).claims == ("nic", "p2-gpu-x7")
+
+
+@pytest.mark.parametrize("offered", [{"n1": 8.0}, {}], ids=["slices are read", "slices may not be read"])
+def test_the_ledger_closes(offered: dict[str, float]) -> None:
+    """GPUs by extended resources and by claims: none is missing, none negative."""
+    intervals = OpenIntervals(WEIGHTS)
+    intervals.put_devices(offered, T0 - 10.0)
+    intervals.put_node(node(), T0 - 9.0)
+    intervals.all_listed(T0 - 8.0)
+    claimed = pod(2, **NAMED)._replace(asked=((DEVICES, 2.0),), by_claim=True)
+    for facts in (pod(1, **EXTENDED), claimed):
+        intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", facts.name, facts.uid)), T0 + 1.0)
+    assert sum(item.gpus for item in intervals.open_holdings()) == 6
+    assert [item.gpus for item in intervals.open_capacities()] == [offered.get("n1", 6.0)]
+    changes = intervals.take()
+    rolled = roll_up(T0, 600, changes.holdings, changes.capacities, [], 15)
+    assert discrepancies(rolled) == []
+    assert rolled.sums[CLUSTER].alloc_gpu_s == 6 * 600
+    assert rolled.sums[CLUSTER].free_gpu_s == (2 * 600 if offered else 0)
+
+
+def test_a_part_of_a_gpu_is_of_unknown_size() -> None:
+    intervals = OpenIntervals(WEIGHTS)
+    intervals.put_devices({"n1": 8.0}, T0 - 10.0)
+    intervals.put_node(node(), T0 - 9.0)
+    intervals.all_listed(T0 - 8.0)
+    facts = pod(2, **NAMED)._replace(asked=((UNSIZED_DEVICES, 1.0),), by_claim=True)
+    intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p2", "u2")), T0 + 1.0)
+    assert intervals.open_holdings() == []
+    assert [item.state for item in intervals.open_capacities()] == [NodeState.UNSIZED]
