@@ -101,6 +101,29 @@ SHAPES: dict[str, Shape] = {
     "shell script": lambda size: (
         COMMAND + '[bash, -c, "' + "cd /x && A=$B python train.py; " * size + '"]' + COMMAND_END
     ),
+    "nested groups": lambda size: COMMAND + '[bash, -c, "' + "( a; " * size + '"]' + COMMAND_END,
+    "nested substitutions": lambda size: COMMAND + "[bash, -c, '" + '"$(' * size + "']" + COMMAND_END,
+    "here-documents": lambda size: COMMAND + '[bash, -c, "' + "a << E\\n" * size + '"]' + COMMAND_END,
+    "launchers in a script": lambda size: (
+        COMMAND + '[bash, -c, "' + "torchrun --nproc_per_node 3 t; " * size + '"]' + COMMAND_END
+    ),
+    "tokens in a script": lambda size: COMMAND + '[bash, -c, "' + "A_TOKEN=hunter b; " * size + '"]' + COMMAND_END,
+    "script as a text": lambda size: COMMAND + '"' + "cd /x && a | b; " * size + '"' + COMMAND_END,
+    "script as an item": lambda size: COMMAND + '["' + "cd /x && a | b; " * size + '"]' + COMMAND_END,
+    "braces": lambda size: COMMAND + '["a {' + "," * 10 * size + '"]' + COMMAND_END,
+    "pipes": lambda size: COMMAND + '["a ' + "| " * 10 * size + 'b"]\n  args: [a]' + COMMAND_END,
+    "slashes and stars": lambda size: COMMAND + '[a, "' + "/*" * 10 * size + ' "]' + COMMAND_END,
+    "home directories": lambda size: COMMAND + '[a, "' + "=~/" * 10 * size + ' "]' + COMMAND_END,
+    "variables of a shell": flow("$A%(n)d", COMMAND + "[a, ", "]" + COMMAND_END),
+    "dollars": lambda size: COMMAND + '[a, "' + "$(" * 10 * size + '"]' + COMMAND_END,
+    "options and values": flow("'--x%(n)d y'", COMMAND + "[a, ", "]" + COMMAND_END),
+    "variables in values": lines("    A%(n)d: $A:/x\n", ENV + "\n"),
+    "disks of nodes": lines("    - {path: /a/%(n)d}\n", HEAD + "storage:\n  workdirs:\n"),
+    "system paths": lines("    - {path: /proc/%(n)d}\n", HEAD + "storage:\n  workdirs:\n"),
+    "system paths of a patch": lines("  - {name: v%(n)d, hostPath: {path: /proc/%(n)d}}\n", PATCH + "  volumes:\n"),
+    "commands of containers": lines(
+        "  - {name: c%(n)d, image: a/b:1, command: [a, $B]}\n", PATCH + "  initContainers:\n"
+    ),
     "options": flow("--x%(n)d=$A", COMMAND + "[torchrun, ", "]" + COMMAND_END),
     "credentials": lines("    API_KEY%(n)d: sk-abcdefghijklmnopqrstuvwxyz%(n)d\n", ENV + "\n"),
     "templates": lines("    A%(n)d: ${{ job.name }}\n", ENV + "\n"),

@@ -18,8 +18,7 @@ _BEGINS = (
     r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
 )
 """Lines that begin a command of their own, and not the arguments of the one before."""
-_ENDS_ELSEWHERE = r"[|;#>][^\n]*\Z|&\Z"
-"""The last line of a script does not end with the arguments of its program."""
+_TOO_LONG = 'write one list item a word, or `command: ["bash", "-c", SCRIPT]` with the text as SCRIPT'
 _NOT_CLOSED = "a quotation mark is not closed: close it, and write one list item a word"
 _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
@@ -31,6 +30,8 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
     :param args: the words of `args`, which would follow the command.
     :param indent: the column of the key `command`; None where a block of several lines cannot stand.
     """
+    if len(text) > _LONGEST:
+        return _TOO_LONG
     if (quoted := _quoted_list(text)) is not None and not rest:
         return f"remove the quotation marks around the list: {flow_list(quoted)}"
     reading = read_command(text)
@@ -44,6 +45,8 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
 
 def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
     """Return the hint for `args` that were written as one text. ``command`` are the words of `command`, if any."""
+    if len(text) > _LONGEST:
+        return _TOO_LONG
     if (quoted := _quoted_list(text)) is not None:
         return f"remove the quotation marks around the list: {flow_list(quoted)}"
     if is_shell(command):
@@ -70,14 +73,15 @@ def advise_shell(
     :param rest: words to add to its last line.
     :param has_args: whether the document has `args`, which are part of the script now.
     """
+    if len(script) + sum(map(len, rest)) > _LONGEST:
+        return _TOO_LONG
     script = script.strip()
     start = f"{because}; {'remove `args` and ' if has_args else ''}write"
-    if not re.search(_ENDS_ELSEWHERE, script):
+    last_line = script[script.rfind("\n") + 1 :]
+    if not script.endswith("&") and not any(sign in last_line for sign in "|;#>"):
         script = " ".join([script, *map(quote, rest)])
     elif rest:
         start = f"{because}; {'remove `args`, ' if has_args else ''}add {flow_list(rest)} behind its program, and write"
-    if len(script) > _LONGEST:
-        return f'{start} `command: ["bash", "-c", SCRIPT]`, with the text as SCRIPT'
     if indent is None or "\n" not in script or _is_hard_to_print(script):
         return f"{start} command: {flow_list(['bash', '-c', script])}"
     margin = " " * indent

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from gpuctl.frontend.command_lines import Program, Word, command_line, programs_of
 from gpuctl.frontend.credential_checks import check_credentials
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.launcher_checks import DEEPSPEED, LLAMA_FACTORY, check_launchers
 from gpuctl.frontend.listening_checks import check_servers
@@ -36,11 +37,9 @@ def _programs(argv: Sequence[str]) -> list[Program]:
 
 def command_checks(document: Document, model: Job) -> Iterator[Iterator[Diagnostic]]:
     """Return the checks of a workload's command line and variables, each for itself."""
-    yield check_words(document, model)
-    yield check_launchers(document, model)
-    yield check_servers(document, model)
-    yield check_credentials(document, model)
-    yield _dollars(document, model)
+    for check in (check_words, check_launchers, check_servers, check_credentials, _dollars):
+        # Of more diagnostics only the number is shown, and each is located in the text.
+        yield islice(check(document, model), MOST_OF_A_FILE + 1)
 
 
 def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:

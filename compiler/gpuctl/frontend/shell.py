@@ -12,11 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _DEEPEST = 20
+_LONGEST = 65536
+_LONGEST_REMEMBERED = 4096
 _REDIRECTION = r"\d*(?:<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>"
 _OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
 _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
 _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
-_GLOB = r"[*?]|\A~|\{[^{}]*(?:,|\.\.)[^{}]*\}"
+_BRACES = r"\{[^{}]*\}"
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?="
 # Words that only a shell knows; a program of the name, where there is one, does something else.
 _OF_A_SHELL = frozenset(
@@ -83,7 +85,6 @@ class _Token(NamedTuple):
     word: ShellWord | None = None
 
 
-@lru_cache(maxsize=512)
 def read_command(text: str) -> CommandText:
     """Read a text that was written as one command line, and tell whether it means anything to a shell alone.
 
@@ -96,22 +97,41 @@ def read_command(text: str) -> CommandText:
     except _NotUnderstood:
         return CommandText(None, "\n" in text or bool(re.search(r"&&|\|\||[;|<>]", text)))
     words = tuple(token.word for token in tokens if token.word is not None)
-    needs = lexer.special or len(words) < len(tokens) or any(re.search(_GLOB, word.bare) for word in words)
+    needs = lexer.special or len(words) < len(tokens) or any(map(_is_expanded, words))
     if words:
         needs = needs or words[0].text in _OF_A_SHELL or re.match(_ASSIGNMENT, words[0].text) is not None
     return CommandText(words, needs)
 
 
-@lru_cache(maxsize=512)
 def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
-    """Return the commands that a script runs in any case; none of a script that is not understood.
+    """Return the commands that a script runs in any case; none of a script that is not understood, or very long.
 
     :param script: as in a container's command, where Kubernetes makes one ``$`` of ``$$``.
     """
+    if len(script) > _LONGEST:
+        return ()
+    return _remembered(script) if len(script) <= _LONGEST_REMEMBERED else _read(script)
+
+
+@lru_cache(maxsize=64)
+def _remembered(script: str) -> tuple[SimpleCommand, ...]:
+    """The same of a script that several checks read."""
+    return _read(script)
+
+
+def _read(script: str) -> tuple[SimpleCommand, ...]:
     try:
         return tuple(_commands(list(_Lexer(script.replace("$$", "$")).tokens())))
     except _NotUnderstood:
         return ()
+
+
+def _is_expanded(word: ShellWord) -> bool:
+    """Return True if a shell makes file names or several words of a word."""
+    bare = word.bare
+    if bare.startswith("~") or "*" in bare or "?" in bare:
+        return True
+    return any("," in match[0] or ".." in match[0] for match in re.finditer(_BRACES, bare))
 
 
 def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
@@ -124,6 +144,8 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
     in_test = ended = False
     for token in [*tokens, _Token("\n")]:
         text = token.text
+        if len(closers) > _DEEPEST:
+            raise _NotUnderstood
         if in_test:
             in_test = text != "]]"
             continue

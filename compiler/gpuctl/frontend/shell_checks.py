@@ -23,7 +23,7 @@ _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
 _NAME = r"(?a)[A-Za-z_][\w.-]*\Z"
-_GLOB = r"(?a)(?!.*(?:://|[\\^|()]|\.\*))(?:\S*/\S*[*?]\S*|[\w-]*\*\.\w+|\*)\Z"
+_REGULAR_EXPRESSION = r"://|[\\^|()]|\.\*"
 # Programs with a language of their own for `$`, and those that expand patterns themselves.
 _OWN_DOLLARS = frozenset(
     {"awk", "gawk", "mawk", "jq", "yq", "sed", "perl", "grep", "egrep", "envsubst", "expect", "nginx"}
@@ -233,8 +233,9 @@ def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, s
         elif references is not None and name not in references:
             hint = f"set `{name}` in `env`: Kubernetes replaces only the container's variables" if references else shell
             return Severity.WARNING, match[0], hint
-    if home := re.search(r"(?:\A|=)(~(?:/\S*)?)\Z", text):
-        return Severity.WARNING, home[1], "write the absolute path: `~` is a shell's"
+    value = text.partition("=")[2] if text.startswith("-") else text
+    if value == "~" or value.startswith("~/"):
+        return Severity.WARNING, value, "write the absolute path: `~` is a shell's"
     if quoted := re.match(r"(?:--?[\w.-]+=)?(`[^`]+`)\Z", text):
         return Severity.WARNING, quoted[1], shell
     return None
@@ -243,13 +244,20 @@ def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, s
 def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
     """A pattern of file names. The program may well expand the value of an option itself."""
     name, equals, value = text.partition("=") if text.startswith("-") else (before, "", text)
-    if re.match(_GLOB, value) is None or re.match(_PATTERN_OPTION, name if name.startswith("-") else ""):
+    if not _is_pattern(value) or re.match(_PATTERN_OPTION, name if name.startswith("-") else ""):
         return None
     is_option = bool(equals) or before.startswith("-")
     if value == "*" and is_option:
         return None
     hint = 'use ["bash", "-c", "..."], unless the program reads patterns itself'
     return (Severity.NOTE if is_option else Severity.WARNING), value, hint
+
+
+def _is_pattern(text: str) -> bool:
+    """Return True for a pattern of file names, and not of texts: `/data/*.json`, `*.json`."""
+    if not ("*" in text or "?" in text) or any(c.isspace() for c in text) or re.search(_REGULAR_EXPRESSION, text):
+        return False
+    return text == "*" or "/" in text or re.match(r"[\w-]*\*\.\w+\Z", text) is not None
 
 
 def _variables(document: Document, model: Job) -> Iterator[Diagnostic]:
