@@ -313,3 +313,34 @@ def test_what_a_launcher_needs_is_made_wherever_it_stands(way: str) -> None:
     main = container(HIDDEN[way].format("llamafactory-cli train x.yaml"))
     assert "FORCE_TORCHRUN" in json.dumps(main["env"])
     assert "FORCE_TORCHRUN" not in json.dumps(container(HIDDEN[way].format("torchrun t.py"))["env"])
+
+
+def test_variables_of_the_platform_are_known() -> None:
+    patch = "{containers: [{name: main, env: [{name: DATA, value: /data}]}]}"
+    text = (
+        f"{TRAINING}environment: {{image: 'a:1', command: [x, $(DATA), $(SVC_X_SERVICE_HOST), $(SVC_X_PORT_80_TCP)]}}\n"
+    )
+    for platform, expected in (
+        ("", ["GPU510"]),
+        (f"defaults: {{training: {{podPatch: {patch}}}}}\n", []),
+        (f"pools: [{{name: default, podPatch: {patch}}}]\n", []),
+        ("defaults: {training: {environment: {env: {DATA: /data}}}}\n", []),
+        ("defaults: {training: {podPatch: {containers: [{name: main, envFrom: [{secretRef: {name: a}}]}]}}}\n", []),
+    ):
+        source = gpuctl.Source("platform.yaml", f"kind: platform\nversion: v0.1\n{platform}")
+        found = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=source).diagnostics
+        assert [item.code for item in found if item.code.startswith("GPU5")] == expected
+
+
+def test_a_right_document_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recompose(*_: object) -> None:
+        pytest.fail("the tree of a document is made once more for what is said about it")
+
+    monkeypatch.setattr("gpuctl.frontend.document.recompose", recompose)
+    text = (
+        "kind: training\nversion: v0.1\njob: {name: demo}\nstorage: {workdirs: [{path: /data}, {path: /x, readOnly: true}]}\n"
+        "environment:\n  image: app:1\n  command: [bash, -c, cd /w && torchrun t.py]\n"
+    )
+    assert gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics == []
+    text = text.replace("[bash, -c, cd /w && torchrun t.py]", "[torchrun, --node_rank=$(NODE_RANK), t.py]")
+    assert gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics == []

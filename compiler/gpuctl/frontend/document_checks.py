@@ -59,7 +59,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
             yield _beside_the_program(document, model, settings)
         if model.kind == "inference":
             yield _autoscaling(document, model)
-        yield from command_checks(document, model)
+        yield from command_checks(document, model, settings)
     elif model.kind == "quota":
         yield _quota(document, model, settings)
 

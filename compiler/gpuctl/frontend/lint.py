@@ -13,6 +13,7 @@ from gpuctl.frontend.launcher_checks import DEEPSPEED, LLAMA_FACTORY, check_laun
 from gpuctl.frontend.listening_checks import check_servers
 from gpuctl.frontend.shell_checks import check_words
 from gpuctl.language.kinds import Job
+from gpuctl.language.settings import Settings
 
 HOSTFILE_DIRECTORY = "/job"
 """Where DeepSpeed looks for its hostfile, /job/hostfile."""
@@ -35,11 +36,18 @@ def _programs(argv: Sequence[str]) -> list[Program]:
     return programs_of([Word(text, ()) for text in argv])
 
 
-def command_checks(document: Document, model: Job) -> Iterator[Iterator[Diagnostic]]:
+def command_checks(document: Document, model: Job, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
     """Return the checks of a workload's command line and variables, each for itself."""
-    for check in (check_words, check_launchers, check_servers, check_credentials, _dollars):
+    checks = (
+        check_words(document, model, settings),
+        check_launchers(document, model),
+        check_servers(document, model),
+        check_credentials(document, model),
+        _dollars(document, model),
+    )
+    for check in checks:
         # Of more diagnostics only the number is shown, and each is located in the text.
-        yield islice(check(document, model), MOST_OF_A_FILE + 1)
+        yield islice(check, MOST_OF_A_FILE + 1)
 
 
 def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:

@@ -13,6 +13,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
 from gpuctl.language.kinds import Job
+from gpuctl.language.settings import Settings
 from gpuctl.language.wording import shorten
 
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
@@ -22,6 +23,8 @@ _LINE = r"\S\s+-?\S"
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
+_OF_A_SERVICE = r"_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?\Z"
+"""Names of variables that Kubernetes makes of the Services in a namespace."""
 _NAME = r"(?a)[A-Za-z_][\w.-]*\Z"
 _REGULAR_EXPRESSION = r"://|[\\^|()]|\.\*"
 # Programs with a language of their own for `$`, and those that expand patterns themselves.
@@ -53,20 +56,20 @@ class CheckedCommand(NamedTuple):
     args: int = 0
 
 
-def check_words(document: Document, model: Job) -> Iterator[Diagnostic]:
+def check_words(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report commands, and values of variables, that would need a shell, or other words."""
-    for command in _commands(model):
+    known = _known_variables(model, settings)
+    for command in _commands(model, known):
         found = next(_of_line(document, command), None)
         if found is not None:
             yield found
         else:
             yield from _without_shell(document, command)
-    yield from _variables(document, model)
+    yield from _variables(document, model, known)
 
 
-def _commands(model: Job) -> Iterator[CheckedCommand]:
+def _commands(model: Job, known: frozenset[str] | None) -> Iterator[CheckedCommand]:
     """The container's command, the checkpoint's, and those of a podPatch."""
-    known = _known_variables(model)
     words = command_line(model)
     if words:
         yield CheckedCommand(words, known, len(model.environment.args))
@@ -113,16 +116,17 @@ def _texts(value: object) -> list[str]:
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
 
 
-def _known_variables(model: Job) -> frozenset[str] | None:
+def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
     """The variables of the container; None if a podPatch takes more from a ConfigMap or Secret."""
     names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
     names |= set(RESERVED_ENV) if model.kind == "training" else set(MODEL_ENV)
-    patch = model.podPatch if isinstance(model.podPatch, dict) else {}
-    for container in _items(patch.get("containers")):
-        if container.get("name") == "main":
-            if "envFrom" in container:
-                return None
-            names |= {str(item.get("name")) for item in _items(container.get("env"))}
+    pool = settings.external_pools.get(model.resources.pool)
+    for patch in (model.podPatch, settings.defaults_of(model.kind).get("podPatch"), pool and pool.podPatch):
+        for container in _items(patch.get("containers") if isinstance(patch, dict) else None):
+            if container.get("name") == "main":
+                if "envFrom" in container:
+                    return None
+                names |= {str(item.get("name")) for item in _items(container.get("env"))}
     return frozenset(names)
 
 
@@ -130,8 +134,8 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
     """Whole lines in one item, and scripts of a shell that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
-    indent = document.column(first.path[:-1])
     if first.path[-2] == "command" and re.search(_LINE, first.text):
+        indent = document.column(first.path[:-1])
         lines = [word.text for word in (first, *rest)]
         others = _texts_of(rest)
         if (
@@ -149,6 +153,9 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
         return
     second = words[1]
     script = script_of(words)
+    if script is words[-1] and " " not in second.text:
+        return
+    indent = document.column(first.path[:-1])
     if match := re.match(r"-[A-Za-z]*c\s+(?=\S)", second.text):
         message = f"`{shorten(second.text)}` is one argument, and the shell takes it for options"
         hint = advise_shell(second.text[match.end() :], _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
@@ -186,10 +193,10 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     if script_of(inner) is not None:
         return
     program = inner[0].text.rpartition("/")[2] if inner else ""
-    indent = document.column(command.words[0].path[:-1])
     for index, word in enumerate(command.words):
         if word.text in _OPERATORS and index and command.words[0].path[-2] == "command":
             message = f"`{word.text}` is passed to the program as an argument: no shell reads this command"
+            indent = document.column(command.words[0].path[:-1])
             hint = advise_shell(_joined(command.words), has_args=command.args > 0, indent=indent)
             yield document.diagnostic(Severity.WARNING, "GPU510", message, word.path, hint)
             return
@@ -230,7 +237,7 @@ def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, s
         if re.match(_NAME, name) is None:
             if re.match(r"[a-z]", name):
                 return Severity.WARNING, match[0], shell
-        elif references is not None and name not in references:
+        elif references is not None and name not in references and not re.search(_OF_A_SERVICE, name):
             hint = f"set `{name}` in `env`: Kubernetes replaces only the container's variables" if references else shell
             return Severity.WARNING, match[0], hint
     value = text.partition("=")[2] if text.startswith("-") else text
@@ -260,9 +267,8 @@ def _is_pattern(text: str) -> bool:
     return text == "*" or "/" in text or re.match(r"[\w-]*\*\.\w+\Z", text) is not None
 
 
-def _variables(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Values of variables in which something was to be replaced and is not."""
-    known = _known_variables(model)
+def _variables(document: Document, model: Job, known: frozenset[str] | None) -> Iterator[Diagnostic]:
+    """Report values of variables in which something was to be replaced and is not."""
     in_list = isinstance(model.environment.env, list)
     for position, variable in enumerate(model.environment.variables):
         found = _in_value(variable.value or "", None if known is None else known - {variable.name})

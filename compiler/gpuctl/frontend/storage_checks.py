@@ -22,10 +22,10 @@ def check_storage(document: Document, model: Job, settings: Settings) -> Iterato
     yield from _nested_mounts(document, model)
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
-        # What the platform's defaults mount is the platform's own decision.
-        if settings.is_on_node(workdir) and document.is_written(path):
+        if settings.is_on_node(workdir):
             forbidden = forbidden_host_path(workdir.path, settings.host_paths)
-            if forbidden is not None:
+            # What the platform's defaults mount is the platform's own decision.
+            if forbidden is not None and document.is_written(path):
                 yield document.diagnostic(Severity.ERROR, "GPU423", forbidden[0], path, forbidden[1])
     yield from _one_node(document, model, settings)
 
