@@ -504,3 +504,28 @@ def test_the_platform_is_found_also_when_the_directory_is_left_out(build: Build,
     build("src/quota.yaml", "src/jobs", "-o", "src/jobs/rendered")
     assert "gpu.example.com" in (here / "src/jobs/rendered/team-a/job-sft.yaml").read_text()
     assert "gpu.example.com" in (here / "src/rendered/team-a/job-sft.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("platform", "options", "same_as"),
+    [
+        ("gitops: argocd", [], ["--gitops", "argocd"]),
+        ("gitops: flux", [], ["--gitops", "flux"]),
+        ("gitops: argocd", ["--gitops", "flux"], ["--gitops", "flux"]),
+        ("gitops: argocd", ["--gitops", "none"], []),
+        ("gitops: argocd", ["--job-names", "plain"], ["--gitops", "argocd", "--job-names", "plain"]),
+    ],
+)
+@pytest.mark.parametrize("documents", [1, 20])
+def test_the_platform_names_the_controller(
+    build: Build, here: Path, platform: str, options: list[str], same_as: list[str], documents: int
+) -> None:
+    """Whether compiled as a whole, in parts, or recalled from an earlier run."""
+    for number in range(documents):
+        (here / f"src/jobs/{number}.yaml").write_text(training(f"a{number}"))
+    (here / "src/platform.yaml").write_text("kind: platform\nversion: v0.1\n")
+    build("src", "-o", "wanted", *same_as)
+    (here / "src/platform.yaml").write_text(f"kind: platform\nversion: v0.1\n{platform}\n")
+    for output in ("first", "second"):
+        assert build("src", "-o", output, *options).code == 0
+        assert tree(here / output) == tree(here / "wanted")

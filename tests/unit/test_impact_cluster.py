@@ -349,3 +349,87 @@ def test_a_pod_of_the_submission_is_nobodys_loss() -> None:
     victims = [Victim(PlacedPod("nlp", name, owner="Job/a"), "n1") for name in (there["name"], "new-0")]
     (job,) = evicted_jobs(victims, snapshot, records(Settings()))
     assert (job.job, job.pods, job.runtime) == ("Job/a", (there["name"],), "24h")
+
+
+# GitOps controllers ----------------------------------------------------------------------------------------
+
+LOWLY = {
+    **pod("Job/lowly", "n1", 4),
+    "priority": 100,
+    "labels": {"app": "lowly", "runwhere.ai/job-type": "training", "creator": "anna"},
+}
+OURS = pod("Job/a-0a1b2c", "n1", 4, labels={"app": "a"})
+BEFORE = {"q.yaml": quota("gpu: 64"), "a.yaml": training("a")}
+
+
+def judged(
+    repository: Repository, after: str, *, platform: str = "", option: str = "", output: str = "json"
+) -> Outcome:
+    """The impact of another document of the training a, whose pod runs beside a less important one on one node."""
+    settings = {"platform.yaml": f"kind: platform\nversion: v0.1\n{platform}\n"}
+    change(repository, {**BEFORE, **settings}, {**BEFORE, **settings, "a.yaml": after}, [node("n1")], [LOWLY, OURS])
+    snapshot = str(repository.root.parent / "cluster.json")
+    options = ["--gitops", option] if option else []
+    return repository.gpuctl("impact", "--from", "HEAD", "--snapshot", snapshot, "-o", output, *options)
+
+
+@pytest.mark.parametrize(
+    ("platform", "option", "controller"),
+    [
+        ("", "", None),
+        ("", "argocd", "argocd"),
+        ("", "flux", "flux"),
+        ("gitops: argocd", "", "argocd"),
+        ("gitops: flux", "", "flux"),
+        ("gitops: argocd", "flux", "flux"),
+        ("gitops: argocd", "none", None),
+    ],
+)
+def test_who_is_evicted_while_the_old_pods_run(
+    repository: Repository, platform: str, option: str, controller: str | None
+) -> None:
+    """A GitOps controller creates the new Job beside the old one; gpuctl's apply waits until that has ended."""
+    found = judged(repository, training("a").replace(":v1", ":v2"), platform=platform, option=option)
+    cluster = json.loads(found.out)["cluster"]
+    assert cluster["gitops"] == controller
+    assert [item["verdict"] for item in cluster["fit"]] == ["fits"]
+    if controller is None:
+        assert cluster["evictions"] == {"jobs": 0, "pods": 0, "items": []}
+        return
+    assert (cluster["evictions"]["jobs"], cluster["evictions"]["pods"]) == (1, 1)
+    (item,) = cluster["evictions"]["items"]
+    assert (item["job"], item["owner"], item["whileOldPodsRun"]) == ("training/lowly", "anna", True)
+    assert item["by"] == [{"kind": "training", "namespace": "nlp", "name": "a"}]
+
+
+@pytest.mark.parametrize("output", ["text", "markdown"])
+def test_people_are_told_whom_the_controller_evicts(repository: Repository, output: str) -> None:
+    found = judged(repository, training("a").replace(":v1", ":v2"), option="flux", output=output)
+    assert "Judged for Flux: new pods of a training come while its old ones still run.\n" in found.out
+    victim = "training/lowly in nlp (owner anna, 1 pod, running for 3h), of priority 100, for training a in nlp"
+    assert f"- {victim}, whose old pods still run\n" in found.out
+    assert "- training a in nlp: fits now; evicts others while its old pods still run\n" in found.out
+
+
+@pytest.mark.parametrize("fields", ["description: mine", "retries: 3", "ttl: 1h"])
+def test_what_gets_no_new_job_evicts_nobody(repository: Repository, fields: str) -> None:
+    found = judged(repository, training("a").replace("job: {", f"job: {{{fields}, "), option="argocd")
+    assert json.loads(found.out)["cluster"]["evictions"]["items"] == []
+
+
+def test_a_training_does_not_evict_its_own_old_pods(repository: Repository) -> None:
+    """Though they are less important than the new ones: they end anyway."""
+    found = judged(repository, training("a", gpu=8).replace("job: {", "job: {priority: high, "), option="argocd")
+    items = json.loads(found.out)["cluster"]["evictions"]["items"]
+    assert [item["job"] for item in items] == ["training/lowly"]
+    assert items[0]["whileOldPodsRun"] is False, "it needs the whole node, whoever has left"
+
+
+def test_a_changed_platform_starts_trainings_anew_under_a_controller(repository: Repository) -> None:
+    """`apply` keeps them: nobody changed their documents. A controller applies what `build` wrote."""
+    before = {**BEFORE, "platform.yaml": "kind: platform\nversion: v0.1\n"}
+    after = {**before, "platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\ngitops: flux\n"}
+    found = change(repository, before, after, [node("n1")], [LOWLY, OURS])
+    cluster = json.loads(found.out)["cluster"]
+    assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
+    assert [item["job"] for item in cluster["evictions"]["items"]] == ["training/lowly"]

@@ -118,6 +118,7 @@ def _costs(impact: Impact) -> dict[str, Any] | None:
 def _live(live: LiveImpact) -> dict[str, Any]:
     return {
         "takenAt": live.taken_at,
+        "gitops": live.gitops,
         "ended": [_ended(item) for item in live.ended],
         "runsAgain": None if live.runs_again is None else [_run_again(item) for item in live.runs_again],
         "fit": [fit_value(answer) for answer in live.fits],
@@ -140,6 +141,7 @@ def _eviction(item: CausedEviction) -> dict[str, Any]:
         "pods": list(job.pods),
         "runtime": job.runtime,
         "by": [by._asdict() for by in item.by],
+        "whileOldPodsRun": item.early,
     }
 
 

@@ -22,31 +22,43 @@ class OutputOptions(NamedTuple):
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
     ``namespaces`` the Namespaces of jobs and pools among these, ``gitops`` adds the annotations a GitOps controller
-    needs, ``embed`` the source document as an annotation; ``hashed`` names trainings' objects after what they are.
+    needs (``platform``: the platform's controller, if any), ``embed`` the source document as an annotation; ``hashed``
+    names trainings' objects after what they are (None: with a controller).
     """
 
     nodes: bool = False
     shared: bool = True
-    gitops: GitOps | None = None
+    gitops: GitOps | Literal["platform"] | None = None
     embed: bool = False
     namespaces: bool = True
-    hashed: bool = False
+    hashed: bool | None = False
+
+    def under(self, settings: Settings) -> OutputOptions:
+        """Return the options with what the platform decides."""
+        gitops = settings.gitops if self.gitops == "platform" else self.gitops
+        hashed = gitops is not None if self.hashed is None else self.hashed
+        # A controller takes what is missing from its input for what is to go, a Namespace too.
+        return self._replace(gitops=gitops, hashed=hashed, namespaces=self.namespaces or gitops is not None)
 
 
 def options_of(
-    nodes: bool, shared: bool, gitops: GitOps | None, embed: bool, namespaces: bool, job_names: JobNames | None
+    nodes: bool,
+    shared: bool,
+    gitops: GitOps | Literal["platform"] | None,
+    embed: bool,
+    namespaces: bool,
+    job_names: JobNames | None,
 ) -> OutputOptions:
     """The options of :func:`gpuctl.compile` as lowering has them.
 
     :raises ValueError: for an illegal one.
     """
-    if gitops not in (None, "argocd", "flux"):
+    if gitops not in (None, "argocd", "flux", "platform"):
         raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
     if job_names not in (None, "hashed", "plain"):
         raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
-    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
-    # A controller takes what is missing from its input for what is to go, a Namespace too.
-    return OutputOptions(nodes, shared, gitops, embed, namespaces or gitops is not None, hashed)
+    hashed = None if job_names is None else job_names == "hashed"
+    return OutputOptions(nodes, shared, gitops, embed, namespaces, hashed)
 
 
 class Lowered(NamedTuple):
@@ -71,7 +83,7 @@ class Context:
 
     def __init__(self, settings: Settings, options: OutputOptions | None = None) -> None:
         self.settings = settings
-        self.options = options or OutputOptions()
+        self.options = (options or OutputOptions()).under(settings)
         self.diagnostics: list[Diagnostic] = []
         self.check_pod_spec: PodSpecCheck | None = None
 

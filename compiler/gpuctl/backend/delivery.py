@@ -23,7 +23,7 @@ _OPTIONS = "argocd.argoproj.io/sync-options"
 
 def annotate(context: Context, obj: Object) -> None:
     """Add the controller's annotations to an object, in place."""
-    hashed = context.options.hashed
+    hashed = bool(context.options.hashed)
     annotations = _argocd(obj, hashed=hashed) if context.options.gitops == "argocd" else _flux(obj, hashed=hashed)
     if annotations:
         metadata = obj["metadata"]

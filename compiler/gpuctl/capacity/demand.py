@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts, uncounted_devices
 from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
@@ -77,12 +77,12 @@ class Demand(NamedTuple):
 
 
 def understand(
-    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = ()
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
 ) -> tuple[Cluster, list[Demand]]:
     """The cluster and the workloads among ``objects``, those with the highest priority first.
 
     Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
-    namespaces.
+    namespaces. Workloads in ``beside`` own none of the pods that run now.
     """
     snapshot = with_planned_claims(snapshot, objects)
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
@@ -103,7 +103,8 @@ def understand(
     named = _by_name(snapshot.pods)
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        owned = [pods[id(item)] for item in named.get(key, ()) if owns(obj, item)]
+        mine = () if key_of(obj) in beside else named.get(key, ())
+        owned = [pods[id(item)] for item in mine if owns(obj, item)]
         result.append(_demand(obj, scalers, services, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)

@@ -30,13 +30,16 @@ from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, nam
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
 
 
-def fit(snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = ()) -> list[Fit]:
+def fit(
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key] = (), beside: Container[Key] = ()
+) -> list[Fit]:
     """Judge the workloads among ``objects`` (as lowered, with their namespaces), the most important first.
 
     :param in_turn: those that are created one after another where they compete, as ``apply`` does; of others nobody
         knows who creates them.
+    :param beside: those whose new pods come while their old ones still run. Those of others end first.
     """
-    cluster, demands = understand(snapshot, objects, in_turn)
+    cluster, demands = understand(snapshot, objects, in_turn, beside)
     stage = queue_stage(snapshot, demands, objects)
 
     def placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 
 from gpuctl.backend import shared_objects
-from gpuctl.backend.context import Context, GitOps, Object, OutputOptions
+from gpuctl.backend.context import Context, Object, OutputOptions
 from gpuctl.backend.delivery import annotate
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths
@@ -23,7 +23,7 @@ _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
 
 
 def keep_namespaces(
-    directory: str | os.PathLike[str], result: Manifests, removed: Collection[str], gitops: GitOps | None
+    directory: str | os.PathLike[str], result: Manifests, removed: Collection[str], options: OutputOptions
 ) -> list[Object]:
     """The Namespaces whose files a directory has from earlier builds and this one does not yield, as lowered today.
 
@@ -42,12 +42,15 @@ def keep_namespaces(
     ]
     if problems:
         raise BuildError(*problems)
-    context = Context(result.settings, OutputOptions(gitops=gitops))
-    kept = []
-    for name in sorted(there - needed - set(removed)):
+    kept: list[Object] = []
+    names = sorted(there - needed - set(removed))
+    # A platform that was recalled is read again when its settings are asked for.
+    context = Context(result.settings, options) if names else None
+    for name in names:
+        assert context is not None
         namespace = shared_objects.namespace(context, name)
         if namespace is not None:
-            if gitops is not None:
+            if context.options.gitops is not None:
                 annotate(context, namespace)
             kept.append(namespace)
     return kept

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.frontend.platform_file import find_platform
@@ -60,7 +60,7 @@ def manifests(
     strict: bool = False,
     nodes: bool = False,
     shared: bool = True,
-    gitops: GitOps | None = None,
+    gitops: GitOps | Literal["platform"] | None = None,
     embed: bool = False,
     namespaces: bool = False,
     job_names: JobNames | None = None,

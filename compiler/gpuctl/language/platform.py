@@ -410,6 +410,12 @@ class Platform(Block):
     drift: DriftSettings = Field(
         default_factory=DriftSettings.model_construct, description="What `gpuctl drift` reports."
     )
+    gitops: Literal["argocd", "flux"] | None = Field(
+        None,
+        description="Controller that applies the manifests in git: the default of `--gitops` of `gpuctl build` and "
+        "`gpuctl impact`.",
+        examples=["argocd"],
+    )
     prometheus: NonEmpty | None = Field(
         None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
@@ -88,6 +88,11 @@ class Settings:
     def is_rolling(self) -> bool:
         """Whether services are changed pod by pod, where neither their documents nor people say how."""
         return self._platform is not None and self._platform.strategy == "rolling"
+
+    @property
+    def gitops(self) -> Literal["argocd", "flux"] | None:
+        """The controller that applies manifests in git, None if there is none."""
+        return self._platform.gitops if self._platform is not None else None
 
     @property
     def domain(self) -> str:

@@ -5,7 +5,7 @@ Running jobs that it ends, finished trainings that it runs again, and whether th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from gpuctl.apply.plan.ended import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.evictions import evicted_jobs
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import WORKLOADS, Object, key_of, labels_of
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.context import GitOps
+from gpuctl.backend.generations import CHANGEABLE, digest
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
 from gpuctl.capacity.snapshot import Snapshot
@@ -50,10 +52,14 @@ def with_machines(
 
 
 class CausedEviction(NamedTuple):
-    """A job that would be evicted, and the jobs of the change for which."""
+    """A job that would be evicted, and the jobs of the change for which.
+
+    ``early``: only because the old pods of these still run when the new ones come.
+    """
 
     job: EvictedJob
     by: tuple[JobId, ...]
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,8 @@ class LiveImpact:
     ``ended`` are the running jobs that it ends, ``fits`` the answers for new and changed jobs. ``runs_again`` are the
     finished trainings that it runs again (None: unknown, Jobs may not be listed or an older gpuctl took the snapshot).
     ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
-    ``evictions`` are the jobs that all of these together would evict, each once.
+    ``evictions`` are the jobs that all of these together would evict, each once. ``gitops`` is the controller that is
+    taken to apply the change, None for gpuctl itself.
     """
 
     taken_at: str
@@ -73,11 +80,16 @@ class LiveImpact:
     absent_nodes: list[str]
     titles: dict[tuple[str, str], JobId]
     evictions: list[CausedEviction]
+    gitops: GitOps | None
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods would be evicted. Each is for one job: of one that is told for two another goes as well."""
-        return sum(len(answer.victims) for answer in self.fits)
+        """How many pods would be evicted."""
+        return len({(item.job.namespace, pod) for item in self.evictions for pod in item.job.pods})
+
+    def evicts_early(self, answer: Fit) -> bool:
+        """Return True if a job's pods evict other jobs because its old ones still run."""
+        return any(item.early and self.title(answer) in item.by for item in self.evictions)
 
     @property
     def breakages(self) -> list[Breakage]:
@@ -93,22 +105,66 @@ class LiveImpact:
         return self.titles[answer.demand.namespace, answer.demand.name]
 
 
-def live_impact(old: Compilation | None, new: Compilation | None, snapshot: Snapshot) -> LiveImpact:
-    """Look at a cluster with the documents of before and after; None is no document."""
+def live_impact(
+    old: Compilation | None, new: Compilation | None, snapshot: Snapshot, gitops: GitOps | None = None
+) -> LiveImpact:
+    """Look at a cluster with the documents of before and after; None is no document.
+
+    :param gitops: the controller that applies the manifests: it creates a changed training beside the old one.
+    """
     found = ended(old, new, snapshot)
-    kept = {(item.namespace, item.name) for item in found if item.manner == "kept"}
+    kept = {(item.namespace, item.name) for item in found if item.manner == "kept" and gitops is None}
     titles = {
         (namespace, name): JobId(item.document.kind, namespace, name)
         for item in (new.lowered if new else ())
         for namespace, name in [key_of(item.object)[1:]]
     }
     changed = _changed(old, new, kept)
-    answers = fit(snapshot, [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)])
+    objects = [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)]
+    answers = fit(snapshot, objects)
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
     settings = next((item.settings for item in (new, old) if item is not None), None)
     evictions = _evictions(answers, titles, snapshot, settings) if settings is not None else []
     again = None if snapshot.lacks("finished", "jobs", "jobSets") else run_again(old, new, snapshot)
-    return LiveImpact(snapshot.taken_at, found, again, answers, absent, titles, evictions)
+    beside = _recreated(old, new) & changed if gitops is not None else frozenset()
+    if beside and settings is not None:
+        # Argo CD deletes the old object and creates the new one without waiting; Flux creates first and prunes last.
+        own = {(pod.namespace, pod.name) for answer in answers for pod in answer.demand.owned}
+        early = [
+            replace(answer, victims=[item for item in answer.victims if (item.pod.namespace, item.pod.name) not in own])
+            for answer in fit(snapshot, objects, beside=beside)
+        ]
+        evictions = _with_early(evictions, _evictions(early, titles, snapshot, settings))
+    return LiveImpact(snapshot.taken_at, found, again, answers, absent, titles, evictions, gitops)
+
+
+def _recreated(old: Compilation | None, new: Compilation | None) -> frozenset[Key]:
+    """The trainings of both sides whose manifests in git get another name, so that their pods are new ones."""
+    before, after = _digests(old), _digests(new)
+    return frozenset(key for key, value in after.items() if before.get(key, value) != value)
+
+
+def _digests(compilation: Compilation | None) -> dict[Key, str]:
+    objects: dict[int, list[Object]] = {}
+    mains: dict[Key, int] = {}
+    for item in compilation.lowered if compilation is not None else ():
+        objects.setdefault(id(item.document), []).append(item.object)
+        if item.object["kind"] in CHANGEABLE:
+            mains[key_of(item.object)] = id(item.document)
+    return {key: digest(objects[document]) for key, document in mains.items()}
+
+
+def _with_early(late: Sequence[CausedEviction], early: Iterable[CausedEviction]) -> list[CausedEviction]:
+    """The evictions of both kinds, each job once with all its pods."""
+    found = {(item.job.namespace, item.job.job, item.job.priority): item for item in late}
+    for item in early:
+        place = item.job.namespace, item.job.job, item.job.priority
+        known = found.get(place)
+        pods = tuple(dict.fromkeys((*known.job.pods, *item.job.pods))) if known is not None else item.job.pods
+        if known is None or len(pods) > len(known.job.pods):
+            by = tuple(dict.fromkeys((*(known.by if known is not None else ()), *item.by)))
+            found[place] = CausedEviction(item.job._replace(pods=pods), by, early=True)
+    return [found[place] for place in sorted(found)]
 
 
 def _evictions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot import Snapshot
@@ -11,6 +11,10 @@ from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_at
+
+if TYPE_CHECKING:
+    from gpuctl.backend.context import GitOps
+    from gpuctl.compilation import Compilation
 
 
 class RevisionChange(NamedTuple):
@@ -39,13 +43,24 @@ def change_between(before: str, after: str | None, options: SidesOptions) -> Rev
     return RevisionChange(sides, rendered_at(before, options.inputs))
 
 
-def impact_of(change: RevisionChange, snapshot: Snapshot | None = None) -> ChangeImpact:
-    """Compare the two sides; with a snapshot, GPUs are counted on its nodes, and running jobs count."""
+def impact_of(
+    change: RevisionChange, snapshot: Snapshot | None = None, gitops: GitOps | Literal["none"] | None = None
+) -> ChangeImpact:
+    """Compare the two sides; with a snapshot, GPUs are counted on its nodes, and running jobs count.
+
+    :param gitops: the controller that applies the change, ``none`` for gpuctl itself; default: the platform's.
+    """
     before, after = change.sides
     sides = side_of(before, pod_requests), side_of(after, pod_requests)
     if snapshot is None:
         return ChangeImpact(impact(*sides, change.rendered), None)
-    live = live_impact(before, after, snapshot)
+    live = live_impact(before, after, snapshot, _controller(after or before, gitops))
     result = impact(*with_machines(*sides, before, after, snapshot), change.rendered)
     result.breakages.extend(live.breakages)
     return ChangeImpact(result, live)
+
+
+def _controller(compilation: Compilation | None, gitops: GitOps | Literal["none"] | None) -> GitOps | None:
+    if gitops is None:
+        return compilation.settings.gitops if compilation is not None else None
+    return None if gitops == "none" else gitops

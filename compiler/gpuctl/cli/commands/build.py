@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Remove the file of a namespace that no document needs any more; any number of times.",
 )
-@delivery_options
+@delivery_options("that of platform.yaml, else none")
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
     filenames: tuple[str, ...],
@@ -80,6 +80,7 @@ def command(
     changes in one step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a
     directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
     """
+    from gpuctl.backend.context import OutputOptions
     from gpuctl.cli.output import text
     from gpuctl.gitops import writer
     from gpuctl.gitops.build_error import BuildError
@@ -91,6 +92,7 @@ def command(
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     checked_delivery(gitops, job_names)
+    delivery: Any = {None: "platform", "none": None}.get(gitops, gitops)
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
     result = manifests(
         inputs,
@@ -99,7 +101,7 @@ def command(
         strict=strict,
         nodes=nodes,
         shared=not no_shared,
-        gitops=gitops,  # type: ignore[arg-type]
+        gitops=delivery,
         embed=embed,
         namespaces=True,
         job_names=job_names,  # type: ignore[arg-type]
@@ -112,7 +114,7 @@ def command(
     if not result.ok:
         return 1
     try:
-        kept = keep_namespaces(directory, result, removed, gitops)  # type: ignore[arg-type]
+        kept = keep_namespaces(directory, result, removed, OutputOptions(gitops=delivery))
         files = files_of(result.lowered, source_names(inputs), kustomization=kustomization, kept=kept)
         sources = build_sources(inputs, writer.place(directory), cluster, _identity)
         outcome = (

@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options
-from gpuctl.cli.options.document_options import input_options, offline_compile_options
+from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot_option
 
@@ -24,6 +24,12 @@ from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot
 @offline_compile_options
 @click.option("--from", "before", required=True, metavar="REF", help="The revision before, such as origin/main.")
 @click.option("--to", "after", metavar="REF", help="The revision after. Default: the files as they are.")
+@click.option(
+    "--gitops",
+    type=click.Choice(CONTROLLERS),
+    help="Judge the change as this controller applies it: it creates a changed training while the old one still runs. "
+    "Default: that of platform.yaml, else none.",
+)
 @cluster_options
 @snapshot_option("Tell also what it does to the cluster that `gpuctl snapshot` wrote here (- for standard input).")
 @click.option(
@@ -42,6 +48,7 @@ def command(
     strict: bool,
     before: str,
     after: str | None,
+    gitops: str | None,
     kubeconfig: str | None,
     context: str | None,
     snapshot_file: str | None,
@@ -72,7 +79,7 @@ def command(
         change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)
-    impact, live = impact_of(change, snapshot)
+    impact, live = impact_of(change, snapshot, gitops)  # type: ignore[arg-type]
     for note in left_out(snapshot) if snapshot is not None else ():
         click.echo(f"note: {note}", err=True)
     if output == "json":

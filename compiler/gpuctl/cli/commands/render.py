@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them: all in them goes too.",
 )
-@delivery_options
+@delivery_options("none")
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
     filenames: tuple[str, ...],
@@ -72,7 +72,7 @@ def command(
         "strict": strict,
         "nodes": nodes,
         "shared": not no_shared,
-        "gitops": gitops,
+        "gitops": None if gitops == "none" else gitops,
         "embed": embed,
         "namespaces": namespaces,
         "job_names": job_names,

@@ -91,8 +91,23 @@ def chosen_store(no_cache: bool) -> Store | None:
     return None if no_cache else user_store()
 
 
-def delivery_options(function: Function) -> Function:
-    """``--gitops`` and what belongs to it, for commands whose output a controller may apply."""
+CONTROLLERS = ["argocd", "flux", "none"]
+"""The values of ``--gitops``."""
+
+
+def delivery_options(default: str) -> Callable[[Function], Function]:
+    """``--gitops`` and what belongs to it, for commands whose output a controller may apply.
+
+    :param default: that of ``--gitops``, for its help.
+    """
+
+    def decorated(function: Function) -> Function:
+        return _delivery_options(function, default)
+
+    return decorated
+
+
+def _delivery_options(function: Function, default: str) -> Function:
     for decorate in (
         click.option(
             "--job-names",
@@ -101,7 +116,9 @@ def delivery_options(function: Function) -> Function:
             "alone what did not change. Default: hashed.",
         ),
         click.option(
-            "--gitops", type=click.Choice(["argocd", "flux"]), help="Make it what this GitOps controller can apply."
+            "--gitops",
+            type=click.Choice(CONTROLLERS),
+            help=f"Make it what this GitOps controller can apply. Default: {default}.",
         ),
     ):
         function = decorate(function)
@@ -110,7 +127,7 @@ def delivery_options(function: Function) -> Function:
 
 def checked_delivery(gitops: str | None, job_names: str | None) -> None:
     """Without a controller nothing would remove the objects of the former name."""
-    if job_names == "hashed" and gitops is None:
+    if job_names == "hashed" and gitops in (None, "none"):
         raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
 
 

@@ -26,6 +26,7 @@ _UNKNOWN = (
     "Unknown: which finished trainings would run again. "
     "The user may not list Jobs, or an older gpuctl took the snapshot."
 )
+_CONTROLLERS = {"argocd": "Argo CD", "flux": "Flux"}
 _LOST = {"training": "its progress is lost", "notebook": "what is not on a volume is lost"}
 
 
@@ -47,11 +48,15 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         again = [_once_more(item) for item in live.runs_again or () if item.manner == manner]
         if again:
             yield heading, again
+    if live.gitops is not None and live.fits:
+        yield f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training come while its old ones still run.", []
     if live.evictions:
         jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
     placed = [
-        f"{live.title(answer)}: {SAID[answer.verdict]}" + (f": {answer.reason}" if answer.reason else "")
+        f"{live.title(answer)}: {SAID[answer.verdict]}"
+        + (f": {answer.reason}" if answer.reason else "")
+        + ("; evicts others while its old pods still run" if live.evicts_early(answer) else "")
         for answer in live.fits
     ]
     if placed:
@@ -74,7 +79,8 @@ def _once_more(item: RunAgain) -> str:
 
 def _eviction(item: CausedEviction) -> str:
     job = item.job
-    return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}"
+    early = ", whose old pods still run" if item.early else ""
+    return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}{early}"
 
 
 def _several(number: int, what: str) -> str:
