@@ -203,7 +203,7 @@ def test_numbers_are_those_of_the_objects(seed: int, tmp_path: Path) -> None:
             repository.commit()
     found = repository.gpuctl("impact", "--from", "HEAD~1", "--to", "HEAD", "-o", "json")
     report = json.loads(found.out)
-    assert found.code == (1 if report["breakages"] else 0)
+    assert found.code == int(any(item["new"] for item in report["breakages"]))
     for index, side in enumerate(("before", "after")):
         count = counts[index]
         told = {

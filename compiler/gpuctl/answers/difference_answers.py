@@ -88,7 +88,12 @@ def _object(key: ObjectKey) -> dict[str, Any]:
 
 
 def _amount(value: Amount) -> dict[str, Any]:
-    return {"gpus": number(value.asked), "gpusAtMost": number(value.most), "capacity": value.there}
+    return {
+        "gpus": number(value.asked),
+        "gpusAtMost": number(value.most),
+        "capacity": value.there,
+        "gpusQueued": number(value.queued),
+    }
 
 
 def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
@@ -101,6 +106,7 @@ def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
         "gpus": number(demand.total) if known else None,
         "gpusAtMost": number(demand.total_most) if known else None,
         "pods": demand.pods,
+        "queued": demand.queued,
     }
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobId, PoolLimits, Side, counts_of, demands_of
+from gpuctl.gitops.rows import PoolRow, QuotaRow
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId, PoolLimits, Side, counts_of, demands_of
 from gpuctl.language.quantities import format_bytes, format_number
 
 
 class Breakage(NamedTuple):
-    """Something that does not fit afterwards. ``new``: it did before, or was not there."""
+    """Something that does not fit afterwards. ``new``: the change causes it, or makes it worse."""
 
     message: str
     new: bool
@@ -37,42 +37,53 @@ def breakages(before: Side, after: Side, pools: Sequence[PoolRow], quotas: Seque
 def _oversized(before: Side, after: Side) -> Iterator[Breakage]:
     """Jobs that no node of their pool can take."""
     for job, messages in sorted(after.oversized.items()):
+        new = job not in before.oversized or asks_for_more(before.jobs.get(job), after.jobs[job])
         for message in messages:
-            yield Breakage(f"{job}: {message}", job not in before.oversized)
+            yield Breakage(f"{job}: {message}", new)
+
+
+def asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
+    """Return True if a job asks for more than before, or for GPUs of another pool or type."""
+    if before is None or (before.pool, before.gpu_type) != (after.pool, after.gpu_type):
+        return True
+    if after.most > before.most:
+        return True
+    return any(value > before.requests.get(name, 0) for name, value in after.requests.items())
 
 
 def _pool_limits(before: Side, after: Side) -> Iterator[Breakage]:
     """Jobs beyond what their pool allows, in number or in size: gpuctl does not submit them."""
     for pool in sorted(after.pool_limits):
-        earlier = {who for _, who in _beyond(before, pool)}
-        for message, who in _beyond(after, pool):
-            yield Breakage(message, who not in earlier)
+        earlier = {who: excess for _, who, excess in _beyond(before, pool)}
+        for message, who, excess in _beyond(after, pool):
+            yield Breakage(message, excess > earlier.get(who, 0))
 
 
-def _beyond(side: Side, pool: str) -> Iterator[tuple[str, JobId | None]]:
-    """What is beyond a pool's limits, and the job that is (None: all of them together)."""
+def _beyond(side: Side, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
+    """What is beyond a pool's limits, the job that is (None: all of them together), and by how much."""
     limits = side.pool_limits.get(pool, PoolLimits(None, None))
     jobs = {job: demand for job, demand in sorted(side.jobs.items()) if demand.pool == pool}
     for job, demand in jobs.items():
         most = demand.cards * demand.most
         if limits.gpus_per_job is not None and most > limits.gpus_per_job:
-            yield f"{job}: asks for {format_number(most)} GPUs; pool {pool} allows {limits.gpus_per_job} per job", job
+            yield (
+                f"{job}: asks for {format_number(most)} GPUs; pool {pool} allows {limits.gpus_per_job} per job",
+                job,
+                most - limits.gpus_per_job,
+            )
     if limits.jobs is not None and len(jobs) > limits.jobs:
-        yield f"pool {pool}: {len(jobs)} jobs are in it, and it allows {limits.jobs} unfinished ones", None
+        message = f"pool {pool}: {len(jobs)} jobs are in it, and it allows {limits.jobs} unfinished ones"
+        yield message, None, Fraction(len(jobs) - limits.jobs)
 
 
 def _pool_breakages(rows: Iterable[PoolRow]) -> Iterator[Breakage]:
     for row in rows:
-        if _fits(row.after):
+        if not row.after.excess:
             continue
         least, most = format_number(row.after.asked), format_number(row.after.most)
         asked = least if least == most else f"{least} to {most}"
         message = f"pool {row.pool}: jobs ask for {asked} {_gpus(row.gpu_type)}, and there are {row.after.there}"
-        yield Breakage(message, _fits(row.before))
-
-
-def _fits(value: Amount) -> bool:
-    return value.there is None or value.most <= value.there
+        yield Breakage(message, row.after.excess > row.before.excess)
 
 
 def _gpus(gpu_type: str) -> str:
@@ -83,7 +94,7 @@ def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Bre
     """Where the sum fits and the pods do not: a pod is on one node, and two of 5 GPUs are not on one of 8."""
     told = {after.jobs[job].pool for job in after.oversized}
     for row in rows:
-        if not _fits(row.after) or row.pool in told:
+        if row.after.excess or row.pool in told:
             continue
         found = _too_many(after, row.pool, row.gpu_type)
         if found is not None:
@@ -91,8 +102,9 @@ def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Bre
             size, pods, room = found
             what = f"{pods} pods of {size} or more {_gpus(row.gpu_type)}"
             message = f"pool {row.pool}: {what}, and its nodes have room for {room}"
-            earlier = not _fits(row.before) or _too_many(before, row.pool, row.gpu_type) is not None
-            yield Breakage(message, not earlier)
+            earlier = _too_many(before, row.pool, row.gpu_type)
+            worse = earlier is None or pods - room > earlier[1] - earlier[2]
+            yield Breakage(message, worse and not row.before.excess)
 
 
 def _too_many(side: Side, pool: str, gpu_type: str) -> tuple[int, int, int] | None:
@@ -112,9 +124,9 @@ def _too_many(side: Side, pool: str, gpu_type: str) -> tuple[int, int, int] | No
 
 def _quota_breakages(rows: Iterable[QuotaRow]) -> Iterator[Breakage]:
     for row in rows:
-        if row.hard_after is None or row.asked_after <= row.hard_after:
+        before, after = row.excess
+        if row.hard_after is None or not after:
             continue
-        was = row.hard_before is not None and row.asked_before > row.hard_before
         asked, hard = amount(row.resource, row.asked_after), amount(row.resource, row.hard_after)
         message = f"namespace {row.namespace}: jobs ask for {asked} {row.resource}, and the quota is {hard}"
-        yield Breakage(message, not was)
+        yield Breakage(message, after > before)

@@ -29,7 +29,7 @@ class Impact:
     """The difference of two states.
 
     ``costs`` are before and after, None without prices; ``unpriced`` are pools with GPUs in use that have none.
-    ``restarts`` are the trainings that start anew.
+    ``restarts`` are the jobs that start anew.
     """
 
     added: list[ObjectKey]

@@ -58,14 +58,18 @@ def _lines(impact: Impact, live: Lists, style: _Style) -> list[str]:
     if impact.jobs:
         rows = [_job_row(*item) for item in impact.jobs]
         lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
-    if impact.pools:
+    pools = [row for row in impact.pools if row.before != row.after]
+    if pools:
         head = ["pool", "GPU type", "GPUs asked for", "GPUs there"]
-        lines += [*_table(style, head, [_pool_row(row) for row in impact.pools]), ""]
-        if any(None in (row.before.there, row.after.there) for row in impact.pools):
+        queued = any(row.before.queued or row.after.queued for row in pools)
+        rows = [[*_pool_row(row), *([_queued(row)] if queued else [])] for row in pools]
+        lines += [*_table(style, [*head, *(["GPUs queued for"] if queued else [])], rows), ""]
+        if any(None in (row.before.there, row.after.there) for row in pools):
             lines += ["`?`: no pool document says how many there are.", ""]
-    if impact.quotas:
+    quotas = [row for row in impact.quotas if row.changed]
+    if quotas:
         head = ["namespace", "resource", "asked for at most", "quota"]
-        lines += [*_table(style, head, [_quota_row(row) for row in impact.quotas]), ""]
+        lines += [*_table(style, head, [_quota_row(row) for row in quotas]), ""]
     if impact.costs is not None:
         before, after = (_range(cost.least, cost.most) for cost in impact.costs)
         without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
@@ -141,6 +145,10 @@ def _pool_row(row: PoolRow) -> list[str]:
     kind = {ALL_TYPES: "all", ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type)
     before, after = (_range(value.asked, value.most) for value in (row.before, row.after))
     return [row.pool, kind, _change(before, after), _change(_there(row.before), _there(row.after))]
+
+
+def _queued(row: PoolRow) -> str:
+    return _change(format_number(row.before.queued), format_number(row.after.queued))
 
 
 def _change(before: str, after: str) -> str:

@@ -1,8 +1,13 @@
-"""Which trainings a change starts anew: what cannot change in place differs, so that their objects get other names."""
+"""Which jobs a change starts anew.
+
+Trainings, because what cannot change in place differs, so that their objects get other names; and services, because
+their pods are others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.context import Object
@@ -19,15 +24,19 @@ Rendered = frozenset[tuple[str, str]]
 """Namespace and name of the Jobs and JobSets in directories of manifests."""
 
 
+_POD = re.compile(r"spec\.(?:template|selector|serviceName|podManagementPolicy|volumeClaimTemplates)\b")
+"""Fields of a Deployment or StatefulSet whose change replaces all pods."""
+
+
 class Restart(NamedTuple):
-    """A training that starts anew, and why."""
+    """A job that starts anew, and why."""
 
     job: JobId
     reason: str
 
 
 def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> list[Restart]:
-    """The trainings of both sides that do not go on as they are.
+    """The jobs of both sides that do not go on as they are.
 
     :param rendered: what was built of ``before``, perhaps by another version of gpuctl.
     """
@@ -42,7 +51,20 @@ def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> lis
             found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
         elif not names and old != new:
             found.append(Restart(job, _why(was[job], becomes[job])))
-    return found
+    return sorted([*found, *_services(before, after)])
+
+
+def _services(before: Side, after: Side) -> Iterator[Restart]:
+    """The services of both sides whose pods are replaced."""
+    for key, new in after.objects.items():
+        old = before.objects.get(key)
+        if old is None or key.kind not in ("Deployment", "StatefulSet"):
+            continue
+        paths = [change.path for change in value_changes(old.get("spec"), new.get("spec"), "spec")]
+        paths = [path for path in paths if _POD.match(path)]
+        kind = next((job.kind for job in after.jobs if job[1:] == (key.namespace, key.name)), None)
+        if paths and kind is not None:
+            yield Restart(JobId(kind, key.namespace, key.name), _shown(paths))
 
 
 def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object], document_key: str) -> list[Restart]:
@@ -81,12 +103,16 @@ def _fields(before: Object, after: Object) -> str:
     """The fields that differ and cannot change in place, the first few by name."""
     kept = {f"spec.{field}" for field in CHANGEABLE[after["kind"]]}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
-    paths = [path for path in paths if path not in kept]
+    return _shown([path for path in paths if path not in kept]) or "its name has a hash now"
+
+
+def _shown(paths: Iterable[str]) -> str:
+    """The first few paths, as short as they are clear."""
     # Many variables follow from another field, which says more.
     named = [path.removeprefix("spec.template.spec.").removeprefix("spec.") for path in paths]
     named = sorted((path.removeprefix("containers[0].") for path in named), key=lambda path: path.startswith("env["))
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return ", ".join(named[:_SHOWN]) + more or "its name has a hash now"
+    return ", ".join(named[:_SHOWN]) + more
 
 
 def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:

@@ -12,11 +12,20 @@ JOBS = "count/jobs.batch"
 
 
 class Amount(NamedTuple):
-    """GPUs asked for, at the fewest and at the most replicas, and how many there are (None: nobody says)."""
+    """GPUs asked for, at the fewest and at the most replicas, and how many there are (None: unknown).
+
+    ``queued`` are those that jobs in queues ask for beside them.
+    """
 
     asked: Fraction
     most: Fraction
     there: int | None
+    queued: Fraction = Fraction(0)
+
+    @property
+    def excess(self) -> Fraction:
+        """GPUs that are asked for and not there; 0 if it is unknown how many there are."""
+        return Fraction(0) if self.there is None else max(self.most - self.there, Fraction(0))
 
 
 class PoolRow(NamedTuple):
@@ -37,6 +46,18 @@ class QuotaRow(NamedTuple):
     asked_after: Fraction
     hard_before: Fraction | None
     hard_after: Fraction | None
+
+    @property
+    def excess(self) -> tuple[Fraction, Fraction]:
+        """What is asked for beyond the limit, before and after."""
+        pairs = ((self.asked_before, self.hard_before), (self.asked_after, self.hard_after))
+        before, after = (Fraction(0) if hard is None else max(asked - hard, Fraction(0)) for asked, hard in pairs)
+        return before, after
+
+    @property
+    def changed(self) -> bool:
+        """Return True if the two sides differ."""
+        return (self.asked_before, self.hard_before) != (self.asked_after, self.hard_after)
 
 
 def pool_rows(before: Side, after: Side) -> Iterator[PoolRow]:
@@ -72,6 +93,7 @@ def _amount(side: Side, pool: str, gpu_type: str) -> Amount:
         sum((demand.total_most for demand in demands), Fraction(0)),
         # How much of a card a share in memory is, nobody says.
         None if counts is None or any(demand.gpus is None for demand in demands) else sum(counts),
+        sum((demand.total_most for demand in demands_of(side, pool, gpu_type, queued=True)), Fraction(0)),
     )
 
 
@@ -88,8 +110,9 @@ def quota_rows(before: Side, after: Side) -> Iterator[QuotaRow]:
 
 
 def _asked(side: Side, namespace: str, resource: str) -> Fraction:
-    """What a namespace's jobs count against a key of a quota, at the most replicas."""
+    """What a namespace's jobs count against a key of a quota, at the most replicas. Jobs in queues have no pods."""
     mine = [(job, demand) for job, demand in side.jobs.items() if job.namespace == namespace]
     if resource == JOBS:
         return Fraction(sum(job.kind == "training" for job, _ in mine))
-    return sum((demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine), Fraction(0))
+    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.queued)
+    return sum(asked, Fraction(0))

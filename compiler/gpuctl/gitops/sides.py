@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from gpuctl.backend.api_resources import QUEUE_LABEL, labels_of
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.pod import is_shared
 from gpuctl.backend.quota import hard_limits
@@ -48,7 +49,7 @@ class JobDemand(NamedTuple):
 
     ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
     that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use; ``cards`` are the
-    GPUs among them, which pools limit.
+    GPUs among them, which pools limit. ``queued``: it is in a queue of Kueue, where it waits until there is room.
     """
 
     pool: str
@@ -58,6 +59,7 @@ class JobDemand(NamedTuple):
     most: int
     requests: dict[str, Fraction]
     cards: Fraction
+    queued: bool = False
 
     @property
     def total(self) -> Fraction:
@@ -112,11 +114,13 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
     side.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
     pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}
+    queued = {id(item.document) for item in compilation.lowered if QUEUE_LABEL in labels_of(item.object)}
     for document in compilation.documents:
         model = document.model
         if isinstance(model, Workload):
             name = JobId(document.kind, document.namespace, model.job.name)
-            side.jobs[name] = _demand(context, document, pods[id(document)], pod_requests)
+            demand = _demand(context, document, pods[id(document)], pod_requests)
+            side.jobs[name] = demand._replace(queued=id(document) in queued)
         elif model.kind == "pool":
             types = side.nodes.setdefault(model.header.name, {})
             for node in model.nodes.values():
@@ -200,9 +204,9 @@ def _filled(pod: Object, default: dict[str, str]) -> Object:
     return {**pod, **lists}
 
 
-def demands_of(side: Side, pool: str, gpu_type: str) -> list[JobDemand]:
-    """Of the jobs that ask for a type; those that take any are of a type of their own."""
-    demands = (demand for demand in side.jobs.values() if demand.pool == pool)
+def demands_of(side: Side, pool: str, gpu_type: str, *, queued: bool = False) -> list[JobDemand]:
+    """Of the jobs that ask for a type, in queues or not; those that take any are of a type of their own."""
+    demands = (demand for demand in side.jobs.values() if demand.pool == pool and demand.queued is queued)
     return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
 
 

@@ -20,7 +20,6 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.compilation import Compilation
-from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.sides import JobId, Side
 from gpuctl.language.settings import Settings
 
@@ -92,13 +91,9 @@ class LiveImpact:
         return any(item.early and self.title(answer) in item.by for item in self.evictions)
 
     @property
-    def breakages(self) -> list[Breakage]:
-        """The jobs that never fit in it."""
-        return [
-            Breakage(f"{self.title(answer)}: never fits in the cluster: {answer.reason}", True)
-            for answer in self.fits
-            if answer.verdict == "never"
-        ]
+    def never(self) -> list[Fit]:
+        """The answers for the jobs that never fit in it."""
+        return [answer for answer in self.fits if answer.verdict == "never"]
 
     def title(self, answer: Fit) -> JobId:
         """The job that an answer is about."""

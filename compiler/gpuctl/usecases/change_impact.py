@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.effects import Impact, impact
 from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
@@ -56,7 +57,11 @@ def impact_of(
         return ChangeImpact(impact(*sides, change.rendered), None)
     live = live_impact(before, after, snapshot, _controller(after or before, gitops))
     result = impact(*with_machines(*sides, before, after, snapshot), change.rendered)
-    result.breakages.extend(live.breakages)
+    known = sides[0].jobs
+    for answer in live.never:
+        job = live.title(answer)
+        message = f"{job}: never fits in the cluster: {answer.reason}"
+        result.breakages.append(Breakage(message, asks_for_more(known.get(job), sides[1].jobs[job])))
     return ChangeImpact(result, live)
 
 

@@ -17,7 +17,8 @@ from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot
 @click.command(
     "impact",
     short_help="Show what a change in git does to the machines.",
-    epilog="Exit code 0: all fits; 1: something would not fit; 2: it could not be determined.\n\nExample:\n\n"
+    epilog="Exit code 0: the change makes nothing worse (with --fail-on any: all fits); 1: something does not fit; 2: "
+    "it could not be determined.\n\nExample:\n\n"
     "  $ gpuctl impact --from HEAD -f training.yaml",
 )
 @input_options
@@ -29,6 +30,13 @@ from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot
     type=click.Choice(CONTROLLERS),
     help="Judge the change as this controller applies it: it creates a changed training while the old one still runs. "
     "Default: that of platform.yaml, else none.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["new", "any"]),
+    default="new",
+    show_default=True,
+    help="Exit 1 for what the change causes or makes worse, or for anything that does not fit.",
 )
 @cluster_options
 @snapshot_option("Tell also what it does to the cluster that `gpuctl snapshot` wrote here (- for standard input).")
@@ -49,6 +57,7 @@ def command(
     before: str,
     after: str | None,
     gitops: str | None,
+    fail_on: str,
     kubeconfig: str | None,
     context: str | None,
     snapshot_file: str | None,
@@ -87,4 +96,4 @@ def command(
     else:
         render = markdown if output == "markdown" else text
         sys.stdout.write(render(impact, live_lists(live) if live is not None else ()))
-    return 1 if impact.breakages else 0
+    return 1 if any(item.new or fail_on == "any" for item in impact.breakages) else 0
