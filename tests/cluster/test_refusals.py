@@ -497,3 +497,46 @@ def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
     assert outcome.err == "note: a run that did not finish left its journal, which is taken away\n"
     assert "created   job.batch/train" in outcome.out
     assert not place.objects(("Secret", "Lease"))
+
+
+def test_a_queue_without_kueue_has_no_effect(place: Place) -> None:
+    """Which is said of a job of any number of nodes, and not of one without a queue."""
+    place.platform("training: {queue: {drill: research}}")
+    told = place.apply(training("one"), training("two", resources={"nodes": 2}), inference(), flags=("--dry-run",))
+    (note,) = (line for line in told.err.splitlines() if "has no Kueue" in line)
+    assert "so the queue of training/one, training/two has no effect" in note
+
+
+def test_the_server_shares_no_node_port_between_port_numbers(place: Place) -> None:
+    """Which `validate` says (GPU218, GPU418): the API server allocates a number once, whatever the protocols."""
+    number = place.node_port()
+
+    def taken(name: str, *ports: tuple[int, str]) -> str:
+        entries = [
+            {"name": f"p{index}", "port": port, "protocol": protocol, "nodePort": number}
+            for index, (port, protocol) in enumerate(ports)
+        ]
+        body = {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": entries}}
+        try:
+            place.create({"apiVersion": "v1", "kind": "Service", **body})
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    assert "provided port is already allocated" in taken("one", (80, "TCP"), (53, "UDP"))
+    assert taken("two", (53, "TCP"), (53, "UDP")) == ""
+    assert "provided port is already allocated" in taken("three", (54, "UDP"))
+
+
+def test_a_document_larger_than_an_annotation(place: Place) -> None:
+    """It is applied, kept in the history, compared and changed as any other, and so is a pool of thousands of nodes."""
+    large = {f"V{number}": "x" * 1000 for number in range(300)}
+    place.apply(training("large", environment={**image("v1"), "env": large}))
+    stored = place.get("Job", "large")["metadata"]["annotations"][f"{DOMAIN}/document"]
+    assert stored.startswith("bz2:")
+    assert place.apply(training("large", environment={**image("v1"), "env": large})).out.startswith("unchanged")
+    del large["V299"]
+    place.apply(training("large", environment={**image("v2"), "env": large}), flags=("--yes",))
+    names = [item["name"] for item in place.get("Job", "large")["spec"]["template"]["spec"]["containers"][0]["env"]]
+    assert "V298" in names
+    assert "V299" not in names

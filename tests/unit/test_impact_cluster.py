@@ -433,3 +433,42 @@ def test_a_changed_platform_starts_trainings_anew_under_a_controller(repository:
     cluster = json.loads(found.out)["cluster"]
     assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
     assert [item["job"] for item in cluster["evictions"]["items"]] == ["training/lowly"]
+
+
+# Finished trainings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("there", [over("a"), over("a", "Failed"), over("a-135187", app="a")])
+def test_finished_trainings_ask_for_nothing(repository: Repository, there: Object) -> None:
+    """They stay in git; one that runs again asks once more. A pool counts unfinished jobs, a quota of Jobs counts all."""
+    base = {
+        "pool.yaml": pool({"n1": A}) + "quota: {maxJobs: 1}\n",
+        "q.yaml": quota("gpu: 8, maxJobs: 9"),
+        "a.yaml": training("a", gpu=8),
+    }
+    found = change(repository, base, {**base, "b.yaml": training("b", gpu=8)}, [node("n1")], [], finished=(there,))
+    report = json.loads(found.out)
+    assert (found.code, report["breakages"]) == (0, [])
+    assert report["cluster"]["finished"] == [{"kind": "training", "namespace": "nlp", "name": "a"}]
+    assert {row["resource"]: (row["before"]["asked"], row["after"]["asked"]) for row in report["quotas"]} == {
+        "requests.nvidia.com/gpu": (0, 8),
+        "count/jobs.batch": (1, 2),
+    }
+    text = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(repository.root.parent / "cluster.json")).out
+    assert "1 finished training: not counted against pools and quotas.\n" in text
+    both = {**base, "a.yaml": training("a", gpu=8).replace(":v1", ":v2"), "b.yaml": training("b", gpu=8)}
+    found = change(repository, base, both, [node("n1")], [], finished=(there,))
+    report = json.loads(found.out)
+    assert (found.code, report["cluster"]["finished"]) == (1, [])
+    assert any("jobs ask for 16" in item["message"] and item["new"] for item in report["breakages"])
+
+
+@pytest.mark.parametrize(("option", "finished"), [([], ["a"]), (["--gitops", "flux"], [])])
+def test_finished_trainings_that_a_controller_runs_again(
+    repository: Repository, option: list[str], finished: list[str]
+) -> None:
+    after = {"a.yaml": training("a").replace("job: {", "job: {labels: {cost-center: '42'}, ")}
+    change(repository, {"a.yaml": training("a")}, after, [node("n1")], [], finished=(over("a"),))
+    snapshot = str(repository.root.parent / "cluster.json")
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", snapshot, "-o", "json", *option)
+    assert [item["name"] for item in json.loads(found.out)["cluster"]["finished"]] == finished

@@ -106,7 +106,8 @@ def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
         "gpus": number(demand.total) if known else None,
         "gpusAtMost": number(demand.total_most) if known else None,
         "pods": demand.pods,
-        "queued": demand.queued,
+        "queued": demand.apart == "queued",
+        "finished": demand.apart == "finished",
     }
 
 
@@ -127,6 +128,7 @@ def _live(live: LiveImpact) -> dict[str, Any]:
         "gitops": live.gitops,
         "ended": [_ended(item) for item in live.ended],
         "runsAgain": None if live.runs_again is None else [_run_again(item) for item in live.runs_again],
+        "finished": [job._asdict() for job in sorted(live.finished[1])],
         "fit": [fit_value(answer) for answer in live.fits],
         "evictions": {
             "jobs": len(live.evictions),

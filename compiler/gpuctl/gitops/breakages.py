@@ -62,7 +62,8 @@ def _pool_limits(before: Side, after: Side) -> Iterator[Breakage]:
 def _beyond(side: Side, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
     """What is beyond a pool's limits, the job that is (None: all of them together), and by how much."""
     limits = side.pool_limits.get(pool, PoolLimits(None, None))
-    jobs = {job: demand for job, demand in sorted(side.jobs.items()) if demand.pool == pool}
+    mine = sorted((job, demand) for job, demand in side.jobs.items() if demand.pool == pool)
+    jobs = {job: demand for job, demand in mine if demand.apart != "finished"}
     for job, demand in jobs.items():
         most = demand.cards * demand.most
         if limits.gpus_per_job is not None and most > limits.gpus_per_job:

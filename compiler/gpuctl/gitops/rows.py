@@ -93,7 +93,7 @@ def _amount(side: Side, pool: str, gpu_type: str) -> Amount:
         sum((demand.total_most for demand in demands), Fraction(0)),
         # How much of a card a share in memory is, nobody says.
         None if counts is None or any(demand.gpus is None for demand in demands) else sum(counts),
-        sum((demand.total_most for demand in demands_of(side, pool, gpu_type, queued=True)), Fraction(0)),
+        sum((demand.total_most for demand in demands_of(side, pool, gpu_type, "queued")), Fraction(0)),
     )
 
 
@@ -110,9 +110,9 @@ def quota_rows(before: Side, after: Side) -> Iterator[QuotaRow]:
 
 
 def _asked(side: Side, namespace: str, resource: str) -> Fraction:
-    """What a namespace's jobs count against a key of a quota, at the most replicas. Jobs in queues have no pods."""
+    """What a namespace's jobs count against a key of a quota, at the most replicas; without those that hold no pods."""
     mine = [(job, demand) for job, demand in side.jobs.items() if job.namespace == namespace]
     if resource == JOBS:
         return Fraction(sum(job.kind == "training" for job, _ in mine))
-    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.queued)
+    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.apart)
     return sum(asked, Fraction(0))

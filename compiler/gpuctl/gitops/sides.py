@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, labels_of
 from gpuctl.backend.context import Context, Object
@@ -49,7 +49,8 @@ class JobDemand(NamedTuple):
 
     ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
     that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use; ``cards`` are the
-    GPUs among them, which pools limit. ``queued``: it is in a queue of Kueue, where it waits until there is room.
+    GPUs among them, which pools limit. ``apart``: it is not counted against pools and quotas, because it waits for room
+    in a queue of Kueue, or because it has finished in the cluster.
     """
 
     pool: str
@@ -59,7 +60,7 @@ class JobDemand(NamedTuple):
     most: int
     requests: dict[str, Fraction]
     cards: Fraction
-    queued: bool = False
+    apart: Literal["queued", "finished"] | None = None
 
     @property
     def total(self) -> Fraction:
@@ -120,7 +121,7 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
         if isinstance(model, Workload):
             name = JobId(document.kind, document.namespace, model.job.name)
             demand = _demand(context, document, pods[id(document)], pod_requests)
-            side.jobs[name] = demand._replace(queued=id(document) in queued)
+            side.jobs[name] = demand._replace(apart="queued" if id(document) in queued else None)
         elif model.kind == "pool":
             types = side.nodes.setdefault(model.header.name, {})
             for node in model.nodes.values():
@@ -204,9 +205,17 @@ def _filled(pod: Object, default: dict[str, str]) -> Object:
     return {**pod, **lists}
 
 
-def demands_of(side: Side, pool: str, gpu_type: str, *, queued: bool = False) -> list[JobDemand]:
-    """Of the jobs that ask for a type, in queues or not; those that take any are of a type of their own."""
-    demands = (demand for demand in side.jobs.values() if demand.pool == pool and demand.queued is queued)
+def with_finished(side: Side, jobs: Collection[JobId]) -> Side:
+    """The side with these jobs as finished ones."""
+    demands = {job: demand._replace(apart="finished") for job, demand in side.jobs.items() if job in jobs}
+    return replace(side, jobs={**side.jobs, **demands})
+
+
+def demands_of(
+    side: Side, pool: str, gpu_type: str, apart: Literal["queued", "finished"] | None = None
+) -> list[JobDemand]:
+    """Of the jobs that ask for a type; those that take any are of a type of their own."""
+    demands = (demand for demand in side.jobs.values() if demand.pool == pool and demand.apart == apart)
     return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
 
 

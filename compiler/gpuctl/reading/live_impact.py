@@ -16,6 +16,7 @@ from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import GitOps
 from gpuctl.backend.generations import CHANGEABLE, digest
+from gpuctl.capacity.demand import is_object_of
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
 from gpuctl.capacity.snapshot import Snapshot
@@ -69,7 +70,8 @@ class LiveImpact:
     finished trainings that it runs again (None: unknown, Jobs may not be listed or an older gpuctl took the snapshot).
     ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
     ``evictions`` are the jobs that all of these together would evict, each once. ``gitops`` is the controller that is
-    taken to apply the change, None for gpuctl itself.
+    taken to apply the change, None for gpuctl itself. ``finished`` are the trainings that are over before the change,
+    and those of them that stay so.
     """
 
     taken_at: str
@@ -80,6 +82,7 @@ class LiveImpact:
     titles: dict[tuple[str, str], JobId]
     evictions: list[CausedEviction]
     gitops: GitOps | None
+    finished: tuple[frozenset[JobId], frozenset[JobId]]
 
     @property
     def evicted_pods(self) -> int:
@@ -130,7 +133,45 @@ def live_impact(
             for answer in fit(snapshot, objects, beside=beside)
         ]
         evictions = _with_early(evictions, _evictions(early, titles, snapshot, settings))
-    return LiveImpact(snapshot.taken_at, found, again, answers, absent, titles, evictions, gitops)
+    return LiveImpact(
+        snapshot.taken_at,
+        found,
+        again,
+        answers,
+        absent,
+        titles,
+        evictions,
+        gitops,
+        _finished(old, new, snapshot, again, gitops),
+    )
+
+
+def _finished(
+    old: Compilation | None,
+    new: Compilation | None,
+    snapshot: Snapshot,
+    again: Iterable[RunAgain] | None,
+    gitops: GitOps | None,
+) -> tuple[frozenset[JobId], frozenset[JobId]]:
+    if again is None:
+        return frozenset(), frozenset()
+    before, after = _over(old, snapshot), _over(new, snapshot)
+    anew = {JobId(item.kind, item.namespace, item.name) for item in again if item.manner != "kept" or gitops}
+    return before, (after & before) - anew
+
+
+def _over(compilation: Compilation | None, snapshot: Snapshot) -> frozenset[JobId]:
+    """The trainings that have finished in a snapshot."""
+    entries: dict[tuple[str, str], list[Object]] = {}
+    for entry in snapshot.finished:
+        for name in {entry["name"], entry.get("app", "")}:
+            entries.setdefault((entry["namespace"], name), []).append(entry)
+    return frozenset(
+        JobId(item.document.kind, *place)
+        for item in (compilation.lowered if compilation is not None else ())
+        for place in [key_of(item.object)[1:]]
+        if any(is_object_of(item.object, entry) for entry in entries.get(place, ()))
+    )
 
 
 def _recreated(old: Compilation | None, new: Compilation | None) -> frozenset[Key]:

@@ -8,7 +8,7 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.effects import Impact, impact
-from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
+from gpuctl.gitops.sides import DOES_NOT_FIT, side_of, with_finished
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_at
@@ -56,6 +56,7 @@ def impact_of(
     if snapshot is None:
         return ChangeImpact(impact(*sides, change.rendered), None)
     live = live_impact(before, after, snapshot, _controller(after or before, gitops))
+    sides = with_finished(sides[0], live.finished[0]), with_finished(sides[1], live.finished[1])
     result = impact(*with_machines(*sides, before, after, snapshot), change.rendered)
     known = sides[0].jobs
     for answer in live.never:

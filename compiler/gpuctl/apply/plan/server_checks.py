@@ -51,7 +51,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
         return
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     refusals: dict[str, list[str]] = {}
-    _find_queued(session, steps)
+    _find_queued(session, plan, steps)
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
@@ -101,15 +101,22 @@ def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
     """That ``--queue`` changes nothing for what Kueue holds back."""
     held = [step.title for step in plan.steps if step.queued]
     if held and platform is not None and platform.queue:
-        named = f"{', '.join(held[:_NAMED])}{f' and {len(held) - _NAMED} more' if len(held) > _NAMED else ''}"
-        plan.notes.append(f"{named}: Kueue starts it when its queue has room, with or without --queue")
+        plan.notes.append(f"{_few(held)}: Kueue starts it when its queue has room, with or without --queue")
 
 
-def _find_queued(session: Session, steps: list[Step]) -> None:
-    """Which new workloads Kueue's webhook will suspend: also those that name no queue where there is a default one."""
+def _few(titles: list[str]) -> str:
+    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return f"{', '.join(titles[:_NAMED])}{more}"
+
+
+def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
+    """Find the new workloads that Kueue's webhook will suspend, also those without a queue where there is a default.
+
+    Without Kueue a queue has no effect, which is a note.
+    """
     coming = [(step, step.desired) for step in steps if step.method == "post" and step.desired is not None]
     unnamed = {step.key.namespace for step, desired in coming if step.key.kind in TRAININGS and not queue_of(desired)}
-    named = any(queue_of(desired) for _, desired in coming)
+    named = [step.title for step, desired in coming if queue_of(desired)]
     try:
         kinds = kueue_resources(session) if named or unnamed else None
     except ApiError as error:
@@ -117,6 +124,12 @@ def _find_queued(session: Session, steps: list[Step]) -> None:
             raise
         kinds = None
     if kinds is None:
+        if named:
+            plan.notes.append(
+                f"the cluster has no Kueue, so the queue of {_few(named)} has no effect: nothing holds the pods back, "
+                "and nothing starts those of several nodes together; install Kueue, or remove `training.queue` from "
+                "platform.yaml"
+            )
         return
     defaults = {namespace for namespace in unnamed if has_default_queue(session, kinds["LocalQueue"], namespace)}
     for step, desired in coming:

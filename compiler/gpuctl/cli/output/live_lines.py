@@ -48,6 +48,8 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         again = [_once_more(item) for item in live.runs_again or () if item.manner == manner]
         if again:
             yield heading, again
+    if live.finished[1]:
+        yield f"{_several(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
     if live.gitops is not None and live.fits:
         yield f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training come while its old ones still run.", []
     if live.evictions:

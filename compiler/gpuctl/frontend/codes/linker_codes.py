@@ -138,7 +138,8 @@ LINKER_CODES = (
         "The scheduler places pods one by one. Two trainings on several nodes can each get half of their pods and "
         "wait for "
         "each other for ever.",
-        "Have the platform name a Kueue queue for the pool under `training.queue`.",
+        "Have the platform name a Kueue queue for the pool under `training.queue`. Whether the cluster has Kueue is "
+        "not known here: `gpuctl diff` and `gpuctl apply` say so if it has not.",
         job_document("training", "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  nodes: 2  #!\n"),
     ),
     CodeRule(
