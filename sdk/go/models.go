@@ -300,7 +300,7 @@ type FitOpening struct {
 
 // FitSuggestion: A change of a document with which its job would fit now and evict nobody.
 type FitSuggestion struct {
-	// fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
+	// less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
 	Kind string `json:"kind"`
 	// What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.
 	Changes []map[string]any `json:"changes"`

@@ -111,6 +111,44 @@ def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) ->
     assert not place.exists("Job", "second")
 
 
+def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
+    """Neither for the quota that is full, nor with --queue where none is; `why` of one that was made all the same."""
+    place.limit(gpu="100")
+    place.apply(gpus("first", 60))
+    place.running("first")
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "60", "its use")
+    never = f"training/huge in {place.namespace} never starts in the cluster as of now: no node takes one of its pods: "
+    large = f"(70 {GPU} needed, the largest, drill-0, has 64)"
+    refused = place.apply(gpus("huge", 70), code=1)
+    assert never in refused.err
+    assert large in refused.err
+    assert "would be 130 of 100 (in use 60, needed 70)" in refused.err
+    assert "--queue" not in refused.err
+    queued = place.apply(gpus("huge", 70), flags=QUEUE, code=1)
+    assert never in queued.err
+    assert not place.exists("Job", "huge")
+    shown = place.plan(gpus("huge", 70), gpus("fits", 50), flags=QUEUE, code=1)
+    assert never in shown.err
+    rendered = place.gpuctl("render", "-f", place.file(gpus("huge", 70)), "-o", "json").value
+    for obj in rendered["items"]:
+        if obj["kind"] == "Job":
+            place.create(obj)
+    answer = place.until(lambda: why_not_young(place, "huge"), "the refusal")
+    assert answer["cause"] == "gpu-shortage"
+    assert answer["message"].startswith(
+        "needs 70 GPUs on one node of drill; the largest has 64 in all, so it never fits"
+    )
+    assert "besides, quota few has no room" in answer["message"]
+    place.kubectl("delete", "resourcequota", "few")
+    assert "training/other in" in place.apply(gpus("other", 70), flags=QUEUE, code=1).err
+
+
+def why_not_young(place: Place, name: str) -> Any:
+    """The answer once the job's controller has been refused."""
+    answer = place.gpuctl("why", name, "-o", "json").value
+    return None if answer["cause"] in ("starting", "unknown") else answer
+
+
 def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place: Place) -> None:
     place.limit(gpu="4")
     place.apply(gpus("first", 2), gpus("other", 2))

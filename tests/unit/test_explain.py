@@ -454,3 +454,11 @@ def test_help_has_an_example(gpuctl: Cli, command: str, example: str) -> None:
     code, out, _ = gpuctl(command, "--help")
     assert code == 0
     assert any(line.lstrip().startswith(example.lstrip()) and line.startswith("  ") for line in out.splitlines())
+
+
+@pytest.mark.parametrize("topic", ["out-of-memory", " Out-Of-Memory "])
+def test_explain_a_cause_of_why(gpuctl: Cli, topic: str) -> None:
+    code, out, err = gpuctl("explain", topic)
+    assert (code, err) == (0, "")
+    assert "it used more memory than its limit" in out
+    assert "`gpuctl why JOB`" in out

@@ -915,3 +915,47 @@ def test_the_reason_of_never_is_not_a_quota_that_is_full_now() -> None:
     )
     found = answer(cluster([node("a"), node("b")], quotas=[full]), job(gpus=32))
     assert "the largest, a, has 8); quota few: " in found.reason
+
+
+def on_host_network(name: str, on: str, port: int = 29500) -> Object:
+    return running(name, on, 1, 100, hostPorts=[{"ip": "0.0.0.0", "protocol": "TCP", "port": port}])
+
+
+def with_port(pods: int, port: int = 29500) -> Object:
+    """A training whose pods use the network of their nodes."""
+    document = job(pods=pods, gpus=2, hostNetwork=True)
+    container = document["spec"]["template"]["spec"]["containers"][0]
+    container["ports"] = [{"containerPort": port, "hostPort": port, "protocol": "TCP"}]
+    return document
+
+
+def test_a_host_port_that_is_taken_is_the_reason() -> None:
+    """Not the GPUs, of which there are enough."""
+    nodes = [node(name) for name in "abc"]
+    found = answer(cluster(nodes, [on_host_network("x", "a")]), with_port(3))
+    assert (found.verdict, found.reason) == (
+        "fits-when-empty",
+        "2 of 3 pods have room now: each needs the host port 29500, which is free on 2 of 3 nodes with room",
+    )
+    # Two pods of one job cannot share a node either.
+    found = answer(cluster(nodes), with_port(4))
+    assert found.verdict == "never"
+    assert found.reason.endswith("each needs the host port 29500, which is free on 3 of 3 nodes with room")
+    # Where GPUs are short, they are the reason.
+    full = [running(f"y{name}", name, 7, 100) for name in "abc"]
+    assert "host port" not in answer(cluster(nodes, [on_host_network("x", "a"), *full]), with_port(2)).reason
+    assert answer(cluster(nodes, [on_host_network("x", "a", 29600)]), with_port(3)).verdict == "fits"
+
+
+def test_a_queue_without_kueue() -> None:
+    queued = job()
+    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    found = answer(cluster([node("a")]), queued)
+    assert (found.verdict, found.reason) == (
+        "fits",
+        "the cluster has no Kueue: its queue research holds nothing back, and does not start its pods together",
+    )
+    assert answer(cluster([node("a")]), job()).reason == ""
+    # An older snapshot may not tell.
+    older = dataclasses.replace(cluster([node("a")]), missing=["jobs"])
+    assert "no Kueue" not in answer(older, queued).reason

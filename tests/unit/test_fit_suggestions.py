@@ -201,3 +201,22 @@ def test_candidates_change_one_thing_as_little_as_possible() -> None:
 @pytest.mark.parametrize("graded", [False, True])
 def test_the_first_that_fits(first: int, graded: bool) -> None:
     assert _first(8, lambda place: place >= first, graded=graded) == (first if first < 8 else None)
+
+
+@pytest.mark.parametrize(
+    ("resources", "kind", "written", "was"),
+    [
+        ({"gpu": 1, "memory": "2Ti"}, "less memory", "resources.memory: 512Gi", "2Ti"),
+        ({"gpu": 1, "memory": "600Gi"}, "less memory", "resources.memory: 512Gi", "600Gi"),
+    ],
+)
+def test_less_of_what_no_node_has(tmp_path: Path, resources: Object, kind: str, written: str, was: str) -> None:
+    result = fit(tmp_path, Snapshot("2026-01-01T00:00:00Z", [node("a-1", "a")], [], priority_classes=CLASSES), "--suggest",
+                 train=training(**resources))  # fmt: skip
+    assert f"fits with {kind}: {written} (was {was};" in result.output
+
+
+def test_less_cpu(tmp_path: Path) -> None:
+    have = Snapshot("2026-01-01T00:00:00Z", [node("a-1", "a")], [], priority_classes=CLASSES)
+    text = training(gpu=1).replace("cpu: 1", "cpu: 100")
+    assert "fits with less cpu: resources.cpu: 64 (was 100;" in fit(tmp_path, have, "--suggest", train=text).output

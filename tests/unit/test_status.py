@@ -188,3 +188,23 @@ def test_words_and_phases_in_any_case() -> None:
     assert found.is_called("PARTIALLYRUNNING")
     assert found.is_called("partially running")
     assert not found.is_called("run")
+
+
+def test_a_crash_loop_tells_how_the_last_run_ended() -> None:
+    """Not for how long kubelet waits, in `get jobs -o wide`."""
+    said = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=main pod=x(uid)"}
+    for ended, reason in (
+        ({"reason": "OOMKilled", "exitCode": 137}, "out of memory (limit 256Gi)"),
+        ({"reason": "Error", "exitCode": 3}, "exit code 3"),
+        ({"reason": "Error", "exitCode": 1, "message": "no such model"}, "exit code 1: no such model"),
+    ):
+        state = {"name": "main", "state": {"waiting": said}, "lastState": {"terminated": ended}}
+        limits = {"resources": {"limits": {"memory": "256Gi"}}}
+        obj: Object = {
+            "metadata": {"name": "x"},
+            "spec": {"containers": [{"name": "main", **limits}]},
+            "status": {"phase": "Running", "containerStatuses": [state]},
+        }
+        assert pod_status(obj) == Status("CrashLoopBackOff", "pending", reason)
+    del state["lastState"]
+    assert pod_status(obj).reason.startswith("back-off 10s")

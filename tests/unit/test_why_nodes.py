@@ -251,3 +251,13 @@ def test_a_resource_claim_that_does_not_exist() -> None:
         "resource-claim-missing",
         True,
     )
+
+
+def test_all_missing_claims_are_named_at_once() -> None:
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("datasets", "output", "there")]
+    claims: Object = {"datasets": None, "output": None, "there": {"status": {"phase": "Bound"}, "metadata": {}}}
+    answer = found(replace(waiting(gpu_nodes(), volumes=volumes), claims=claims))
+    assert answer.cause == "claim-missing"
+    assert "there are no PersistentVolumeClaims datasets and output in" in answer.message
+    assert answer.fix is not None
+    assert answer.fix.startswith("create the claims datasets and output")

@@ -216,8 +216,8 @@ def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
     if len(free) >= demand.pods or rooms < demand.pods:
         return ""
     ports = ", ".join(str(port.number) for port in incoming.pod.ports)
-    where = f"{len(free)} of the {len(roomy)} nodes with room {'has' if len(free) == 1 else 'have'} it free"
-    return f"{starts} of {demand.pods} pods have room now: each needs the host port {ports} of a node, and {where}"
+    where = f"on {len(free)} of {len(roomy)} node{'' if len(roomy) == 1 else 's'} with room"
+    return f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}"
 
 
 def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:

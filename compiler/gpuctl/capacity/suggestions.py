@@ -12,7 +12,15 @@ Fields = Mapping[str, Value]
 Machines = Mapping[str, Mapping[str, list[int]]]
 """As :func:`gpuctl.capacity.machines.machines` has them."""
 
-Kind = Literal["fewer GPUs", "another GPU type", "another pool", "more nodes of fewer GPUs", "fewer nodes"]
+Kind = Literal[
+    "less memory",
+    "less cpu",
+    "fewer GPUs",
+    "another GPU type",
+    "another pool",
+    "more nodes of fewer GPUs",
+    "fewer nodes",
+]
 JobName = tuple[str, str]
 """Namespace and name."""
 _TRIED = 8
@@ -38,13 +46,18 @@ class Suggestion(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a document asks for in ``resources``: ``gpu`` of each node, ``nodes`` None for what has none."""
+    """What a document asks for in ``resources``: ``gpu`` of each node, ``nodes`` None for what has none.
+
+    ``scarce`` is the resource of which nodes have least room, ``amount`` what is asked of it: Gi of memory, cores.
+    """
 
     pool: str
     gpu: int
     gpu_type: str | None
     nodes: int | None
     is_shared: bool = False
+    scarce: str = ""
+    amount: int = 0
 
 
 class Candidates(NamedTuple):
@@ -60,6 +73,10 @@ class Candidates(NamedTuple):
 
 def candidates(asked: Asked, machines: Machines) -> Iterator[Candidates]:
     """What might be asked for instead, those kinds first that change least."""
+    if asked.scarce == "memory":
+        yield Candidates("less memory", [{"memory": f"{number}Gi"} for number in range(asked.amount - 1, 0, -1)], True)
+    if asked.scarce == "cpu":
+        yield Candidates("less cpu", [{"cpu": number} for number in range(asked.amount - 1, 0, -1)], True)
     if asked.gpu > 1 and not asked.is_shared:
         yield Candidates("fewer GPUs", [{"gpu": number} for number in range(asked.gpu - 1, 0, -1)], True)
     types = [name for name, counts in sorted(machines.get(asked.pool, {}).items()) if name and _has(counts, asked)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.backend.canonical import canonical
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.seats import units
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
 from gpuctl.capacity.verdicts import STARTS
@@ -16,6 +19,8 @@ from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
 from gpuctl.language.job import Workload
+from gpuctl.language.quantities import parse_quantity
+from gpuctl.language.resources import Resources
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Sources, a platform and a namespace -> what they compile to; None where they are not valid."""
@@ -53,6 +58,8 @@ class _Trial:
         self._document = document
         self._compile = compiled
         self._data = canonical(document)
+        own = next(item for item in answers if (item.demand.namespace, item.demand.name) == self.name)
+        self._scarce = _scarce(own, snapshot)
         self._before = {(item.demand.namespace, item.demand.name): item.verdict for item in answers}
         self._others = [item.object for item in compilation.lowered if item.document is not document]
         shared = [item for item in compilation.documents if not isinstance(item.model, Workload)]
@@ -74,6 +81,8 @@ class _Trial:
             self._document.gpu_type,
             getattr(resources, "nodes", None),
             resources.gpu_share is not None,
+            self._scarce,
+            _amount(resources, self._scarce),
         )
         return list(candidates(asked, machines(self._snapshot, self._compilation.settings, nodes)))
 
@@ -110,6 +119,21 @@ class _Trial:
             for key, value in fields.items()
             if resources.get(key) != value
         ]
+
+
+def _scarce(answer: Fit, snapshot: Snapshot) -> str:
+    """Return the resource of which a pod asks for more than any node has, else the one with least room."""
+    nodes = [units(amounts(item["allocatable"])) for item in snapshot.nodes]
+    for resource in ("memory", "cpu"):
+        if answer.balance.per_pod.get(resource, 0) > max((node.get(resource, 0) for node in nodes), default=0):
+            return resource
+    return answer.balance.scarce
+
+
+def _amount(resources: Resources, resource: str) -> int:
+    """Return the memory in Gi, or the cores, that are asked for, rounded up; 0 for other resources."""
+    asked = parse_quantity({"memory": resources.memory, "cpu": resources.cpu}.get(resource) or "0") or 0
+    return math.ceil(asked / 2**30 if resource == "memory" else asked)
 
 
 def _first(number: int, fits: Callable[[int], bool], *, graded: bool) -> int | None:

@@ -336,7 +336,8 @@ class FitSuggestion(Answer):
     """A change of a document with which its job would fit now and evict nobody."""
 
     kind: str
-    """fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes."""
+    """less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
+    """
     changes: list[dict[str, Any]]
     """What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now."""
 

@@ -187,7 +187,8 @@ class FitSuggestion(Answer):
     """A change of a document with which its job would fit now and evict nobody."""
 
     kind: str = Field(
-        description="fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.",
+        description="less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or "
+        "fewer nodes.",
         examples=["fewer GPUs"],
     )
     changes: list[dict[str, Any]] = Field(

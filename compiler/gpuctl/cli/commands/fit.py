@@ -56,8 +56,8 @@ def command(
     given back: an apply replaces them. Without FILE the pods that wait for a node now are judged, by their jobs; -n
     narrows them to a namespace. Changes nothing.
 
-    --suggest looks for changes of a document with which its job fits now and evicts nobody: fewer GPUs, another GPU
-    type or pool, more nodes of fewer GPUs. Each was compiled, and judged with the other documents.
+    --suggest looks for changes of a document with which its job fits now and evicts nobody: less memory or cpu, fewer
+    GPUs, another GPU type or pool, more nodes of fewer GPUs. Each was compiled, and judged with the other documents.
     """
     from gpuctl.answers.fit_answers import fit_answer, fit_failure
     from gpuctl.answers.json_values import to_json
