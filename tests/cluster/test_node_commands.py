@@ -387,7 +387,7 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
     assert place.anywhere("get", "nodes", "node-1", "--json").value["items"][0]["gpuUsed"] is None
     described = place.anywhere("describe", "node", "node-1").out
     assert "Jobs: not known: pods may not be listed\n" in described
-    assert place.anywhere("get", "pools", "training-pool").err.count("may not list") == 2
+    assert place.anywhere("get", "pools", "training-pool").err.count("may not list") == 3
     refused = place.anywhere("label", "node", "node-1", "a=b", "--json", code=3)
     assert refused.value["failed"][0]["error"] == "Forbidden"
     assert "user bob may not patch nodes" in refused.err
@@ -395,7 +395,7 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("words", "most"),
-    [("get nodes", 2), ("get pools", 3), ("describe pool training-pool", 3), ("describe node node-1", 2)],
+    [("get nodes", 3), ("get pools", 4), ("describe pool training-pool", 4), ("describe node node-1", 3)],
 )
 def test_few_requests_however_many_nodes(
     words: str, most: int, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

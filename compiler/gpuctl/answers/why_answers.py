@@ -20,7 +20,7 @@ def why_answer(answer: Answer) -> dict[str, Any]:
 def why_value(answer: Answer) -> dict[str, Any]:
     """The cause, its numbers and evidence, what was ruled out, what helps, without credentials.
 
-    What helps is made of names alone, and stays as it is: a command that is masked cannot be copied.
+    Fixes are not masked: they are made of names alone, and a masked command cannot be copied.
     """
     value: dict[str, Any] = masked(_unmasked(answer))
     also = [{**shown, "fix": item.fix} for shown, item in zip(value["also"], answer.also, strict=True)]

@@ -131,7 +131,7 @@ def _unsure_of_devices(answer: Fit, admission: Admission, *, is_withheld: bool) 
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
     if answer.verdict == "preempts":
-        # Others are evicted unless there is room that is not counted: whoever applies is asked.
+        # The user is asked: pods are evicted unless there is room that is not counted.
         return replace(answer, certain=False, reason="; ".join(filter(None, (answer.reason, reason))))
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.for_ever or (answer.verdict == "fits-when-empty" and waits_anyway):

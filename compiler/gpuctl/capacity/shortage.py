@@ -196,7 +196,7 @@ def shortage(demand: Demand, found: Balance, starts: int) -> str:
 
 
 def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
-    """Return that host ports are what too few nodes have; "" if something else is short, or nothing.
+    """Return a sentence if too few nodes have the host ports free; "" if something else is short, or nothing.
 
     Two pods with one host port need two nodes. Nodes are taken as they are before the job comes.
     """
@@ -242,7 +242,7 @@ def _excluded(rule: str, incoming: Incoming, seats: Sequence[Seat]) -> str:
     if rule != "resources":
         return said
     asked = incoming.pod.requests
-    # The resource that the fewest nodes have enough of: it has to be asked for in less.
+    # The resource that the fewest nodes have enough of.
     short = min(asked, key=lambda name: (sum(seat.free(name) >= asked[name] for seat in seats), "/" not in name, name))
     best = max(seats, key=lambda seat: seat.free(short))
     most = told(short, max(0, best.free(short))).split()[0]

@@ -7,6 +7,8 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 
 _CLASSES = RESOURCES["DeviceClass"]
+DEVICE_CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
+"""The kinds that pods name for their devices."""
 
 
 def serves_devices(session: Session) -> bool:

@@ -108,7 +108,7 @@ def _newest(slices: Iterable[Object]) -> list[Object]:
 
 
 def _is_whole(device: Object) -> bool:
-    """Whether a device is a whole GPU: drivers offer its parts (MIG) beside it."""
+    """Return True for a whole GPU, False for a part of one (MIG), which drivers list beside it."""
     kinds = [value.get("string") for name, value in (device.get("attributes") or {}).items() if name == "type"]
     return not kinds or str(kinds[0]).casefold() == "gpu"
 

@@ -16,7 +16,7 @@ from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.capacity.selectors import holds
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.devices import may_offer
+from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 
@@ -87,6 +87,9 @@ def _objects(session: Session, plan: Plan, pods: list[TrialPod], findings: _Find
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
     named = sorted({need.key for _, found in needs for need in found} - planned)
+    if any(key.kind in DEVICE_CLAIMS for key in named) and not serves_devices(session):
+        # Kubernetes before 1.34 has other versions of them.
+        named = [key for key in named if key.kind not in DEVICE_CLAIMS]
     answers = dict(zip(named, session.each(lambda key: _state(session, key), named), strict=True))
     for pod, found in needs:
         for what in found:

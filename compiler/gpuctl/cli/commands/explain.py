@@ -71,7 +71,7 @@ def command(topic: str | None) -> int:
 
 
 def _cause(topic: str) -> bool:
-    """Print what a cause of ``gpuctl why`` means; False if there is none of the name."""
+    """Print the meaning of a cause of ``gpuctl why``. Return False if there is no such cause."""
     from gpuctl.reading.why.finding import CAUSES
 
     if topic not in CAUSES:

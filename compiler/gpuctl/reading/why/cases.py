@@ -131,7 +131,7 @@ class Case:
 
     @cached_property
     def able(self) -> list[Seat]:
-        """The selected nodes that are large enough for the pod, in whatever state they are and whoever runs there."""
+        """The selected nodes that are large enough for the pod, whatever their state and load."""
         own = {**self.incoming.pod.requests, PODS: 1}
         return [seat for seat in self.selected if all(has(seat, name) >= need for name, need in own.items())]
 
@@ -142,7 +142,7 @@ class Case:
 
     @property
     def uncounted(self) -> str:
-        """Why nodes may have more room for the pod than they report; "" if they have not."""
+        """The reasons why nodes may have more room for the pod than they report; "" if there are none."""
         assert self.demand is not None
         return "; ".join(self.demand.uncounted)
 

@@ -17,6 +17,7 @@ from gpuctl.capacity.pod_requests import pods_left, replicas
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.devices import DEVICE_CLAIMS, serves_devices
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
@@ -216,7 +217,9 @@ def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
 def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str], Object | None]:
     named = {key: None for pod in pods if not _runs(pod) for key in named_device_claims(pod["spec"])}
     found: dict[tuple[str, str], Object | None] = {}
-    for kind in ("ResourceClaim", "ResourceClaimTemplate"):
+    if not named or not serves_devices(scope.session):
+        return found
+    for kind in DEVICE_CLAIMS:
         keys = [Key(kind, scope.namespace or "", name) for of, name in named if of == kind]
         found |= {(kind, name): item for name, item in _each(scope, keys, "whether they exist is not known")}
     return found

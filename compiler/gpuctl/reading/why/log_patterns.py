@@ -138,6 +138,6 @@ def message_of(line: str) -> str:
 
 
 def cause_of(line: str) -> str:
-    """Return the cause that a line of a log speaks of, "" for none. The first in the table that matches counts."""
+    """Return the cause that a log line names, "" for none. The first pattern of the table that matches counts."""
     text = message_of(line)
     return next((cause for cause, pattern in _COMPILED if pattern.match(text)), "")

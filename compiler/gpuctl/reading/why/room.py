@@ -38,7 +38,7 @@ def shortage(case: Case) -> Finding | None:
 
 
 def too_large(case: Case) -> Finding | None:
-    """Of the nodes that it selects none is large enough for a pod, whoever runs there."""
+    """No selected node is large enough for a pod, even when it is empty."""
     return _narrowed(case, case.selected, has) if case.selected and not case.able else None
 
 
