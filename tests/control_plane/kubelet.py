@@ -66,14 +66,18 @@ class Logs:
     """What containers have written. Without a text of its own, a container says that it is simulated, then counts."""
 
     def __init__(self) -> None:
-        self._texts: dict[LogKey, list[bytes]] = {}
+        self._texts: dict[LogKey, list[Line]] = {}
         self._lock = threading.Lock()
 
     def write(self, key: LogKey, text: str | bytes) -> None:
-        """Append lines to a log; from now on it holds nothing else."""
+        """Append lines to a log, with the time of writing; from now on it holds nothing else.
+
+        Simulated lines that a client has read already are older, so that it takes these for new ones.
+        """
         data = text.encode() if isinstance(text, str) else text
+        now = datetime.now(timezone.utc)
         with self._lock:
-            self._texts.setdefault(key, []).extend(data.removesuffix(b"\n").split(b"\n"))
+            self._texts.setdefault(key, []).extend(Line(now, line) for line in data.removesuffix(b"\n").split(b"\n"))
 
     def lines(self, key: LogKey, container: dict[str, Any], start: datetime, end: datetime) -> Iterator[Line]:
         """The lines written between two times."""
@@ -81,8 +85,10 @@ class Logs:
             texts = self._texts.get(key) or self._texts.get(key._replace(container=""))
             texts = None if texts is None else list(texts)
         if texts is not None:
-            for number, text in enumerate(texts):
-                yield Line(start + timedelta(milliseconds=number), text)
+            time = start - timedelta(milliseconds=1)
+            for line in texts:
+                time = max(line.time, time + timedelta(milliseconds=1))
+                yield Line(time, line.text)
             return
         words = [*(container.get("command") or []), *(container.get("args") or [])]
         said = f"simulated container {container['name']}: {' '.join(words) or container['image']}"
