@@ -341,7 +341,7 @@ def _of_patch(context: Context, document: Document, model: Job, patch: Object) -
 
 
 def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
-    """What to write instead of a command or arguments that are one text."""
+    """Return the hint for a command or arguments that are one text."""
     value: Any = patch
     for step in path:
         if not _has(value, step):

@@ -69,7 +69,7 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
 
 
 def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
-    """What to write instead of a single value where a list belongs."""
+    """Return the hint for a single value where a list belongs."""
     field = path[-1] if path else ""
     if field not in ("command", "args"):
         return f"write a list: {flow_list([node.value])}"

@@ -1,4 +1,4 @@
-"""What a command line and its variables say, compared with what the document says."""
+"""Checks of a workload's command line and variables against the rest of its document."""
 
 from __future__ import annotations
 

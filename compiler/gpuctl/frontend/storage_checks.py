@@ -76,7 +76,7 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
     found: list[tuple[str, FieldPath]] = [
         (workdir.path, ("storage", "workdirs", index, "path"))
         for index, workdir in enumerate(model.storage.workdirs)
-        if workdir.type is None and settings.is_on_node(workdir)
+        if workdir.type is None and settings.is_on_node(workdir) and _is_data(workdir.path)
     ]
     found += list(_patched(patch))
     reason = _pods(model) if found else None
@@ -91,6 +91,12 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
     yield document.diagnostic(Severity.WARNING, "GPU422", message, found[0][1], hint)
 
 
+def _is_data(path: str) -> bool:
+    """Return True unless a path of the node is a device or the system's own."""
+    path = normal_path(path)
+    return not is_of_the_system(path) and not is_device(path)
+
+
 def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:
     """The directories of nodes that a podPatch mounts for data: not devices or sockets, nor what names its type."""
     volumes = patch.get("volumes")
@@ -99,14 +105,12 @@ def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:
         if not isinstance(source, dict) or source.get("type"):
             continue
         path = source.get("path")
-        if isinstance(path, str) and path.startswith("/"):
-            normal = normal_path(path)
-            if not is_of_the_system(normal) and not is_device(normal):
-                yield path, ("podPatch", "volumes", index, "hostPath", "path")
+        if isinstance(path, str) and path.startswith("/") and _is_data(path):
+            yield path, ("podPatch", "volumes", index, "hostPath", "path")
 
 
 def _pods(model: Job) -> tuple[str, str] | None:
-    """What several pods, or one that moves, make of data on a node; and what to do. None for a pod that stays alone."""
+    """Return why data on a node's disk is not enough, and the hint; None for a single pod that is never moved."""
     claim = "mount a claim: `pvc: {claim: NAME}`"
     everywhere = f"{claim}; if every node has the same data there, write `type: Directory`"
     if model.kind == "training":

@@ -184,7 +184,7 @@ class StorageSettings(Block):
 
 
 class PolicyBlock(Block):
-    """What the platform allows in the pods of documents."""
+    """Limits on the pods of documents."""
 
     hostPaths: list[AbsolutePath] = Field(  # noqa: N815
         default_factory=empty_list,
@@ -435,7 +435,7 @@ class Platform(Block):
         default_factory=StorageSettings.model_construct, description="Settings of storage."
     )
     policy: PolicyBlock = Field(
-        default_factory=PolicyBlock.model_construct, description="What the platform allows in the pods of documents."
+        default_factory=PolicyBlock.model_construct, description="Limits on the pods of documents."
     )
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(
