@@ -178,7 +178,7 @@ def _what_is_idle_is_freed(world: World) -> None:
     assert "gpuctl pause" not in world.near("waste", *DAY).out
     assert world.far("waste", *DAY, "--below", "0.1").out.splitlines()[1].startswith("serve ")
     said = world.far("waste", *DAY, "-n", "vision").err.splitlines()
-    assert said[0] == "No GPUs are held and idle."
+    assert said[0] == "No workload that holds GPUs has been idle for an hour or longer."
     assert re.fullmatch(
         r"note: what is known of who holds GPUs is \d+d old; is `gpuctl usage collect` running\?", said[1]
     )

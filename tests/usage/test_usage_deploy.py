@@ -195,7 +195,7 @@ def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Colle
     def kinds() -> set[str]:
         return {item.workload.kind for item in deployed.holdings(place.namespace)}
 
-    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet", "Pod"}
+    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet"}
     deployed.until(lambda: kinds() == every, f"workloads of each kind: {every}")
     asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")) if plane.audit else []
     grants = grants_of(plane, *ACCOUNT)

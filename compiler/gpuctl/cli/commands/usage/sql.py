@@ -62,7 +62,7 @@ def command(
     database: str | None,
     config: str | None,
 ) -> int:
-    """Answer one SELECT of DuckDB over the tables hours, holdings, capacities, snapshots and snapshot_workloads.
+    """Answer one SELECT of DuckDB over hours, holdings, capacities, quotas, snapshots and snapshot_workloads.
 
     It reads these, and nothing else: no other file, no network; nothing is written.
     """
