@@ -45,7 +45,9 @@ def test_a_running_service(place: Place) -> None:
     live, service = place.get("Deployment", "serve"), place.get("Service", "svc-serve")
     pods = {name: place.get("Pod", name) for name in place.pods("serve")}
     found = detail(place, "serve")
-    assert (found["jobId"], found["name"], found["namespace"]) == ("serve", "serve", place.namespace)
+    assert (found["name"], found["namespace"]) == ("serve", place.namespace)
+    assert {pod["jobId"] for pod in found["pods"]} == {found["jobId"]}
+    assert re.fullmatch("serve-[0-9a-z]{5}", found["jobId"])
     assert (found["kind"], found["version"], found["status"], found["phase"]) == (
         "inference",
         "v0.1",
@@ -77,7 +79,7 @@ def test_a_running_service(place: Place) -> None:
         assert stages["started"]["time"] == pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
         assert all(0 <= stage["seconds"] < 60 for stage in entry["stages"])
     for row in found["pods"]:
-        pod = pods[row["jobId"]]
+        pod = pods[row["pod"]]
         assert (row["node"], row["ip"], row["restarts"]) == (pod["spec"]["nodeName"], pod["status"]["podIP"], 0)
     assert {item["type"]: item["status"] for item in found["conditions"]}["Available"] == "True"
     assert [event["reason"] for event in found["events"]].count("Scheduled") == 2
@@ -156,7 +158,7 @@ def test_events_alike_are_told_once(place: Place) -> None:
 def test_of_many_pods_those_that_do_not_run_are_shown_first(place: Place) -> None:
     place.apply(inference("many", resources={"gpu": 0}, service={"replicas": 22}))
     place.running("many", pods=22)
-    lost = detail(place, "many")["pods"][20]["jobId"]
+    lost = detail(place, "many")["pods"][20]["pod"]
     place.plane.annotate(place.namespace, lost, outcome="evicted")
 
     def statuses() -> list[str]:

@@ -28,7 +28,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
     assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "120s").code == 0
     assert place.gpuctl("logs", "train").code == 0
     value = place.gpuctl("pause", "train", "-o", "json").value["items"][0]
-    assert (value["jobId"], value["name"], value["status"]) == (name, "train", "paused")
+    assert (value["k8sResources"]["jobName"], value["name"], value["status"]) == (name, "train", "paused")
     place.gpuctl("resume", "train")
     assert place.get("Job", name)["spec"]["suspend"] is False
 
@@ -53,7 +53,7 @@ def test_two_generations(place: Place) -> None:
     until_active(place, new)
     place.kubectl("delete", "job", old, "--wait=false", "--cascade=background")
     found = place.gpuctl("describe", "job", "train", "-o", "json")
-    assert [pod["jobId"].startswith(new) for pod in found.value["pods"]] == [True]
+    assert [pod["pod"].startswith(new) for pod in found.value["pods"]] == [True]
     assert f"training/train is {new} here, the newer one; {old} is being deleted" in found.err
     found = place.gpuctl("describe", "job", old, "-o", "json")
     assert "newer one" not in found.err

@@ -193,7 +193,7 @@ def test_formats(place: Place) -> None:
     value = place.gpuctl("get", "jobs", "--json").value
     assert value["total"] == 2
     item = value["items"][0]
-    named = {"jobId", "name", "namespace", "kind", "status", "ready", "node", "ip", "createdAt", "startedAt"}
+    named = {"jobId", "pod", "name", "namespace", "kind", "status", "ready", "node", "ip", "createdAt", "startedAt"}
     assert set(item) >= named | {"pool", "gpu", "gpuType", "priority", "reason"}
     assert (item["name"], item["gpu"], item["pool"], item["priority"]) == ("a", 1, POOL, "medium")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", item["createdAt"])

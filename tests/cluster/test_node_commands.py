@@ -185,7 +185,7 @@ def test_describe_node_as_json(place: Place) -> None:
         "gpuUnhealthy": 0,
     }
     assert value["runningJobs"][0] == {
-        "jobId": "sft-abcde",
+        "pod": "sft-abcde",
         "name": "sft",
         "namespace": "team-a",
         "kind": "training",

@@ -69,8 +69,8 @@ def test_get_pools(verb: str, place: Place) -> None:
 
 def test_json_of_a_pool(place: Place) -> None:
     (found,) = place.anywhere("get", "pools", "training-pool", "-o", "json").value["items"]
-    job = {"jobId": "sft-abcde", "name": "sft", "namespace": "team-a", "kind": "training", "gpu": 5}
-    foreign = {"jobId": "foreign", "name": "foreign", "namespace": "team-a", "kind": None, "gpu": 1}
+    job = {"pod": "sft-abcde", "name": "sft", "namespace": "team-a", "kind": "training", "gpu": 5}
+    foreign = {"pod": "foreign", "name": "foreign", "namespace": "team-a", "kind": None, "gpu": 1}
     common = {
         "name": "training-pool",
         "description": None,
@@ -84,7 +84,7 @@ def test_json_of_a_pool(place: Place) -> None:
         "jobs": [{**job, "nodeName": "node-1"}, {**foreign, "nodeName": "node-2"}],
     }
     assert found == {**common, "gpuType": ["A100-80G", "a100-80g"]}
-    waits = {"jobId": "big-abcde", "name": "big", "namespace": "team-a", "kind": "training", "gpu": 8}
+    waits = {"pod": "big-abcde", "name": "big", "namespace": "team-a", "kind": "training", "gpu": 8}
     assert place.anywhere("describe", "pool", "training-pool", "--json").value == {
         **common,
         "gpuType": {"A100-80G": 8, "a100-80g": 8},

@@ -72,7 +72,7 @@ def test_what_is_used_is_what_the_scheduler_counts() -> None:
     staged["spec"]["initContainers"] = [container(1, restartPolicy="Always"), container(4)]
     found = one(node(), staged, pod("over", "n", phase="Succeeded"), pod("waits", None), pod("else", "m"))
     assert (found.gpu_total, found.gpu_used, found.gpu_free) == (8, 5, 3)
-    assert [holder.job_id for holder in found.holders or ()] == ["staged"]
+    assert [holder.pod for holder in found.holders or ()] == ["staged"]
 
 
 def test_pods_that_may_not_be_read_leave_use_unknown() -> None:

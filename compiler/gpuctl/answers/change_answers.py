@@ -6,6 +6,8 @@ from typing import Any
 
 from gpuctl.acts.node_labels import Failure, Report
 from gpuctl.acts.pausing import Paused
+from gpuctl.reading.job_ids import job_id
+from gpuctl.reading.job_rows import Job
 
 
 def report_value(report: Report, done: str) -> dict[str, Any]:
@@ -33,17 +35,13 @@ def _failure(item: Failure) -> dict[str, str]:
     return {"nodeName": item.name, "error": item.error, "message": item.message}
 
 
-def paused_value(kind: str, name: str, result: Paused) -> dict[str, Any]:
-    """What became of a job that was paused or resumed.
-
-    :param kind: the document's, such as ``training``.
-    :param name: the job's.
-    """
+def paused_value(job: Job, result: Paused) -> dict[str, Any]:
+    """What became of a job that was paused or resumed."""
     return {
-        "jobId": result.key.name,
-        "name": name,
+        "jobId": job_id(job),
+        "name": job.identity.name,
         "namespace": result.key.namespace,
-        "kind": kind,
+        "kind": job.identity.kind,
         "status": result.status,
         "changed": result.changed,
         "message": result.message,

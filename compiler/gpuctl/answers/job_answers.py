@@ -27,6 +27,7 @@ def row_value(row: Row) -> dict[str, Any]:
     """One row: a pod, or a job; a line of ``get jobs --watch -o json``."""
     return {
         "jobId": row.job_id,
+        "pod": row.pod,
         "name": row.identity.name,
         "namespace": row.identity.namespace,
         "kind": row.identity.kind,
@@ -87,10 +88,10 @@ def job_facts_value(facts: JobFacts) -> dict[str, Any]:
         "k8sResources": {
             "kind": workload["kind"] if workload is not None else None,
             "jobName": workload["metadata"]["name"] if workload is not None else None,
-            "pods": [row.job_id for row in facts.pods],
+            "pods": [row.pod for row in facts.pods],
         },
         "images": facts.images,
-        "pods": [{**row_value(row), "restarts": facts.restarts[row.job_id]} for row in facts.pods],
+        "pods": [{**row_value(row), "restarts": facts.restarts[row.pod or ""]} for row in facts.pods],
     }
 
 

@@ -111,7 +111,7 @@ def holders(pods: Iterable[PodOnNode] | None) -> list[dict[str, Any]] | None:
         return None
     return [
         {
-            "jobId": pod.job_id,
+            "pod": pod.pod,
             "name": pod.name,
             "namespace": pod.namespace,
             "kind": pod.kind,

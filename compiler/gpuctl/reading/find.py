@@ -1,4 +1,4 @@
-"""Which job a user means: by its name, its pod's name, or ``kind/name``."""
+"""Which job a user means: by its id, its name, its pod's name, or ``kind/name``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.backend.generations import bare_name, job_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.reading.job_ids import job_id, name_in_id
 from gpuctl.reading.job_rows import Job, identity_of, newest, read, refusals, together, workloads
 
 _FEW = 3
@@ -24,8 +25,8 @@ class Absent(NoSuchJob):
 def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     """The job, with its pods, and the pod that was named, if it was one.
 
-    ``text`` is the name of a job or of one of its pods (the JOB ID of ``get jobs``), with or without ``job/``, ``pod/``
-    or the kind (``training/``) before it.
+    ``text`` is the id or name of a job, or the name of one of its pods (the JOB ID of ``get jobs``), with or without
+    ``job/``, ``pod/`` or the kind (``training/``) before it.
 
     :raises Absent: there is none.
     :raises NoSuchJob: there are several, or it is of another kind.
@@ -37,6 +38,10 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     if prefix not in ("pod", "pods", "po"):
         jobs = _named(scope, name, keys)
         found = [job for job in jobs if kind in (None, job.identity.kind)]
+        if kind is None:
+            _refuse_two_meanings(found, name)
+        else:
+            found = [job for job in found if job.identity.name == name] or found
         if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
             titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
             raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
@@ -61,15 +66,31 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     raise Absent(*_nothing(scope, name, keys))
 
 
+def name_of_id(scope: Scope, text: str, keys: Records) -> str:
+    """Return ``KIND/NAME`` of the job whose id a text is; any other text as it is.
+
+    :raises SeveralJobs: it is the name of another job as well.
+    """
+    if "/" in text or name_in_id(text) is None:
+        return text
+    found = _named(scope, text, keys)
+    _refuse_two_meanings(found, text)
+    meant = {f"{job.identity.kind}/{job.identity.name}" for job in found if job.identity.name != text}
+    return meant.pop() if len(meant) == 1 else text
+
+
 def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
-    """All jobs of the names, in every namespace; a pod's name stands for its job. ``selector`` narrows them by labels.
+    """All jobs of the names or ids, in every namespace; a pod's name stands for its job. ``selector`` narrows them.
 
     :raises Absent: there is none of a name.
     """
     bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
-    wanted = ",".join(part for part in (f"app in ({','.join(filter(_is_label_value, bare))})", selector) if part)
-    jobs = {job.identity: job for job in read(scope, keys, wanted)} if any(map(_is_label_value, bare)) else {}
-    there = {word for identity in jobs for word in (identity.name, identity.object_name)}
+    apps = dict.fromkeys(filter(_is_label_value, [*bare, *filter(None, map(name_in_id, bare))]))
+    wanted = ",".join(part for part in (f"app in ({','.join(apps)})", selector) if part)
+    known = read(scope, keys, wanted) if apps else []
+    words = {job.identity: {job.identity.name, job.identity.object_name, job_id(job)} for job in known}
+    jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(bare)}
+    there = {word for identity in jobs for word in words[identity]}
     for name in bare:
         if name not in there:
             job, _ = find_job(scope, name if job_of(name) else f"pod/{name}", keys)
@@ -113,9 +134,27 @@ def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
             scope.note(f"{title} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one")
 
 
+def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
+    """Check that a text is not the name of one job and the id of another.
+
+    :raises SeveralJobs: it is.
+    """
+    by_name = [job for job in found if job.identity.name == text]
+    by_id = [job for job in found if job.identity.name != text and job.identity.generation != text]
+    if by_name and by_id:
+        named, meant = by_name[0].identity, by_id[0].identity
+        raise SeveralJobs(
+            f"{text} is the name of {named.kind}/{named.name} in {named.namespace} and the job id of "
+            f"{meant.kind}/{meant.name} in {meant.namespace}",
+            f"write {named.kind}/{named.name} or {meant.kind}/{meant.name}",
+        )
+
+
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
-    """All jobs of a name, wherever they are; a name with a hash is that of one generation."""
-    found = _of_job(scope, name, keys)
+    """All jobs of a name or id, wherever they are; a name with a hash is that of one generation."""
+    names = [name, *filter(None, [name_in_id(name)])]
+    known = _of_jobs(scope, names, keys)
+    found = [job for job in known if job.identity.name == name or job_id(job) == name]
     job = job_of(name)
     if found or job is None:
         return found
@@ -124,11 +163,17 @@ def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
 
 def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
     """All jobs of a name, each of their generations."""
-    selector = f"{keys.job_type},app={name}"
-    if not _is_label_value(name):
+    return _of_jobs(scope, [name], keys)
+
+
+def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
+    """All jobs of some names, each of their generations."""
+    legal = list(filter(_is_label_value, names))
+    if not legal:
         return []
+    selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
     listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
-    mains = [obj for items in listed[:-1] for obj in items if bare_name(obj) == name]
+    mains = [obj for items in listed[:-1] for obj in items if bare_name(obj) in legal]
     # What the JobSet made carries its labels; what is controlled is not a job of its own.
     mains = [obj for obj in mains if not is_controlled(obj)]
     return together(mains, listed[-1], keys)

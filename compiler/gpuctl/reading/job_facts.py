@@ -69,6 +69,7 @@ def job_facts(
 ) -> JobFacts:
     """The facts that objects tell; ``services`` are the job's, ``scaler`` is what scales it."""
     names = labels(settings, keys)
+    row = job_row(job, names)
     identity, workload = job.identity, job.workload
     # Another autoscaler's numbers are no part of the document.
     own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
@@ -77,8 +78,8 @@ def job_facts(
     stages = [stage for pod in job.pods for stage in timeline(pod, ())]
     return JobFacts(
         job,
-        job_row(job, names),
-        [pod_row(pod, identity, names) for pod in job.pods],
+        row,
+        [pod_row(pod, identity, names, row.job_id) for pod in job.pods],
         {pod["metadata"]["name"]: _restarts(pod) for pod in job.pods},
         min((stage.time for stage in stages if stage.name == "started"), default=None),
         None if workload is None else _document(workload, [*services, *own], settings),

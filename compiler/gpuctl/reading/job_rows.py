@@ -15,6 +15,7 @@ from gpuctl.capacity.pod_requests import pod_requests, pod_templates, replicas
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.job_ids import job_id
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -62,9 +63,13 @@ class Job:
 
 
 class Row(NamedTuple):
-    """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs."""
+    """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs.
+
+    ``job_id`` is the job's id, ``pod`` the pod's name (None for the row of a job).
+    """
 
     job_id: str
+    pod: str | None
     identity: Identity
     status: Status
     ready: str
@@ -76,6 +81,16 @@ class Row(NamedTuple):
     gpu: int
     gpu_type: str | None
     priority: str | None
+
+    @property
+    def shown_id(self) -> str:
+        """The text of the column JOB ID: the pod's name, or that of the job's main object."""
+        return self.pod or self.identity.object_name
+
+    @property
+    def words(self) -> set[str | None]:
+        """The texts by which a user may name the row."""
+        return {self.job_id, self.pod, self.identity.name, self.identity.object_name}
 
 
 class JobFilter(NamedTuple):
@@ -92,7 +107,7 @@ class JobFilter(NamedTuple):
             (not self.pool or row.pool == self.pool)
             and (not self.kind or row.identity.kind == self.kind)
             and (not self.status or row.status.is_called(self.status))
-            and (not self.names or not {row.job_id, row.identity.name, row.identity.object_name}.isdisjoint(self.names))
+            and (not self.names or not row.words.isdisjoint(self.names))
         )
 
 
@@ -285,11 +300,12 @@ def condition_message(workload: Object, kind: str) -> str:
     return (condition(workload, kind) or {}).get("message") or ""
 
 
-def pod_row(pod: Object, identity: Identity, names: Labels) -> Row:
-    """A pod's row."""
+def pod_row(pod: Object, identity: Identity, names: Labels, job_id: str = "") -> Row:
+    """A pod's row; ``job_id`` is its job's."""
     status = pod.get("status") or {}
     return Row(
-        job_id=pod["metadata"]["name"],
+        job_id=job_id,
+        pod=pod["metadata"]["name"],
         identity=identity,
         status=pod_status(pod),
         ready=ready_containers(pod),
@@ -312,14 +328,15 @@ def job_row(job: Job, names: Labels) -> Row:
         gpus = sum(
             _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
         )
-        return newest._replace(job_id=job.identity.object_name, ready=ready, gpu=gpus)
+        return newest._replace(job_id=job_id(job), pod=None, ready=ready, gpu=gpus)
     templates = pod_templates(as_begun(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
     main = labels_of(job.workload)
     return Row(
-        job_id=job.identity.object_name,
+        job_id=job_id(job),
+        pod=None,
         identity=job.identity,
         status=job.status(names.keys),
         ready=f"{_ready(job)}/{replicas(job.workload) or _done(job)}",
@@ -340,8 +357,9 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
         if by_job:
             yield job_row(job, names)
             continue
+        identifier = job_id(job)
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
-            yield pod_row(pod, job.identity, names)
+            yield pod_row(pod, job.identity, names, identifier)
         if pods_only or (job.pods and job.elsewhere):
             continue
         if not job.pods and not job.elsewhere:

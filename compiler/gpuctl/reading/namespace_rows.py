@@ -116,7 +116,7 @@ def read_namespaces(found: Contents, settings: Settings, keys: Records) -> list[
                 sum(finished(main) is None for main in mains),
                 len(mains),
                 tuple(quotas.get(name, ())),
-                tuple(sorted(holders.get(name, ()), key=lambda item: (item.name, item.job_id))),
+                tuple(sorted(holders.get(name, ()), key=lambda item: (item.name, item.pod))),
             )
         )
     return result

@@ -26,7 +26,7 @@ MOST_LISTED = 1024
 class PodOnNode:
     """A pod that holds room on a node, or waits for some: ``kind`` is its job's, None when it is no job of gpuctl's."""
 
-    job_id: str
+    pod: str
     name: str
     namespace: str
     kind: str | None
@@ -236,4 +236,4 @@ def _owner(metadata: Object) -> str:
 
 
 def _order(found: PodOnNode) -> tuple[str, str, str]:
-    return found.namespace, found.name, found.job_id
+    return found.namespace, found.name, found.pod

@@ -103,7 +103,7 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> li
         return None
     queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod))
     found = (holder(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
-    return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.job_id))
+    return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
 
 
 def definition_of(definition_map: Object) -> dict[str, Any]:

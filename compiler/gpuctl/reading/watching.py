@@ -71,7 +71,7 @@ def _note(objects: dict[Key, Object], event: Event) -> None:
 
 def changed_rows(found: Iterable[Row], shown: dict[tuple[Identity, str], Row]) -> list[Row]:
     """The rows that ``shown`` does not have like this; ``shown`` has them then."""
-    now = {(row.identity, row.job_id): row for row in found}
+    now = {(row.identity, row.shown_id): row for row in found}
     news = [row for key, row in now.items() if shown.get(key) != row]
     shown.clear()
     shown.update(now)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
-from gpuctl.apply.plan.request import CheckOptions
+from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.find import find_job, workload_of
+from gpuctl.reading.find import Absent, find_job, workload_of
+from gpuctl.reading.job_ids import name_in_id
+from gpuctl.reading.job_rows import Identity
 from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
 from gpuctl.usecases.conversation import Conversation
 
@@ -91,11 +93,11 @@ def rerun_jobs(
     settings: Settings,
     run: RunOptions,
     conversation: Conversation,
-    sees: Callable[[str], bool] = lambda namespace: True,
+    sees: Sees = sees_all,
 ) -> Plan:
     """Run trainings again that have ended.
 
-    :param sees: of which namespaces the jobs may be named that hold what these wait for, or that they evict.
+    :param sees: which jobs may be named that hold what these wait for, or that they evict.
     :raises NoSuchJob: there is none of a name, or there are several.
     :raises NotRerunnable: one has not ended, or is no training.
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
@@ -140,7 +142,10 @@ def _carry_out(
 
 
 def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
-    """The plan for a job's name; where there is no such job, for that of the pod."""
+    """The plan for a job's id or name; where there is no such job, for that of the pod."""
+    by_id = _of_id(session, name, namespace, keys)
+    if by_id is not None:
+        return plan_delete_job(session, by_id.object_name, by_id.namespace, keys)
     if "/" not in name:
         try:
             return plan_delete_job(session, name, namespace, keys)
@@ -163,6 +168,25 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
     return plan_delete_job(session, meant, job.identity.namespace, keys)
+
+
+def _of_id(session: Session, text: str, namespace: str | None, keys: Records) -> Identity | None:
+    """The job whose id a text is; None where it is none, or is a name.
+
+    :raises SeveralJobs: it is the name of another job as well.
+    """
+    if "/" in text or name_in_id(text) is None:
+        return None
+    try:
+        job, pod = find_job(Scope(session, namespace), text, keys)
+    except Absent:
+        return None
+    identity = job.identity
+    if pod is not None or text in (identity.name, identity.generation):
+        return None
+    if not is_ours(workload_of(job)):
+        raise not_ours(workload_of(job), f"{identity.kind}/{identity.name}")
+    return identity
 
 
 def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:

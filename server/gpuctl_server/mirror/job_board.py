@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
+from gpuctl.reading.job_ids import job_id
 from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_row, labels, read, refusals, together
 from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror
@@ -76,19 +76,6 @@ class Board:
             if found:
                 return found
         return ()
-
-
-def job_id(job: Job) -> str:
-    """``NAME-xxxxx``: of the very job, so that the one which is created again under its name has another.
-
-    Nothing is stored for it. Of a job that only pods are left of, it is by the oldest of them.
-    """
-    main = job.workload if job.workload is not None else job.pods[0]
-    identity = job.identity
-    told = "\0".join((identity.namespace, identity.kind, identity.name, str(main["metadata"]["uid"])))
-    digest = hashlib.sha256(told.encode()).digest()
-    letters = "0123456789abcdefghijklmnopqrstuvwxyz"
-    return f"{identity.name}-{''.join(letters[byte % len(letters)] for byte in digest[:5])}"
 
 
 def id_of_workload(obj: Object, keys: Records) -> str:

@@ -10,6 +10,7 @@ from gpuctl.cli.options.completing import complete_deletion
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
 from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 
 KINDS = {
     "job": "job",
@@ -82,7 +83,7 @@ def command(
     if kind is not None:
         if filenames:
             raise click.UsageError(f"Name {kind}s, or files with -f; not both")
-        names = [name.rpartition("/")[2] for name in arguments[1:]]
+        names = [_named(kind, text) for text in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
         with serviced(manner) as told:
@@ -123,6 +124,12 @@ def command(
     with changing(manner, cluster=documents.cluster) as (session, conversation):
         plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
+
+
+def _named(kind: str, text: str) -> str:
+    """Return the name in an argument; a job may have its kind, or `pod`, before it."""
+    prefix, _, name = text.rpartition("/")
+    return text if kind == "job" and name and (prefix in JOB_KINDS or prefix == "pod") else name
 
 
 def _asked(

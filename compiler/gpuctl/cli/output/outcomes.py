@@ -39,7 +39,7 @@ def show_paused(jobs: Iterable[PausedJob], *, as_json: bool) -> None:
     items = []
     for job, result in jobs:
         kind, name = job.identity.kind, job.identity.name
-        items.append(paused_value(kind, name, result))
+        items.append(paused_value(job, result))
         if not as_json:
             word = click.style(result.status, fg="yellow" if result.status == "paused" else "green")
             lead = word if is_coloured() else result.status

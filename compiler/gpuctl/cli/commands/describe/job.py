@@ -181,10 +181,10 @@ def _shown(detail: JobDetail) -> list[Row]:
 def _pods(detail: JobDetail) -> list[list[str]]:
     return [
         [
-            row.job_id,
+            row.shown_id,
             row.status.word,
             row.ready,
-            str(detail.restarts[row.job_id]),
+            str(detail.restarts[row.shown_id]),
             row.node or "",
             row.ip or "",
         ]
@@ -199,7 +199,7 @@ def _timeline(detail: JobDetail) -> list[list[str]]:
     from gpuctl.reading.timeline import STAGES
 
     rows = []
-    for name in (row.job_id for row in _shown(detail)):
+    for name in (row.shown_id for row in _shown(detail)):
         stages = detail.timeline[name]
         reached = {stage.name: f"+{rough_duration(stage.seconds)}" for stage in stages}
         if stages:

@@ -61,7 +61,7 @@ def show_holders(title: str, holders: Iterable[PodOnNode] | None, *, where: bool
         return
     headers = ("JOB ID", "NAME", "NAMESPACE", "KIND", "GPU")
     rows = [
-        [item.job_id, item.name, item.namespace, item.kind or "", str(item.gpu), *([item.node or ""] if where else [])]
+        [item.pod, item.name, item.namespace, item.kind or "", str(item.gpu), *([item.node or ""] if where else [])]
         for item in holders
     ]
     show_section(title, (*headers, "NODE") if where else headers, rows, nothing)

@@ -172,7 +172,7 @@ def _table(looks: JobTableOptions) -> Table:
 
 
 def _name(row: Row, looks: JobTableOptions) -> str:
-    return f"pod/{row.job_id}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
+    return f"pod/{row.pod}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
 
 
 def _cells(row: Row, looks: JobTableOptions) -> list[str]:
@@ -182,7 +182,7 @@ def _cells(row: Row, looks: JobTableOptions) -> list[str]:
     node = row.node or ""
     if looks.by_job and node.count(",") > 0:
         node = f"{node.split(',')[0]}(+{node.count(',')})"
-    cells = [row.job_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
+    cells = [row.shown_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
     cells.append(age(row.created_at) if row.created_at else "")
     if looks.output == "wide":
         cells += [row.pool or "", str(row.gpu), row.gpu_type or "", row.priority or "", row.status.reason]
