@@ -4,13 +4,15 @@ package gpuctl
 
 import "encoding/json"
 
-// Administered: A pool, or the quota of users, that was created, changed or deleted.
+// Administered: A pool or quota; of a dry run with the plan.
 type Administered struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
 	// What is worth knowing of it.
 	Notes []string `json:"notes"`
+	// Of a dry run: what would be done to which objects.
+	Plan *PlanAnswer `json:"plan"`
 }
 
 // AllocationDetails: Who held GPUs at a moment; nothing where that was left out, or is not known any more.
@@ -37,7 +39,7 @@ type AuditLine struct {
 	Action string `json:"action"`
 	// What it was about, by name.
 	Objects []string `json:"objects"`
-	// The status, and the name of the error.
+	// The status, and the name of the error; `begun` while it goes on, `interrupted` without an end.
 	Result    string `json:"result"`
 	RequestID string `json:"requestId"`
 }
@@ -69,10 +71,17 @@ type BatchFailure struct {
 	Details []any   `json:"details"`
 }
 
-// BatchItem: A job of a batch that was created.
+// BatchItem: A job of a batch that was created, or with `dryRun` would be (`jobId` is null then).
 type BatchItem struct {
-	JobID *string `json:"jobId"`
-	Name  string  `json:"name"`
+	// What deserves attention, such as a pool or a Secret that does not exist.
+	Notes []string `json:"notes"`
+	// Of a dry run: what the real request has to confirm with `?confirm=true`.
+	Questions []string `json:"questions"`
+	JobID     *string  `json:"jobId"`
+	Name      string   `json:"name"`
+	Message   string   `json:"message"`
+	// Diagnostics of the entry.
+	Warnings []DocumentWarning `json:"warnings"`
 }
 
 // BatchReport: What became of several nodes.
@@ -98,7 +107,7 @@ type ChangedJob struct {
 	Warnings []DocumentWarning `json:"warnings"`
 }
 
-// ChangedPool: A pool that was changed, with the plan.
+// ChangedPool: A pool that was changed, or (status `validated`) would be, with the plan.
 type ChangedPool struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
@@ -179,7 +188,9 @@ type CreatedQuota struct {
 	Message string `json:"message"`
 	// What is worth knowing of it.
 	Notes []string `json:"notes"`
-	Users []string `json:"users"`
+	// Of a dry run: what would be done to which objects.
+	Plan  *PlanAnswer `json:"plan"`
+	Users []string    `json:"users"`
 }
 
 // DatedLabel: A label, and since when it has been like this at the latest.
@@ -526,8 +537,10 @@ type JobPage struct {
 
 // JobPod: A pod of the job: a row of `gpuctl get jobs -o json`, and how often its containers were restarted.
 type JobPod struct {
+	// The job's id.
+	JobID string `json:"jobId"`
 	// The pod's name.
-	JobID     string  `json:"jobId"`
+	Pod       string  `json:"pod"`
 	Name      string  `json:"name"`
 	Namespace string  `json:"namespace"`
 	Kind      string  `json:"kind"`
@@ -574,11 +587,13 @@ type JobRevision struct {
 	Document map[string]any `json:"document"`
 }
 
-// JobState: A job that is deleted, paused or resumed.
+// JobState: A job that is deleted, paused or resumed, or (status `validated`) would be.
 type JobState struct {
 	JobID   string `json:"jobId"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
+	// Of a dry run: what would be done to which objects.
+	Plan *PlanAnswer `json:"plan"`
 }
 
 // JobTimeline: What `gpuctl describe job -o json` has of a job's history.
@@ -1209,7 +1224,7 @@ type RelatedPlace struct {
 	EndColumn int64  `json:"endColumn"`
 }
 
-// RerunJob: A training that runs again, under an id of its own.
+// RerunJob: A training that runs again, under an id of its own, or (status `validated`) would.
 type RerunJob struct {
 	JobID   string     `json:"jobId"`
 	Status  string     `json:"status"`
@@ -1243,14 +1258,18 @@ type SnapshotPage struct {
 
 // Submitted: What was created: the first, and of several documents all in `jobs`.
 type Submitted struct {
-	JobID     *string `json:"jobId"`
-	Name      string  `json:"name"`
-	Namespace *string `json:"namespace"`
-	Kind      string  `json:"kind"`
-	Pool      *string `json:"pool"`
-	Status    string  `json:"status"`
-	CreatedAt *string `json:"createdAt"`
-	Message   string  `json:"message"`
+	// What deserves attention, such as a pool or a Secret that does not exist.
+	Notes []string `json:"notes"`
+	// Of a dry run: what the real request has to confirm with `?confirm=true`.
+	Questions []string `json:"questions"`
+	JobID     *string  `json:"jobId"`
+	Name      string   `json:"name"`
+	Namespace *string  `json:"namespace"`
+	Kind      string   `json:"kind"`
+	Pool      *string  `json:"pool"`
+	Status    string   `json:"status"`
+	CreatedAt *string  `json:"createdAt"`
+	Message   string   `json:"message"`
 	// All of several documents.
 	Jobs []SubmittedJob `json:"jobs"`
 	// Diagnostics of the documents.
@@ -1439,6 +1458,8 @@ type PoolBody struct {
 	GPUType []string `json:"gpuType,omitempty"`
 	// Limits of a pool.
 	Quota map[string]any `json:"quota,omitempty"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabel: A label to set.
@@ -1449,6 +1470,8 @@ type NewLabel struct {
 	Value string `json:"value"`
 	// Replace another value.
 	Overwrite bool `json:"overwrite,omitempty"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabels: A label to set at several nodes.
@@ -1458,7 +1481,9 @@ type NewLabels struct {
 	// Its value.
 	Value string `json:"value"`
 	// Replace another value.
-	Overwrite bool     `json:"overwrite,omitempty"`
+	Overwrite bool `json:"overwrite,omitempty"`
+	// Only check; nothing is written.
+	DryRun    bool     `json:"dryRun,omitempty"`
 	NodeNames []string `json:"nodeNames"`
 }
 
@@ -1472,6 +1497,8 @@ type QuotaBody struct {
 	Namespace map[string]any `json:"namespace,omitempty"`
 	// Fills in what an entry leaves out.
 	Default map[string]any `json:"default,omitempty"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // RightQuestion: A right that is asked about.

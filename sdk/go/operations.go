@@ -154,6 +154,8 @@ type DeleteJobOptions struct {
 	Force bool
 	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
 	Checkpoint bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // DeleteJob: Have a job deleted.
@@ -165,6 +167,7 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	set(query, "namespace", options.Namespace)
 	set(query, "force", options.Force)
 	set(query, "checkpoint", options.Checkpoint)
+	set(query, "dryRun", options.DryRun)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/jobs/", segment(jobID)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -275,6 +278,8 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 
 // CreateJobBatchOptions are what may be said to CreateJobBatch. The zero value says nothing.
 type CreateJobBatchOptions struct {
+	// Only check them; nothing is written.
+	DryRun bool
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
@@ -283,7 +288,8 @@ type CreateJobBatchOptions struct {
 	IdempotencyKey string
 }
 
-// CreateJobBatch: Create what each entry describes, each on its own: what failed says why.
+// CreateJobBatch: Create what each entry describes, each on its own: what failed says why. With `dryRun` only check
+// them.
 func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options *CreateJobBatchOptions) (*Batch, error) {
 	if options == nil {
 		options = &CreateJobBatchOptions{}
@@ -292,6 +298,9 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
 	body := map[string]any{"yamlContents": documents}
+	if options.DryRun {
+		body["dryRun"] = options.DryRun
+	}
 	var answer Batch
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/batch", query: query, body: body, key: keyOr(options.IdempotencyKey), repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -305,6 +314,8 @@ type PauseJobOptions struct {
 	Namespace string
 	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
 	Checkpoint bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // PauseJob: End a job's pods, which frees its GPUs, and keep the job.
@@ -315,6 +326,7 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "checkpoint", options.Checkpoint)
+	set(query, "dryRun", options.DryRun)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/pause"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -328,6 +340,8 @@ type ResumeJobOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // ResumeJob: Let a paused job make its pods again. Evicting others has to be confirmed.
@@ -338,6 +352,7 @@ func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJob
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "dryRun", options.DryRun)
 	var answer JobState
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/resume"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -353,6 +368,8 @@ type RerunJobOptions struct {
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
 	Queue bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // RerunJob: Run a training again that has ended. One that has gone runs by its last document, which has to be
@@ -365,6 +382,7 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "dryRun", options.DryRun)
 	var answer RerunJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rerun"), query: query}, &answer); err != nil {
 		return nil, err
@@ -384,7 +402,7 @@ type RollbackJobOptions struct {
 	Queue bool
 	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
 	Checkpoint bool
-	// Only look: nothing is written.
+	// Check everything and return what would be done; nothing is written.
 	DryRun bool
 }
 
@@ -413,6 +431,8 @@ type RecoverOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // Recover: Finish what killed runs left. The creation of objects has to be confirmed.
@@ -423,6 +443,7 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "dryRun", options.DryRun)
 	var answer Recoveries
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/recoveries", query: query}, &answer); err != nil {
 		return nil, err
@@ -605,6 +626,8 @@ func (c *Client) UpdatePool(ctx context.Context, poolName string, body PoolBody,
 type DeletePoolOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // DeletePool: Delete a pool; its nodes lose its label, its jobs go on running.
@@ -614,6 +637,7 @@ func (c *Client) DeletePool(ctx context.Context, poolName string, options *Delet
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "dryRun", options.DryRun)
 	var answer Administered
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/pools/", segment(poolName)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -737,10 +761,21 @@ func (c *Client) GetNodeLabel(ctx context.Context, nodeName string, key string) 
 	return &answer, nil
 }
 
+// DeleteNodeLabelOptions are what may be said to DeleteNodeLabel. The zero value says nothing.
+type DeleteNodeLabelOptions struct {
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
+}
+
 // DeleteNodeLabel: Delete a label of a node.
-func (c *Client) DeleteNodeLabel(ctx context.Context, nodeName string, key string) (*DeletedLabel, error) {
+func (c *Client) DeleteNodeLabel(ctx context.Context, nodeName string, key string, options *DeleteNodeLabelOptions) (*DeletedLabel, error) {
+	if options == nil {
+		options = &DeleteNodeLabelOptions{}
+	}
+	query := url.Values{}
+	set(query, "dryRun", options.DryRun)
 	var answer DeletedLabel
-	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/nodes/", segment(nodeName), "/labels/", segment(key)), repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/nodes/", segment(nodeName), "/labels/", segment(key)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -922,6 +957,8 @@ func (c *Client) GetQuota(ctx context.Context, userName string) (*GetQuotaAnswer
 type DeleteQuotaOptions struct {
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Check everything and return what would be done; nothing is written.
+	DryRun bool
 }
 
 // DeleteQuota: Delete the quota of a user; the namespace, and all that is in it, stays.
@@ -931,6 +968,7 @@ func (c *Client) DeleteQuota(ctx context.Context, userName string, options *Dele
 	}
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
+	set(query, "dryRun", options.DryRun)
 	var answer Administered
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/quotas/", segment(userName)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
@@ -24,9 +24,11 @@ from gpuctl.usecases.change_options import PlanOptions, RunOptions
 from gpuctl.usecases.removing import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.change_values import PlanAnswer, full_plan, see_that_all_was_done
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import VALIDATED, PlanAnswer, full_plan, intended, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
 from gpuctl_server.lookups import demand
+from gpuctl_server.models.admin_models import PoolBody, QuotaBody
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.problems import Problem
 from gpuctl_server.reading_bodies import NotReadable
@@ -44,63 +46,8 @@ _DONE = {"create": "created", "update": "updated", "replace": "updated"}
 _VERSION = "v0.1"
 
 
-class PoolLimits(BaseModel):
-    """Limits of a pool."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    maxJobs: int | None = Field(None, ge=1, description="Most unfinished jobs.")  # noqa: N815 - as the body has it
-    maxGpuPerJob: int | None = Field(None, ge=1, description="Most GPUs of one job.")  # noqa: N815
-
-
-class PoolBody(BaseModel):
-    """A pool. Of nodes whose GPUs no label tells, the type is the one of ``gpuType``."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "example": {
-                "name": "experiment-pool",
-                "description": "for experiments",
-                "nodes": ["node-4", "node-5"],
-                "gpuType": ["t4"],
-                "quota": {"maxJobs": 50, "maxGpuPerJob": 2},
-            }
-        },
-    )
-
-    name: str | None = Field(None, max_length=63, description="Its name; of a pool that is changed, that of the path.")
-    description: str | None = None
-    nodes: list[str] = Field(default_factory=list, description="Its nodes, by name.")
-    gpuType: list[str] = Field(default_factory=list, description="The types of its GPUs.")  # noqa: N815
-    quota: PoolLimits | None = None
-
-
-class QuotaBody(BaseModel):
-    """Quotas of users: what each may request in the namespace of that name."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "example": {
-                "name": "team-resource-quota",
-                "description": "quotas of the team",
-                "users": {"sam-altman": {"cpu": 10, "memory": "20Gi", "gpu": 4}},
-            }
-        },
-    )
-
-    name: str = Field(max_length=63)
-    description: str | None = None
-    users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
-    namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
-    default: dict[str, JsonValue] | None = Field(None, description="Fills in what an entry leaves out.")
-
-
-class Administered(BaseModel):
-    """A pool, or the quota of users, that was created, changed or deleted."""
+class AdministeredState(BaseModel):
+    """A pool, or the quota of users, that was created, changed or deleted, or (status ``validated``) would be."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -114,8 +61,14 @@ class Administered(BaseModel):
     notes: list[str] = Field(default_factory=list, description="What is worth knowing of it.")
 
 
-class ChangedPool(Administered):
-    """A pool that was changed, with the plan."""
+class Administered(AdministeredState):
+    """A pool or quota; of a dry run with the plan."""
+
+    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+
+
+class ChangedPool(AdministeredState):
+    """A pool that was changed, or (status ``validated``) would be, with the plan."""
 
     plan: PlanAnswer
 
@@ -132,6 +85,18 @@ class Given(NamedTuple):
     text: str | None
     pool: PoolBody | None = None
     quota: QuotaBody | None = None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the body asks for a dry run."""
+        return any(body is not None and body.dryRun for body in (self.pool, self.quota))
+
+
+class AdminManner(NamedTuple):
+    """How a pool or quota is changed: what its plan asks is ``confirmed``; with ``dry_run`` nothing is written."""
+
+    confirmed: bool
+    dry_run: bool
 
 
 async def pool_of(request: Request) -> Given:
@@ -169,38 +134,41 @@ async def _read(request: Request) -> tuple[str | None, Any]:
     return None, value
 
 
-def create_pool(service: Service, caller: Caller, given: Given, touched: list[str], *, confirmed: bool) -> Administered:
+def create_pool(
+    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
+) -> Administered:
     """Create a pool.
 
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller) as session:
-        name, plan = _apply_pool(service, caller, session, given, touched, None, confirmed=confirmed)
-    return Administered(name=name, status="created", message=f"pool/{name} is created", notes=_notes(plan))
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        name, plan = _apply_pool(service, caller, session, given, touched, None, manner)
+    return _administered(name, "created", f"pool/{name} is created", plan, manner)
 
 
 def change_pool(
-    service: Service, caller: Caller, name: str, given: Given, touched: list[str], *, confirmed: bool
+    service: Service, caller: Caller, name: str, given: Given, touched: AuditTrail, manner: AdminManner
 ) -> ChangedPool:
     """Change a pool that is there.
 
     :raises Problem: 400, 403, 404, 409.
     """
     demand(caller, Wish("update", "pools", pool=name))
-    with changing(service, caller) as session:
-        _, plan = _apply_pool(service, caller, session, given, touched, name, confirmed=confirmed)
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        _, plan = _apply_pool(service, caller, session, given, touched, name, manner)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
+    said = f"pool/{name} is {status}"
     return ChangedPool(
         name=name,
-        status=status,
-        message=f"pool/{name} is {status}",
+        status=VALIDATED if manner.dry_run else status,
+        message=intended(said) if manner.dry_run else said,
         notes=_notes(plan),
         plan=PlanAnswer(**full_plan(plan)),
     )
 
 
-def delete_pool(service: Service, caller: Caller, name: str, touched: list[str], *, confirmed: bool) -> Administered:
+def delete_pool(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
     """Delete a pool; its jobs go on running.
 
     :raises NotThere: there is none.
@@ -208,35 +176,35 @@ def delete_pool(service: Service, caller: Caller, name: str, touched: list[str],
     """
     demand(caller, Wish("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
-    with changing(service, caller) as session:
-        plan = delete_pools(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
-        see_that_all_was_done(plan)
-        _await_seen(service, session, plan)
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        plan = delete_pools(session, [name], service.platform, run, conversation)
+        _see_it_done(service, session, plan, manner)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
-    said = f"pool/{name} is deleted; {nodes} node{'' if nodes == 1 else 's'} left it"
-    return Administered(name=name, status="deleted", message=said, notes=_notes(plan))
+    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if manner.dry_run else 'left'} it"
+    return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, manner)
 
 
 def create_quota(
-    service: Service, caller: Caller, given: Given, touched: list[str], *, confirmed: bool
+    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
 ) -> CreatedQuota:
     """Create quotas of users.
 
     :raises Problem: 400, 403, 409.
     """
     text = given.text if given.quota is None else _quota_document(given.quota)
-    with changing(service, caller) as session:
+    with changing(service, caller, dry_run=manner.dry_run) as session:
         submission = _compiled(service, caller, session, text or "", "quota", PlanOptions(create_only=True), touched)
         demand_documents(caller, "create", submission.documents)
-        plan = _applied(service, session, submission, confirmed=confirmed)
+        plan = _applied(service, session, submission, manner, touched)
     model = submission.documents[0].model
     assert isinstance(model, Quota)
     name, users = model.header.name, list(model.entries)
-    said = f"quota/{name} is created for {', '.join(users)}"
-    return CreatedQuota(name=name, status="created", users=users, message=said, notes=_notes(plan))
+    found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, manner)
+    return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
 
-def delete_quota(service: Service, caller: Caller, name: str, touched: list[str], *, confirmed: bool) -> Administered:
+def delete_quota(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
     """Delete the quota of a user; the namespace, and all that is in it, stays.
 
     :raises NotThere: there is none.
@@ -244,11 +212,19 @@ def delete_quota(service: Service, caller: Caller, name: str, touched: list[str]
     """
     demand(caller, Wish("delete", "quotas", name))
     touched.append(f"quota/{name}")
-    with changing(service, caller) as session:
-        plan = delete_quotas(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
-        see_that_all_was_done(plan)
-        _await_seen(service, session, plan)
-    return Administered(name=name, status="deleted", message=f"quota/{name} is deleted", notes=_notes(plan))
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        plan = delete_quotas(session, [name], service.platform, run, conversation)
+        _see_it_done(service, session, plan, manner)
+    return _administered(name, "deleted", f"quota/{name} is deleted", plan, manner)
+
+
+def _administered(name: str, status: str, said: str, plan: Plan, manner: AdminManner) -> Administered:
+    """The answer about a pool or quota, of what was done or, of a dry run, would be."""
+    if not manner.dry_run:
+        return Administered(name=name, status=status, message=said, notes=_notes(plan))
+    value = PlanAnswer(**full_plan(plan))
+    return Administered(name=name, status=VALIDATED, message=intended(said), notes=_notes(plan), plan=value)
 
 
 def _apply_pool(
@@ -256,10 +232,9 @@ def _apply_pool(
     caller: Caller,
     session: Session,
     given: Given,
-    touched: list[str],
+    touched: AuditTrail,
     name: str | None,
-    *,
-    confirmed: bool,
+    manner: AdminManner,
 ) -> tuple[str, Plan]:
     """Apply the document of a pool: a new one, or with a name that one."""
     text = given.text if given.pool is None else _pool_document(service, session, given.pool, name)
@@ -273,7 +248,7 @@ def _apply_pool(
     demand_documents(caller, "create" if name is None else "update", submission.documents)
     if name is not None:
         _see_that_it_is_there(service, session, name)
-    return found, _applied(service, session, submission, confirmed=confirmed)
+    return found, _applied(service, session, submission, manner, touched)
 
 
 def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
@@ -291,7 +266,7 @@ def _compiled(
     text: str,
     kind: str,
     planning: PlanOptions,
-    touched: list[str],
+    touched: AuditTrail,
 ) -> Submission:
     submission = compile_documents(service, caller, session, text, planning=planning)
     touched += submission.titles
@@ -303,15 +278,27 @@ def _compiled(
     return submission
 
 
-def _applied(service: Service, session: Session, submission: Submission, *, confirmed: bool) -> Plan:
+def _applied(
+    service: Service, session: Session, submission: Submission, manner: AdminManner, touched: AuditTrail
+) -> Plan:
+    run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
     try:
-        plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
+        plan = apply_request(session, submission.wanted, run, conversation)
     except Exists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
-    see_that_all_was_done(plan)
-    _await_seen(service, session, plan)
+    _see_it_done(service, session, plan, manner)
     return plan
+
+
+def _see_it_done(service: Service, session: Session, plan: Plan, manner: AdminManner) -> None:
+    """See that a plan was carried out, and wait until the service knows of it; a dry run carries nothing out.
+
+    :raises Problem: 409, 503.
+    """
+    if not manner.dry_run:
+        see_that_all_was_done(plan)
+        _await_seen(service, session, plan)
 
 
 def _await_seen(service: Service, session: Session, plan: Plan) -> None:
@@ -364,7 +351,7 @@ def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]
 
 
 def _quota_document(body: QuotaBody) -> str:
-    fields = body.model_dump(exclude_none=True, exclude={"name", "description"})
+    fields = body.model_dump(exclude_none=True, exclude={"name", "description", "dryRun"})
     header = _present({"name": body.name, "description": body.description})
     return json.dumps({"kind": "quota", "version": _VERSION, "quota": header, **fields}, ensure_ascii=False)
 

@@ -1,10 +1,11 @@
-"""Who changed what: a line of JSON for every write, also for those that were refused."""
+"""Who changed what: a line of JSON before each write, and one with the result of every write, refused or not."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import secrets
 import threading
 import time
 from collections import deque
@@ -16,6 +17,13 @@ from gpuctl_server.request_log import LOG, request_id
 AUDIT = logging.getLogger("gpuctl_server.audit")
 """Where the lines go: to the log, or where :func:`audit_to` sends them."""
 FIELDS = ("caller", "action", "objects", "result", "requestId")
+WRITE = "write"
+"""The field with the id of a write, which its lines have in common."""
+BEGUN, INTERRUPTED = "begun", "interrupted"
+"""Results: of the line before a write, and of a write whose end nobody has noted."""
+UNDER_WAY: set[str] = set()
+"""The ids of the writes that this process has begun and not ended."""
+_LONGEST = 300
 REMEMBERED = 1024 * 1024
 """Characters of lines that are remembered."""
 _MOST_HELD = 1024 * 1024
@@ -28,7 +36,8 @@ class AuditLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """As :meth:`logging.Formatter.format`."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        return json.dumps({"time": moment, **{name: getattr(record, name) for name in FIELDS}}, ensure_ascii=False)
+        fields = {name: getattr(record, name) for name in (*FIELDS, WRITE)}
+        return json.dumps({"time": moment, **fields}, ensure_ascii=False)
 
 
 class AuditMemory(logging.Handler):
@@ -108,17 +117,54 @@ class AuditFile(logging.Handler):
             os.close(file)
 
 
-def audit(caller: str, action: str, object: str | Sequence[str], result: str) -> None:
-    """Note a write.
+def audit(caller: str, action: str, objects: Sequence[str], result: str, write: str = "") -> None:
+    """Write a line.
 
     :param caller: who asked, "" where nobody was recognised.
     :param action: what was asked for, such as ``POST /jobs``.
-    :param object: what it was about, by name: never what a document contains.
-    :param result: the status, and the name of the error if it was refused.
+    :param objects: what it is about, by name: never what a document contains.
+    :param result: :data:`BEGUN`, or the status, and the name of the error if it was refused.
+    :param write: the id of the write.
     """
-    objects = [object] if isinstance(object, str) else list(object)
-    fields = {"caller": caller, "action": action, "objects": objects, "result": result, "requestId": request_id()}
-    AUDIT.info("audit", extra=fields)
+    named = [item[:_LONGEST] for item in objects]
+    fields = {"caller": caller, "action": action, "objects": named, "result": result, "requestId": request_id()}
+    if result == BEGUN:
+        UNDER_WAY.add(write)
+    else:
+        UNDER_WAY.discard(write)
+    AUDIT.info("audit", extra={**fields, WRITE: write})
+
+
+class AuditTrail(list[str]):
+    """The objects of a write, by name; and the lines that the audit has of the write before it is done.
+
+    :param preview: nothing will be written.
+    """
+
+    def __init__(self, caller: str = "", action: str = "", *, preview: bool = False) -> None:
+        super().__init__()
+        self._preview = preview
+        self._caller = caller
+        self._action = action
+        self._noted: int | None = None
+        self.write = secrets.token_hex(8)
+
+    def begin(self) -> None:
+        """Note that what follows is about to be written: a line with the objects that have none yet.
+
+        :raises AuditFailed: the line cannot be written, and nothing may be changed.
+        """
+        if self._preview or self._noted == len(self):
+            return
+        audit(self._caller, self._action, self[self._noted or 0 :], BEGUN, self.write)
+        self._noted = len(self)
+        problem = audit_problem()
+        if problem is not None:
+            raise AuditFailed(problem)
+
+
+class AuditFailed(Exception):
+    """The audit cannot be written."""
 
 
 def audit_to(path: Path | None, memory: AuditMemory) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from gpuctl_server.audit import FIELDS, AuditMemory
+from gpuctl_server.audit import BEGUN, FIELDS, INTERRUPTED, UNDER_WAY, WRITE, AuditMemory
 
 READ = 16 * 1024 * 1024
 """Bytes of the end of a file that are looked through for an answer."""
@@ -116,12 +116,22 @@ def _from_end(descriptor: int, end: int, begin: int) -> Iterator[bytes]:
 
 
 def _chosen(texts: Iterable[str | bytes], wanted: AuditFilter) -> tuple[list[dict[str, Any]], int]:
+    """The lines that are meant, of lines from the newest on; a write has one line: its result, or that it has none."""
     chosen, left_out = [], 0
+    ended: set[str] = set()
     for text in texts:
         line = _line(text)
         if line is None:
             left_out += 1
-        elif wanted.takes(line):
+            continue
+        write = line.pop(WRITE)
+        if line["result"] != BEGUN:
+            ended.add(write)
+        elif write in ended:
+            continue
+        elif write not in UNDER_WAY:
+            line["result"] = INTERRUPTED
+        if wanted.takes(line):
             chosen.append(line)
     return chosen, left_out
 
@@ -133,6 +143,7 @@ def _line(text: str | bytes) -> dict[str, Any] | None:
         objects, found = value["objects"], {name: value[name] for name in ("time", *FIELDS)}
         if not isinstance(objects, list) or not _TIME.fullmatch(value["time"]):
             return None
+        found[WRITE] = value.get(WRITE, "")
         texts = [item for name, item in found.items() if name != "objects"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return None

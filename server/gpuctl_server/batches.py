@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_values import Batch, BatchFailure, BatchItem
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import Batch, BatchFailure, BatchItem, Submitted
 from gpuctl_server.changing import await_listed
-from gpuctl_server.creating import Ask, create
+from gpuctl_server.creating import Ask, create, validate
 from gpuctl_server.problems import Problem, problem_for
 from gpuctl_server.service import Service
 
@@ -21,22 +23,25 @@ def create_each(
     caller: Caller,
     texts: Sequence[str],
     key: str | None,
-    touched: list[str],
+    touched: AuditTrail,
     *,
     confirmed: bool,
     queue: bool = False,
+    dry_run: bool = False,
 ) -> Batch:
-    """Create what each entry describes."""
+    """Create what each entry describes, or with ``dry_run`` only check it."""
+    act = validate if dry_run else create
     batch = Batch(success=[], failed=[])
     away: Problem | None = None
     for index, text in enumerate(texts):
-        names: list[str] = []
+        before = len(touched)
         if away is None:
-            problem = _created(service, caller, Ask(text, key and f"{key}\0{index}", confirmed, queue), names, batch)
+            ask = Ask(text, key and f"{key}\0{index}", confirmed, queue)
+            problem = _created(partial(act, service, caller, ask, touched), batch)
         else:
             # Each would wait for a cluster that does not answer.
             problem = away
-        touched += names
+        names = touched[before:]
         if problem is not None:
             away = problem if problem.status == 503 else None
             batch.failed.append(
@@ -48,14 +53,18 @@ def create_each(
                     details=problem.details,
                 )
             )
-    await_listed(service, (item.jobId for item in batch.success))
+    if not dry_run:
+        await_listed(service, (item.jobId for item in batch.success))
     return batch
 
 
-def _created(service: Service, caller: Caller, ask: Ask, names: list[str], batch: Batch) -> Problem | None:
+def _created(act: Callable[[], Submitted], batch: Batch) -> Problem | None:
     try:
-        made = create(service, caller, ask, names)
+        made = act()
     except Exception as error:
         return problem_for(error, PATH)
-    batch.success += [BatchItem(jobId=job.jobId, name=job.name) for job in made.jobs or [made]]
+    shared = {"notes": made.notes, "questions": made.questions, "warnings": made.warnings}
+    batch.success += [
+        BatchItem(jobId=job.jobId, name=job.name, message=job.message, **shared) for job in made.jobs or [made]
+    ]
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -10,8 +11,13 @@ from gpuctl.answers.advice import for_rest, reworded
 from gpuctl.answers.plan_answers import FAILED, plan_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
+from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 
+VALIDATED = "validated"
+"""The status of what a dry run has checked."""
+NOTHING = "nothing is changed"
+_WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
 _JOB: dict[str, JsonValue] = {
     "jobId": "qwen2-7b-sft-1x8k2",
     "name": "qwen2-7b-sft",
@@ -66,20 +72,38 @@ class SubmittedJob(BaseModel):
     message: str
 
 
-class Submitted(SubmittedJob):
+_NOTE = "no node has the labels runwhere.ai/pool=trainig-pool (did you mean runwhere.ai/pool=training-pool?)"
+
+
+class PlanRemarks(BaseModel):
+    """What the checks of the plan found that does not stand against it."""
+
+    notes: list[str] = Field(
+        default_factory=list,
+        description="What deserves attention, such as a pool or a Secret that does not exist.",
+        examples=[[f"{_NOTE}, which training/qwen2-7b-sft will wait for"]],
+    )
+    questions: list[str] = Field(
+        default_factory=list,
+        description="Of a dry run: what the real request has to confirm with `?confirm=true`.",
+        examples=[[]],
+    )
+
+
+class Submitted(SubmittedJob, PlanRemarks):
     """What was created: the first, and of several documents all in ``jobs``."""
 
     jobs: list[SubmittedJob] | None = Field(None, description="All of several documents.")
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
-class BatchItem(BaseModel):
-    """A job of a batch that was created."""
+class BatchItem(PlanRemarks):
+    """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"jobId": "task1-1x8k2", "name": "task1"}})
-
-    jobId: str | None  # noqa: N815
-    name: str
+    jobId: str | None = Field(examples=["task1-1x8k2"])  # noqa: N815
+    name: str = Field(examples=["task1"])
+    message: str = Field(examples=["training/task1 is submitted to the pool training-pool"])
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the entry.")
 
 
 class BatchFailure(BaseModel):
@@ -188,8 +212,8 @@ class ChangedJob(SubmittedJob):
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
-class JobState(BaseModel):
-    """A job that is deleted, paused or resumed."""
+class ShortState(BaseModel):
+    """A job that was acted on, under its id."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -202,8 +226,14 @@ class JobState(BaseModel):
     message: str
 
 
-class RerunJob(JobState):
-    """A training that runs again, under an id of its own."""
+class JobState(ShortState):
+    """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
+
+    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+
+
+class RerunJob(ShortState):
+    """A training that runs again, under an id of its own, or (status ``validated``) would."""
 
     plan: PlanAnswer
 
@@ -239,6 +269,11 @@ class Recoveries(BaseModel):
     questions: list[str] = Field(examples=[["job.batch/qwen2-7b-sft in team-a is created again"]])
 
 
+def intended(said: str) -> str:
+    """Return what was done as what would be done: ``it is paused`` -> ``it would be paused; nothing is changed``."""
+    return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
+
+
 def full_plan(plan: Plan) -> dict[str, Any]:
     """A plan with what has to be confirmed, and what stands against it."""
     value = {
@@ -248,7 +283,9 @@ def full_plan(plan: Plan) -> dict[str, Any]:
     }
     for step in value["steps"]:
         step["reason"] = reworded(step["reason"], for_rest)
-    return {**value, **{name: reworded(value[name], for_rest) for name in ("notes", "questions", "errors")}}
+    found = {**value, **{name: reworded(value[name], for_rest) for name in ("notes", "questions", "errors")}}
+    told: dict[str, Any] = told_together(found)
+    return told
 
 
 def see_that_all_was_done(plan: Plan) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpuctl.answers.plan_answers import recovery_value
-from gpuctl.apply.operations import Unasked, refuse
+from gpuctl.apply.operations import Unasked
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.run.checkpointing import CheckpointManner
 from gpuctl.backend.api_resources import Key, Object, key_of
-from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
-from gpuctl.language.settings import Settings
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.applying import apply_request, preview_request
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
@@ -23,10 +20,12 @@ from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
-from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_values import (
+    NOTHING,
+    VALIDATED,
     ChangedJob,
     JobState,
     PlanAnswer,
@@ -37,6 +36,7 @@ from gpuctl_server.change_values import (
 )
 from gpuctl_server.lookups import demand, find_job, no_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.others import seen_names
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
@@ -64,8 +64,10 @@ class Bringing(NamedTuple):
 
 
 @contextmanager
-def changing(service: Service, caller: Caller) -> Iterator[Session]:
+def changing(service: Service, caller: Caller, *, dry_run: bool = False) -> Iterator[Session]:
     """A session for a change, of which there are only so many at a time.
+
+    :param dry_run: nothing is to be written: also the API server is asked for dry runs alone.
 
     :raises Problem: 429, or 503 when the service is to end.
     """
@@ -74,7 +76,7 @@ def changing(service: Service, caller: Caller) -> Iterator[Session]:
     if not service.writes.begin():
         raise Problem(429, "too many changes are under way; nothing was changed, try again in a moment")
     try:
-        with service.asking(caller) as session:
+        with service.asking(caller, dry_run=dry_run) as session:
             yield session
     finally:
         service.writes.done()
@@ -101,9 +103,12 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
 _CONFIRM = "nothing was changed; the same request with ?confirm=true confirms it"
 
 
-def talking(service: Service, *, confirmed: bool = False, by: str = _CONFIRM) -> Conversation:
+def talking(
+    service: Service, touched: AuditTrail | None = None, *, confirmed: bool = False, by: str = _CONFIRM
+) -> Conversation:
     """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks.
 
+    :param touched: the audit's trail of the change, which is noted before anything is done.
     :param by: how it is said.
     """
 
@@ -114,22 +119,13 @@ def talking(service: Service, *, confirmed: bool = False, by: str = _CONFIRM) ->
             raise error
         return True
 
-    return Conversation(confirm=confirm, stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
+    def begins(plan: Plan) -> None:
+        if touched is not None:
+            touched.begin()
 
-
-def pausing_with(
-    service: Service, *, checkpoint: bool
-) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
-    """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
-    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE) if checkpoint else None
-    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
-
-
-def resuming_with(
-    caller: Caller, conversation: Conversation
-) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
-    """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
-    return lambda scope, names, settings: resume_jobs(scope, names, settings, conversation, caller.sees)
+    return Conversation(
+        confirm=confirm, begins=begins, stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE
+    )
 
 
 def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
@@ -148,7 +144,7 @@ def change_job(
     caller: Caller,
     meant: Meant,
     text: str,
-    touched: list[str],
+    touched: AuditTrail,
     *,
     confirmed: bool,
     checkpoint: bool,
@@ -159,14 +155,14 @@ def change_job(
 
     :raises Problem: 400, 403, 404, 409.
     """
-    item = _meant(service, caller, "update", meant, touched)
-    with changing(service, caller) as session:
-        _present(session, item, meant)
+    item = meant_job(service, caller, "update", meant, touched)
+    with changing(service, caller, dry_run=dry_run) as session:
+        present(session, item, meant)
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
         _see_that_it_is_the_same(submission, item)
         manner = Bringing(confirmed, checkpoint, dry_run)
-        changed = bring_about(service, caller, session, submission, ("update",), manner)
+        changed = bring_about(service, caller, session, submission, ("update",), manner, touched)
     await_listed(service, [changed.jobId])
     return changed
 
@@ -178,6 +174,7 @@ def bring_about(
     submission: Submission,
     actions: Iterable[Action],
     manner: Bringing,
+    touched: AuditTrail,
 ) -> ChangedJob:
     """Apply the one document of a job, where somebody may do all of ``actions``.
 
@@ -188,79 +185,68 @@ def bring_about(
     demand_homes(caller, session, submission.documents)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
-    if manner.dry_run:
-        plan = preview_request(session, submission.wanted, talking(service), checkpoint=manner.checkpoint)
-        refuse(plan)
-    else:
-        run = RunOptions(checkpoint=manner.checkpoint)
-        plan = apply_request(session, submission.wanted, run, talking(service, confirmed=manner.confirmed))
+    run = RunOptions(checkpoint=manner.checkpoint, dry_run=manner.dry_run)
+    plan = apply_request(session, submission.wanted, run, talking(service, touched, confirmed=manner.confirmed))
+    if not manner.dry_run:
         see_that_all_was_done(plan)
     live = session.get(key) if manner.dry_run else await_shown(service, session, key)
     return _changed(service, submission, plan, live, dry_run=manner.dry_run)
 
 
 def delete_job(
-    service: Service, caller: Caller, meant: Meant, touched: list[str], *, force: bool, checkpoint: bool
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
 ) -> JobState:
     """Have a job deleted; its pods are not waited for.
 
     :raises Problem: 403, 404, 409.
     """
-    item = _meant(service, caller, "delete", meant, touched)
+    item = meant_job(service, caller, "delete", meant, touched)
     identity = item.row.identity
-    with changing(service, caller) as session:
-        live = _present(session, item, meant)
-        run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint)
-        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, talking(service))
-        see_that_all_was_done(plan)
-        await_shown(service, session, key_of(live))
-    ends = "its pods are ended without their grace period" if force else "its pods end within their grace period"
-    return JobState(
-        jobId=id_of_workload(live, service.keys),
-        status="terminating",
-        message=f"{_title(item)} is being deleted; {ends}",
-    )
-
-
-def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, checkpoint: bool) -> JobState:
-    """End a job's pods and keep the job.
-
-    :raises Problem: 403, 404, 409.
-    """
-    act = pausing_with(service, checkpoint=checkpoint)
-    return _suspended(service, caller, meant, touched, act)
-
-
-def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool) -> JobState:
-    """Let a paused job make its pods again.
-
-    :raises Problem: 403, 404, 409.
-    """
-    act = resuming_with(caller, talking(service, confirmed=confirmed))
-    return _suspended(service, caller, meant, touched, act)
+    with changing(service, caller, dry_run=dry_run) as session:
+        live = present(session, item, meant)
+        run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
+        conversation = talking(service, touched)
+        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, conversation)
+        if not dry_run:
+            see_that_all_was_done(plan)
+            await_shown(service, session, key_of(live))
+    job = id_of_workload(live, service.keys)
+    when = "without their grace period" if force else "within their grace period"
+    if dry_run:
+        said = f"{title_of_job(item)} would be deleted, and its pods ended {when}; {NOTHING}"
+        return JobState(jobId=job, status=VALIDATED, message=said, plan=PlanAnswer(**full_plan(plan)))
+    ends = "its pods are ended" if force else "its pods end"
+    return JobState(jobId=job, status="terminating", message=f"{title_of_job(item)} is being deleted; {ends} {when}")
 
 
 def rerun_job(
-    service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool, queue: bool
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
     """Run a training again that has ended.
 
     :raises Problem: 403, 404, 409.
     """
-    item = _meant(service, caller, "update", meant, touched)
+    item = meant_job(service, caller, "update", meant, touched)
     identity = item.row.identity
-    with changing(service, caller) as session:
-        live = _present(session, item, meant)
-        conversation = talking(service, confirmed=confirmed)
+    with changing(service, caller, dry_run=dry_run) as session:
+        live = present(session, item, meant)
+        conversation = talking(service, touched, confirmed=confirmed)
         plan = rerun_jobs(
             session,
             [identity.object_name],
             identity.namespace,
             service.platform,
-            RunOptions(queue=queue),
+            RunOptions(queue=queue, dry_run=dry_run),
             conversation,
-            caller.sees,
+            seen_names(caller),
         )
+        if dry_run:
+            return RerunJob(
+                jobId=item.id,
+                status=VALIDATED,
+                message=f"{title_of_job(item)} would run again; {NOTHING}",
+                plan=PlanAnswer(**full_plan(plan)),
+            )
         see_that_all_was_done(plan)
         again = await_shown(service, session, key_of(live))
     identity_now = item.id if again is None else id_of_workload(again, service.keys)
@@ -268,7 +254,7 @@ def rerun_job(
     return RerunJob(
         jobId=identity_now,
         status="pending",
-        message=f"{_title(item)} runs again",
+        message=f"{title_of_job(item)} runs again",
         plan=PlanAnswer(**full_plan(plan)),
     )
 
@@ -285,27 +271,34 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
 
 
 def finish(
-    service: Service, caller: Caller, namespace: str | None, touched: list[str], *, confirmed: bool
+    service: Service, caller: Caller, namespace: str | None, touched: AuditTrail, *, confirmed: bool, dry_run: bool
 ) -> Recoveries:
     """Finish what killed runs left.
 
     :raises Problem: 403, 409.
     """
     namespace = _own_place(caller, namespace)
-    with changing(service, caller) as session:
+    with changing(service, caller, dry_run=dry_run) as session:
         found = left_of(service, caller, session, namespace)
         touched += [str(step.key) for step in found.outlook.steps]
+        if dry_run:
+            return _recoveries(found)
+        touched.begin()
         conversation = talking(service, confirmed=confirmed)
         return _recoveries(recover(session, namespace, service.platform, RunOptions(), conversation, found))
 
 
-def _meant(service: Service, caller: Caller, action: Action, meant: Meant, touched: list[str]) -> ListedJob:
+def meant_job(service: Service, caller: Caller, action: Action, meant: Meant, touched: AuditTrail) -> ListedJob:
+    """Find the job that a path means, and note its name in ``touched``.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
     item = find_job(service, caller, action, "jobs", meant.text, meant.namespace)
-    touched.append(_title(item))
+    touched.append(title_of_job(item))
     return item
 
 
-def _present(session: Session, item: ListedJob, meant: Meant) -> Object:
+def present(session: Session, item: ListedJob, meant: Meant) -> Object:
     """The main object of the job that was meant, as it is now: the list may be a moment old. An id means one object,
     a name the one that has it.
 
@@ -325,7 +318,7 @@ def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
     :raises Problem: 400.
     """
     documents = submission.documents
-    wanted = _title(item)
+    wanted = title_of_job(item)
     if len(documents) != 1 or title_of(documents[0]) != wanted:
         found = ", ".join(submission.titles)
         raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
@@ -338,39 +331,18 @@ def _changed(service: Service, submission: Submission, plan: Plan, live: Object 
     model = document.model
     assert isinstance(model, Workload)
     title = f"{document.kind}/{model.job.name}"
-    said = f"{title} would be {done}; nothing is changed" if dry_run else f"{title} is {done}"
+    said = f"{title} would be {done}; {NOTHING}" if dry_run else f"{title} is {done}"
     return ChangedJob(
         jobId=None if live is None else id_of_workload(live, service.keys),
         name=model.job.name,
         namespace=document.namespace,
         kind=document.kind,
         pool=model.resources.pool,
-        status="validated" if dry_run else done,
+        status=VALIDATED if dry_run else done,
         createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
         message=said,
         plan=PlanAnswer(**full_plan(plan)),
         warnings=submission.warnings,
-    )
-
-
-def _suspended(
-    service: Service,
-    caller: Caller,
-    meant: Meant,
-    touched: list[str],
-    act: Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]],
-) -> JobState:
-    item = _meant(service, caller, "update", meant, touched)
-    identity = item.row.identity
-    with changing(service, caller) as session:
-        live = _present(session, item, meant)
-        scope = Scope(session, identity.namespace)
-        done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform))
-        await_shown(service, session, key_of(live))
-    return JobState(
-        jobId=id_of_workload(live, service.keys),
-        status=done.result.status,
-        message=f"{_title(item)} {done.result.message}",
     )
 
 
@@ -407,6 +379,7 @@ def _recoveries(found: Unfinished) -> Recoveries:
     return Recoveries(**value, questions=[redact(text) for text in found.plan.questions])
 
 
-def _title(item: ListedJob) -> str:
+def title_of_job(item: ListedJob) -> str:
+    """Return the job as messages and the audit name it."""
     identity = item.row.identity
     return f"{identity.kind}/{identity.name} in {identity.namespace}"

@@ -34,10 +34,12 @@ from gpuctl.usecases.service_client import Refusal
 from gpuctl.usecases.service_documents import SentDocuments, unlike
 from gpuctl.usecases.suspending import PausedJob
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.changing import changing, pausing_with, resuming_with, talking
+from gpuctl_server.changing import changing, talking
 from gpuctl_server.command_line import Asked, found_job, slim
 from gpuctl_server.earlier_documents import earlier_document, visible_history
+from gpuctl_server.job_pausing import pausing_with, resuming_with
 from gpuctl_server.lookups import demand
+from gpuctl_server.others import seen_names
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import (
@@ -59,9 +61,10 @@ class Asks(Exception):
 class Listener:
     """The side of a conversation that hears, and answers with what was confirmed before."""
 
-    def __init__(self, service: Service, confirmed: Iterable[str]) -> None:
+    def __init__(self, asked: Asked, confirmed: Iterable[str]) -> None:
         self._confirmed = list(confirmed)
-        self._stops = service.writes.is_ending
+        self._stops = asked.service.writes.is_ending
+        self._touched = asked.touched
         self.finished: list[Step] = []
         self.said: list[str] = []
 
@@ -69,6 +72,7 @@ class Listener:
         """For a use case."""
         return Conversation(
             confirm=self._confirm,
+            begins=lambda plan: self._touched.begin(),
             done=self.finished.append,
             say=self.said.append,
             stops=self._stops,
@@ -142,7 +146,7 @@ def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, c
 
 def rerun(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
     """Run trainings again that have ended."""
-    seeing = partial(rerun_jobs, sees=asked.caller.sees)
+    seeing = partial(rerun_jobs, sees=seen_names(asked.caller))
     try:
         return _named(asked, "update", seeing, (names, where), run, confirmed)
     except Absent as absent:
@@ -209,6 +213,7 @@ def suspend(asked: Asked, names: list[str], pausing: bool, checkpoint: bool, con
             act = pausing_with(asked.service, checkpoint=checkpoint)
         else:
             act = resuming_with(asked.caller, talking(asked.service, confirmed=confirmed, by="--yes confirms it"))
+        asked.touched.begin()
         try:
             for job in jobs:
                 scope = Scope(session, job.identity.namespace)
@@ -302,7 +307,7 @@ def carried_out(
     asked: Asked, session: Session, confirmed: list[str], act: Callable[[Conversation], Plan], keys: Records
 ) -> ToldChange:
     """Carry a plan out as far as it was confirmed."""
-    listener = Listener(asked.service, confirmed)
+    listener = Listener(asked, confirmed)
     try:
         plan = act(listener.conversation())
     except Asks as asks:

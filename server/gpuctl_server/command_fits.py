@@ -13,6 +13,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.command_line import Asked
 from gpuctl_server.lookups import demand
+from gpuctl_server.others import seen_names
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import compile_to_fit
@@ -67,5 +68,6 @@ def fit_waiting_jobs(asked: Asked) -> ToldFits:
     with asked.service.weighing(asked.caller) as reader:
         session = reader.scope.session
         result = fit_waiting_seen(session, asked.namespace, asked.caller.home or session.namespace)
-    seen = [job for job in result.jobs if asked.caller.sees(job.demand.namespace)]
+    sees = seen_names(asked.caller)
+    seen = [job for job in result.jobs if sees(job.demand.namespace, job.demand.name)]
     return told_fits(replace(result, jobs=seen))

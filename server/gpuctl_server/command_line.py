@@ -36,9 +36,10 @@ from gpuctl.usecases.node_queries import NodeListing, NodeQuery
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
+from gpuctl_server.audit import AuditTrail
 from gpuctl_server.earlier_documents import visible_history
 from gpuctl_server.lookups import demand
-from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.node_lookups import pool_filter, sees_holder
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem, not_found
 from gpuctl_server.quota_lookups import visible_quotas
@@ -58,7 +59,7 @@ class Asked(NamedTuple):
     caller: Caller
     scope: Scope
     reader: Reader
-    touched: list[str]
+    touched: AuditTrail
 
     @property
     def namespace(self) -> str | None:
@@ -79,7 +80,7 @@ def answer_question(
     caller: Caller,
     asking: CommandQuestion,
     questions: Mapping[str, Callable[..., Any]],
-    touched: list[str],
+    touched: AuditTrail | None = None,
 ) -> dict[str, Any]:
     """The answer to a question of the command line.
 
@@ -99,10 +100,13 @@ def answer_question(
 
 
 @contextmanager
-def asked_by(service: Service, caller: Caller, namespace: str | None, touched: list[str]) -> Iterator[Asked]:
+def asked_by(
+    service: Service, caller: Caller, namespace: str | None, touched: AuditTrail | None = None
+) -> Iterator[Asked]:
     """A look at what somebody may see, for a question about a namespace."""
     with service.looking(caller, namespace) as reader:
-        yield Asked(service, caller, reader.scope, reader, touched)
+        # Without a trail it is a question.
+        yield Asked(service, caller, reader.scope, reader, AuditTrail(preview=True) if touched is None else touched)
 
 
 def called(function: Callable[..., Value], asked: Asked, arguments: dict[str, Any]) -> Value:
@@ -310,7 +314,7 @@ def _shown(asked: Asked, node: NodeState) -> NodeState:
 
 
 def _seen(asked: Asked, pods: Iterable[PodOnNode] | None) -> tuple[PodOnNode, ...] | None:
-    return None if pods is None else tuple(pod for pod in pods if asked.caller.sees(pod.namespace))
+    return None if pods is None else tuple(pod for pod in pods if sees_holder(asked.caller, pod))
 
 
 def _list_quotas(asked: Asked, names: list[str]) -> list[QuotaState]:

@@ -27,13 +27,14 @@ def label_nodes(asked: Asked, nodes: list[str], labels: dict[str, str | None], o
         demand(asked.caller, Wish(action, "labels"))
     asked.touched.extend([*(f"node/{name}" for name in nodes), *(f"label/{key}" for key in labels)])
     terms = LabelTerms(overwrite)
-    return _told(label(asked.service, asked.caller, actions[-1], nodes, labels, terms))
+    return _told(label(asked.service, asked.caller, actions[-1], nodes, labels, terms, asked.touched))
 
 
 def add_nodes(asked: Asked, nodes: list[str], pool: str, overwrite: bool) -> Report:
     """Add nodes to a pool."""
     _demand_nodes(asked, pool, nodes)
     with changing(asked.service, asked.caller) as session:
+        asked.touched.begin()
         report = add_to_pool(session, nodes, pool, asked.service.platform, overwrite=overwrite)
     return _seen(asked, report)
 
@@ -42,6 +43,7 @@ def remove_nodes(asked: Asked, nodes: list[str], pool: str) -> Report:
     """Remove nodes from a pool."""
     _demand_nodes(asked, pool, nodes)
     with changing(asked.service, asked.caller) as session:
+        asked.touched.begin()
         report = remove_from_pool(session, nodes, pool, asked.service.platform)
     return _seen(asked, report)
 

@@ -102,8 +102,9 @@ def recover(asked: Asked, where: str | None, run: RunOptions, confirmed: list[st
     with changing(asked.service, asked.caller) as session:
         found = left_of(asked.service, asked.caller, session, where)
         asked.touched.extend(str(step.key) for step in found.outlook.steps)
-        listener = Listener(asked.service, confirmed)
+        listener = Listener(asked, confirmed)
         try:
+            asked.touched.begin()
             conversation = listener.conversation()
             done = recover_left(session, where, asked.service.platform, bounded(run), conversation, found)
         except Asks:

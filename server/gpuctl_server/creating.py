@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.apply.operations import refuse
 from gpuctl.apply.plan.plan import Exists, Plan
 from gpuctl.apply.state.records import is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
-from gpuctl.usecases.applying import apply_request, preview_request
+from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.conversation import Conversation
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_values import Submitted, SubmittedJob, see_that_all_was_done
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import VALIDATED, Submitted, SubmittedJob, full_plan, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
+from gpuctl_server.lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
+from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import (
@@ -45,7 +48,7 @@ class Ask(NamedTuple):
     queue: bool = False
 
 
-def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
+def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
     """Create what documents describe. :func:`await_listed` follows, once for all.
 
     :param touched: hears the names of what they are about.
@@ -55,27 +58,33 @@ def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Su
         submission = _submission(service, caller, session, ask, touched)
         mark = _mark(caller, ask)
         submission = _marked(submission, mark)
-        waits: dict[Key, str] = {}
+        plan = Plan()
         if ask.key is None or not _is_created(service, caller, session, submission, mark):
             demand_homes(caller, session, submission.documents)
-            plan = _apply(service, session, submission, ask, mark)
-            waits = {step.key: step.waiting for step in plan.steps if step.waits}
-        return _submitted(submission, _created(service, session, submission, waits))
+            plan = _apply(service, session, submission, ask, mark, touched)
+        return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
 
 
-def validate(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
+def validate(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
     """Check documents here and at the API server, which writes nothing.
 
     :raises Problem: 400, 403, 409.
     """
-    with service.asking(caller) as session:
+    with changing(service, caller, dry_run=True) as session:
         submission = _submission(service, caller, session, ask, touched)
         demand_homes(caller, session, submission.documents)
-        refuse(preview_request(session, submission.wanted, talking(service)))
-    return _submitted(submission, [_validated(document) for document in submission.documents])
+        plan = _tried(session, submission, RunOptions(dry_run=True), talking(service))
+    waits = _waits(plan)
+    jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
+    return _submitted(submission, jobs, plan)
 
 
-def _submission(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
+def _waits(plan: Plan) -> dict[Key | None, str]:
+    """What the jobs of a plan wait for."""
+    return {step.key: told_together(step.waiting) for step in plan.steps if step.waits}
+
+
+def _submission(service: Service, caller: Caller, session: Session, ask: Ask, touched: AuditTrail) -> Submission:
     submission = compile_documents(
         service, caller, session, ask.text, planning=PlanOptions(create_only=True, queue=ask.queue)
     )
@@ -108,7 +117,11 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     given = mark.partition(".")[0]
     live = session.each(session.get, submission.mains)
     known = [annotations_of(obj).get(name, "") for obj in live if obj is not None]
-    others = (item.job.workload for item in service.board.now().jobs if caller.sees(item.row.identity.namespace))
+    others = (
+        item.job.workload
+        for item in service.board.now().jobs
+        if sees_job(caller, item.row.identity.namespace, item.row.pool)
+    )
     known += [annotations_of(obj).get(name, "") for obj in others if obj is not None]
     if any(text.partition(".")[0] == given and text != mark for text in known):
         raise Problem(
@@ -119,12 +132,17 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
 
 
-def _apply(service: Service, session: Session, submission: Submission, ask: Ask, mark: str) -> Plan:
-    conversation = talking(service, confirmed=ask.confirmed)
+def _tried(session: Session, submission: Submission, run: RunOptions, conversation: Conversation) -> Plan:
     try:
-        plan = apply_request(session, submission.wanted, RunOptions(), conversation)
+        return apply_request(session, submission.wanted, run, conversation)
     except Exists as error:
         raise _exists(error.plan.existing if error.plan else []) from None
+
+
+def _apply(
+    service: Service, session: Session, submission: Submission, ask: Ask, mark: str, touched: AuditTrail
+) -> Plan:
+    plan = _tried(session, submission, RunOptions(), talking(service, touched, confirmed=ask.confirmed))
     lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
     taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
     if taken:
@@ -150,14 +168,16 @@ def _exists(keys: list[Key]) -> Problem:
     )
 
 
-def _created(service: Service, session: Session, submission: Submission, waits: dict[Key, str]) -> list[SubmittedJob]:
+def _created(
+    service: Service, session: Session, submission: Submission, waits: dict[Key | None, str]
+) -> list[SubmittedJob]:
     """The answer for each document, from what is in the cluster now; ``waits`` is what jobs wait for."""
     live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
     return list(_answers(service, submission, live, waits))
 
 
 def _answers(
-    service: Service, submission: Submission, live: dict[Key, Object | None], waits: dict[Key, str]
+    service: Service, submission: Submission, live: dict[Key, Object | None], waits: dict[Key | None, str]
 ) -> Iterator[SubmittedJob]:
     for document in submission.documents:
         key = submission.main(document)
@@ -175,10 +195,11 @@ def _answers(
             yield _answer(document, id_of_workload(obj, service.keys), created, "pending", text)
 
 
-def _validated(document: Document) -> SubmittedJob:
+def _validated(document: Document, waits: str | None) -> SubmittedJob:
     where = f"; it would be submitted to the pool {_pool(document)}" if _pool(document) else ""
+    where += f", and {waits}" if waits else ""
     return _answer(
-        document, None, None, "validated", f"{document.kind}/{name_of(document)} is valid{where}; nothing is created"
+        document, None, None, VALIDATED, f"{document.kind}/{name_of(document)} is valid{where}; nothing is created"
     )
 
 
@@ -199,6 +220,14 @@ def _pool(document: Document) -> str | None:
     return document.model.resources.pool if isinstance(document.model, Workload) else None
 
 
-def _submitted(submission: Submission, jobs: list[SubmittedJob]) -> Submitted:
+def _submitted(submission: Submission, jobs: list[SubmittedJob], plan: Plan) -> Submitted:
     several = jobs if len(jobs) > 1 else None
-    return Submitted(**jobs[0].model_dump(), jobs=several, warnings=submission.warnings)
+    value = full_plan(plan)
+    questions = value["questions"] if jobs[0].status == VALIDATED else []
+    return Submitted(
+        **jobs[0].model_dump(),
+        jobs=several,
+        warnings=submission.warnings,
+        notes=value["notes"],
+        questions=questions,
+    )

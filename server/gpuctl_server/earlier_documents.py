@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from gpuctl.answers.history_answers import history_value, revision_value
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.find import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
@@ -18,9 +18,10 @@ from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document, removed_training
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.change_values import ChangedJob, RerunJob
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import NOTHING, VALIDATED, ChangedJob, RerunJob
 from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing, rerun_job
-from gpuctl_server.lookups import demand, find_job
+from gpuctl_server.lookups import demand, find_job, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.question_models import JobDocuments, JobRevision
 from gpuctl_server.problems import Problem
@@ -44,15 +45,16 @@ def visible_history(service: Service, caller: Caller, reader: Reader, name: str)
             # One that is not there any more has a history still, where whoever asks has theirs.
             namespace = caller.home or service.namespace
     demand(caller, Wish("get", "jobs", namespace))
+
+    def shows(document: dict[str, Any]) -> bool:
+        """Return True if a document's pool is the caller's: the job may have been in another pool once."""
+        return sees_job(caller, namespace, (document.get("resources") or {}).get("pool"))
+
     with service.asking(caller) as session:
         asking = reader_of(session, service.platform, namespace)
-        found = document_history(asking, name)
+        found = document_history(asking, name, shows)
     for note in asking.scope.notes:
         reader.scope.note(note)
-    for row in found.rows:
-        # A job may have been in another pool once.
-        pool = (row.past.document.get("resources") or {}).get("pool") or DEFAULT_POOL
-        demand(caller, Wish("get", "jobs", namespace, str(pool)))
     return found
 
 
@@ -109,14 +111,14 @@ def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) 
 
 
 def run_again(
-    service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool, queue: bool
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
     """Run a training again that has ended; by its last document, if it is not there any more.
 
     :raises Problem: 403, 404, 409.
     """
     try:
-        return rerun_job(service, caller, meant, touched, confirmed=confirmed, queue=queue)
+        return rerun_job(service, caller, meant, touched, confirmed=confirmed, queue=queue, dry_run=dry_run)
     except Problem as problem:
         if problem.status != 404:
             raise
@@ -125,13 +127,16 @@ def run_again(
         history, _ = _history(service, caller, meant)
     except NoHistory:
         raise absent from None
-    with changing(service, caller) as session:
+    with changing(service, caller, dry_run=dry_run) as session:
         submission = earlier_document(service, caller, session, history, None, PlanOptions(queue=queue), again=True)
         touched += submission.titles
-        manner = Bringing(confirmed, checkpoint=True, dry_run=False)
-        changed = bring_about(service, caller, session, submission, ("create", "update"), manner)
-    await_listed(service, [changed.jobId])
+        manner = Bringing(confirmed, checkpoint=True, dry_run=dry_run)
+        changed = bring_about(service, caller, session, submission, ("create", "update"), manner, touched)
     title = f"{changed.kind}/{changed.name}"
+    if dry_run:
+        said = f"{title} would run again; {NOTHING}"
+        return RerunJob(jobId=changed.jobId or meant.text, status=VALIDATED, message=said, plan=changed.plan)
+    await_listed(service, [changed.jobId])
     return RerunJob(jobId=str(changed.jobId), status="pending", message=f"{title} runs again", plan=changed.plan)
 
 
@@ -140,7 +145,7 @@ def roll_back(
     caller: Caller,
     meant: Meant,
     to: int | None,
-    touched: list[str],
+    touched: AuditTrail,
     manner: Bringing,
     *,
     queue: bool,
@@ -151,10 +156,10 @@ def roll_back(
     :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, meant)
-    with changing(service, caller) as session:
+    with changing(service, caller, dry_run=manner.dry_run) as session:
         submission = earlier_document(service, caller, session, history, to, PlanOptions(queue=queue))
         touched += submission.titles
-        changed = bring_about(service, caller, session, submission, ("create", "update"), manner)
+        changed = bring_about(service, caller, session, submission, ("create", "update"), manner, touched)
     await_listed(service, [changed.jobId])
     return changed
 

@@ -12,7 +12,7 @@ from gpuctl_server.mirror.job_board import ListedJob
 Metrics = dict[str, Any]
 
 
-def job_item(item: ListedJob, progress: int | None) -> dict[str, Any]:
+def job_item(item: ListedJob, progress: int | None, gpu_type: str | None) -> dict[str, Any]:
     """An item of ``GET /jobs``; ``progress`` in percent."""
     row = item.row
     return {
@@ -24,17 +24,18 @@ def job_item(item: ListedJob, progress: int | None) -> dict[str, Any]:
         "status": row.status.phase,
         "reason": row.status.reason or None,
         "gpu": row.gpu,
-        "gpuType": row.gpu_type,
+        "gpuType": gpu_type,
         "createdAt": row.created_at,
         "startedAt": row.started_at,
         "progress": progress,
     }
 
 
-def job_description(identity: str, facts: JobFacts, metrics: Metrics) -> dict[str, Any]:
+def job_description(identity: str, facts: JobFacts, metrics: Metrics, gpu_type: str | None) -> dict[str, Any]:
     """``GET /jobs/{jobId}``, without credentials; ``identity`` is the jobId."""
     value = job_facts_value(facts)
     value |= {"jobId": identity, "status": value.pop("phase"), "metrics": metrics}
     value["resources"] = {key: value["resources"][key] for key in ("gpu", "gpuType", "cpu", "memory")}
+    value["resources"]["gpuType"] = gpu_type
     found: dict[str, Any] = masked(value)
     return found

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.usecases.labelling_nodes import label_nodes
+from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import NOTHING
 from gpuctl_server.changing import changing
 from gpuctl_server.node_lookups import pool_filter
-from gpuctl_server.problems import Problem
+from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 
 _STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
@@ -25,14 +27,22 @@ def label(
     names: Iterable[str],
     labels: Mapping[str, str | None],
     terms: LabelTerms,
+    touched: AuditTrail,
+    *,
+    dry_run: bool = False,
 ) -> Report:
-    """Set labels of nodes, or delete them (None), and wait until the service itself knows of it.
+    """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
-    :param terms: whether other values are replaced, and what is said where that is wanting.
-
+    :param terms: whether to overwrite existing values, and the hint to give when overwriting is needed.
+    :param dry_run: have the API server check the change, and change nothing.
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
-    :raises Problem: 429, 503.
+    :raises Problem: 403 for a key that the service does not set, 429, 503.
     """
+    check_labels(labels)
+    for key in labels:
+        problem = service.label_keys.problem(key, is_limited=caller.is_confined)
+        if problem is not None:
+            raise forbidden(problem)
     visible = pool_filter(caller, "get", "nodes")
 
     def pool_of(have: Mapping[str, str]) -> str:
@@ -44,8 +54,11 @@ def label(
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
     terms = replace(terms, shows=lambda have: visible(pool_of(have)), permits=permits)
-    with changing(service, caller) as session:
+    with changing(service, caller, dry_run=dry_run) as session:
+        touched.begin()
         report = label_nodes(session, names, labels, service.platform, terms)
+    if dry_run:
+        return report
     service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report
 
@@ -56,18 +69,29 @@ def of_body(*, overwrite: bool) -> LabelTerms:
 
 
 def label_one(
-    service: Service, caller: Caller, action: Action, name: str, key: str, value: str | None, *, overwrite: bool = False
+    service: Service,
+    caller: Caller,
+    action: Action,
+    name: str,
+    key: str,
+    value: str | None,
+    touched: AuditTrail,
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
 ) -> tuple[str, list[str]]:
-    """Set a label of one node, or delete it (None): what was done, and notes on it.
+    """Set a label of one node, or delete it (None). Return what was done, and notes on it.
 
     :raises Problem: 404 for the node or the label, 409 for another value, 403.
     :raises ClusterError: as the cluster answers.
     """
-    report = label(service, caller, action, [name], {key: value}, of_body(overwrite=overwrite))
+    report = label(
+        service, caller, action, [name], {key: value}, of_body(overwrite=overwrite), touched, dry_run=dry_run
+    )
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done
-    return f"node {name}: {done.text}", report.notes
+    return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if dry_run else ""), report.notes
 
 
 def _problem(failed: Failure) -> Problem:

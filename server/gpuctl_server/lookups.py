@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio.to_thread
 from anyio import CapacityLimiter
 
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -45,14 +46,34 @@ async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
     return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function, limiter=REVIEWS)
 
 
-async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
-    """The namespaces of jobs that somebody sees; None: all that there are."""
+class SeenJobs(NamedTuple):
+    """Which jobs a caller sees: those of some namespaces and pools (None: of all)."""
+
+    namespaces: frozenset[str] | None
+    pools: frozenset[str] | None
+
+    def takes(self, item: ListedJob) -> bool:
+        """Return True if the caller sees a job."""
+        row = item.row
+        return (self.namespaces is None or row.identity.namespace in self.namespaces) and (
+            self.pools is None or (row.pool or DEFAULT_POOL) in self.pools
+        )
+
+
+async def seen_by(caller: Caller, board: Board) -> SeenJobs:
+    """Return which jobs a caller sees."""
     if isinstance(caller, TokenCaller):
         if caller.rights.is_unlimited:
-            return None
+            return SeenJobs(None, None)
         there = board.namespaces if caller.rights.namespaces is None else caller.rights.namespaces
-        return frozenset(filter(caller.sees, there))
-    return await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)), limiter=REVIEWS)
+        return SeenJobs(frozenset(filter(caller.sees, there)), caller.rights.pools)
+    seen = await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)), limiter=REVIEWS)
+    return SeenJobs(seen, None)
+
+
+def sees_job(caller: Caller, namespace: str, pool: str | None) -> bool:
+    """Return True if a caller sees the jobs of a namespace and pool (None means ``default``)."""
+    return caller.sees(namespace) and (caller.pools is None or (pool or DEFAULT_POOL) in caller.pools)
 
 
 def no_job(text: str, namespace: str | None) -> Problem:
@@ -66,14 +87,14 @@ def find_job(
     """The job that a path means: by its id, its name, or the name of one of its pods.
 
     :param namespace: where it has to be, as far as that was said.
-    :raises Problem: 403 for a namespace, or a pool, that is not theirs; 404 for what is not there, or not to be seen;
-        409 where several are meant; 503 before the cluster was read.
+    :raises Problem: 403 for a namespace that is not theirs; 404 for what is not there, or not to be seen; 409 where
+        several are meant; 503 before the cluster was read.
     """
     demand(caller, Wish(action, resource, namespace))
 
     def takes(item: ListedJob) -> bool:
         where = item.row.identity.namespace
-        return caller.sees(where) and namespace in (None, where)
+        return sees_job(caller, where, item.row.pool) and namespace in (None, where)
 
     found = board_of(service).find(text, takes)
     if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import labels_of
+from gpuctl.backend.api_resources import Key, labels_of
 from gpuctl.kube.absent import no_such
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
@@ -13,7 +13,7 @@ from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.lookups import demand
+from gpuctl_server.lookups import demand, sees_job
 from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.problems import Problem, not_found
 from gpuctl_server.service import Service
@@ -107,7 +107,7 @@ def jobs_of(service: Service, caller: Caller, pods: Iterable[PodOnNode] | None) 
     """
     if pods is None:
         return None
-    seen = [pod for pod in pods if caller.sees(pod.namespace)]
+    seen = [pod for pod in pods if sees_holder(caller, pod)]
     board, version = service.board.now(), service.mirror.version
     if any(pod.kind is not None and _job_of(board, pod) is None for pod in seen):
         service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
@@ -123,6 +123,21 @@ def jobs_of(service: Service, caller: Caller, pods: Iterable[PodOnNode] | None) 
     return list(found.values())
 
 
+def gpu_type_of(service: Service, item: ListedJob) -> str | None:
+    """Return the GPU type of a job: the one that its document names, else those of the nodes that its pods run on."""
+    if item.row.gpu_type is not None or not item.row.gpu or item.row.node is None:
+        return item.row.gpu_type
+    gpus = Gpus(service.platform)
+    nodes = (service.mirror.find(Key("Node", "", name)) for name in item.row.node.split(","))
+    types = {gpus.type_of(node) for node in nodes if node is not None}
+    return ",".join(sorted(filter(None, types))) or None
+
+
+def sees_holder(caller: Caller, pod: PodOnNode) -> bool:
+    """Return True if a caller sees a pod of a node or pool that the caller sees. Pods that are no jobs have no pool."""
+    return caller.sees(pod.namespace) if pod.kind is None else sees_job(caller, pod.namespace, pod.pool)
+
+
 def _job_of(board: Board, pod: PodOnNode) -> ListedJob | None:
-    there = board.pods.get(pod.job_id, ())
+    there = board.pods.get(pod.pod, ())
     return next((job for job in there if job.row.identity.namespace == pod.namespace), None)

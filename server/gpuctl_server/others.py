@@ -7,12 +7,22 @@ tells them apart. In an answer these names would count other people's jobs.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from gpuctl_server.access.caller import Caller
 from gpuctl_server.mirror.veiled_session import HIDDEN
 
 OTHERS = "(others)"
 """How all of them are called: no object can have this name."""
+
+
+def seen_names(caller: Caller) -> Callable[[str, str], bool]:
+    """Return a predicate: whether a job of a namespace and name, as a veiled session gives it, may be named."""
+    return lambda namespace, name: caller.sees(namespace) and _NAME.search(name) is None
+
+
+_NAME = re.compile(HIDDEN)
 _ONE = re.compile(rf"(?:[\w.-]+/)?{HIDDEN}(?: in {HIDDEN})?")
 _SEVERAL = re.compile(rf"{re.escape(OTHERS)}(?:(?:,? and |, | or ){re.escape(OTHERS)})+")
 _NUMBERS = frozenset({"likelihood", "pods", "priority"})

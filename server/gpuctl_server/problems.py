@@ -17,7 +17,9 @@ from starlette.types import Scope
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import masked, redact
+from gpuctl_server.audit import AuditFailed
 from gpuctl_server.negotiation import as_yaml, wants_yaml
+from gpuctl_server.others import told_together
 from gpuctl_server.reading_bodies import NotReadable
 from gpuctl_server.request_log import LOG, request_id
 
@@ -81,7 +83,7 @@ def answer(problem: Problem, path: str = "") -> Response:
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
         headers["Retry-After"] = "1"
-    return JSONResponse(masked(value), problem.status, headers)
+    return JSONResponse(masked(told_together(value)), problem.status, headers)
 
 
 _OF_A_FIELD = {"field", "message"}
@@ -104,6 +106,8 @@ def problem_of(error: BaseException) -> Problem | None:
     """What an error of gpuctl means to whoever asked; None for what is none of ours."""
     from gpuctl.answers.document_answers import diagnostics_answer
 
+    if isinstance(error, AuditFailed):
+        return Problem(503, f"nothing is changed while the audit cannot be written: {error}")
     meaning = meaning_of(error)
     if meaning is None:
         return None

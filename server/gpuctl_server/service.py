@@ -21,6 +21,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.access.label_keys import LabelKeys
 from gpuctl_server.audit import AuditMemory
 from gpuctl_server.compile_turns import CompileTurns
 from gpuctl_server.encoded import Encoded
@@ -31,7 +32,8 @@ from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
-from gpuctl_server.mirror.veiled_session import VeiledSession
+from gpuctl_server.mirror.sight import Sight
+from gpuctl_server.mirror.veiled_session import NarrowedSession, VeiledSession
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.usage_process import UsageProcess
 from gpuctl_server.usage_source import UsageSource
@@ -80,6 +82,11 @@ class Service:
         return self.settings.namespace or self.connection.namespace
 
     @cached_property
+    def label_keys(self) -> LabelKeys:
+        """Which labels of nodes may be set."""
+        return LabelKeys(self.platform, self.settings.kubernetes_labels, self.settings.label_keys)
+
+    @cached_property
     def platform_source(self) -> Source:
         """The platform as a document: what is compiled has the one that the service was started with, and no other."""
         return platform_source(self.platform)
@@ -97,24 +104,48 @@ class Service:
 
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
-        sees = None if caller is None else caller.sees
-        return mirrored(self.connection, self.mirror, self.platform, sees, namespace)
+        sight = None if caller is None else self.sight(caller)
+        return mirrored(self.connection, self.mirror, self.platform, sight, namespace)
+
+    def sight(self, caller: Caller) -> Sight:
+        """What a caller may see."""
+        return Sight(caller.sees, caller.pools, self.keys.pool)
+
+    def hidden_nodes(self, caller: Caller) -> frozenset[str]:
+        """The nodes whose pools a caller may not see."""
+        if caller.pools is None:
+            return frozenset()
+        return frozenset(node.name for node in self.fleet.now().nodes.values() if node.pool not in caller.pools)
 
     @contextlib.contextmanager
     def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
         """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
         connection = caller.connection(self.connection)
-        session = VeiledSession(connection, caller.sees, alone=connection is not self.connection)
+        hidden = self.hidden_nodes(caller)
+        session = VeiledSession(connection, self.sight(caller), hidden, alone=connection is not self.connection)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:
             session.close()
 
     @contextlib.contextmanager
-    def asking(self, caller: Caller) -> Iterator[Session]:
-        """A session that asks the API server itself, for what is written and for what rests on the very moment."""
+    def asking(self, caller: Caller, *, dry_run: bool = False) -> Iterator[Session]:
+        """A session that asks the API server itself, for what is written and for what rests on the very moment.
+
+        Jobs and nodes of pools that are not the caller's are not there.
+
+        :param dry_run: the API server checks what is written, and stores nothing.
+        """
         connection = caller.connection(self.connection)
-        session = Session(connection, alone=connection is not self.connection)
+        alone = connection is not self.connection
+        if caller.pools is None:
+            session = Session(connection, alone=alone, dry_run=dry_run)
+        else:
+            hidden = self.hidden_nodes(caller)
+            # What is done in which namespace is decided by the documents and names of a request; a change reads more,
+            # such as definitions of pools.
+            sight = Sight(lambda namespace: True, caller.pools, self.keys.pool)
+            session = NarrowedSession(connection, sight, hidden, alone=alone, dry_run=dry_run)
         try:
             yield session
         finally:

@@ -26,6 +26,7 @@ from gpuctl_usage.usage_settings import (
     UsageWebhook,
 )
 
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
@@ -70,6 +71,16 @@ class ServerSettings(StatedSettings):
     )
     service_accounts: tuple[str, ...] = Field(
         (), description="For auth `tokens`: service accounts that such pods may have beside `default`."
+    )
+    label_keys: tuple[LabelKey, ...] = Field(
+        (),
+        description="For auth `tokens`: label keys of nodes that tokens with limits may set beside those of the "
+        "platform's domain and of GPU types; `example.com/` allows all keys with this prefix.",
+    )
+    kubernetes_labels: tuple[LabelKey, ...] = Field(
+        (),
+        description="Label keys below `kubernetes.io` and `k8s.io` that may be set on nodes, one by one. The risk: "
+        "such a label can draw pods, volumes and DaemonSets of others to a node.",
     )
     oidc_issuer: str | None = Field(None, description="For auth `oidc`: the provider, as `iss` of its tokens says.")
     oidc_audience: str | None = Field(None, description="For auth `oidc`: what `aud` of a token has to contain.")

@@ -34,6 +34,7 @@ from gpuctl_server.compile_turns import StillCompiling
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.others import seen_names
 from gpuctl_server.own_cluster import cluster_for, refuse_elsewhere
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
@@ -205,7 +206,9 @@ def compile_documents(
     with _turn(service, caller):
         wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     refuse_elsewhere(wanted.compilation, cluster)
-    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees), origin=ApplyOrigin(who=caller.name))
+    wanted = replace(
+        wanted, request=replace(wanted.request, sees=seen_names(caller)), origin=ApplyOrigin(who=caller.name)
+    )
     refuse_platform(wanted.compilation.documents)
     submission = Submission(text, wanted)
     if caller.is_confined:

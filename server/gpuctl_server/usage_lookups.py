@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
@@ -109,4 +110,5 @@ def pausable_by(service: Service, caller: Caller, wanted: Collection[str]) -> di
 
 
 def _may_change(caller: Caller, item: ListedJob) -> bool:
-    return caller.may(Wish("update", "jobs", item.row.identity.namespace, item.row.pool)).allowed
+    row = item.row
+    return caller.may(Wish("update", "jobs", row.identity.namespace, row.pool or DEFAULT_POOL)).allowed

@@ -54,6 +54,8 @@ def test_a_job_is_created_as_the_document_prints(served: Served, place: Place) -
         "createdAt": live["metadata"]["creationTimestamp"],
         "message": f"training/qwen2-7b-sft is submitted to the pool {POOL}",
         "warnings": made["warnings"],
+        "notes": [],
+        "questions": [],
     }
     assert [item["code"] for item in made["warnings"]] == ["GPU505"]
     served.until(
@@ -511,9 +513,10 @@ def test_the_audit_has_every_write(served: Served, place: Place) -> None:
     )
     served.call("POST", "/plan", json=body, headers=headers)
     title = f"training/a in {place.namespace}"
-    lines = [json.loads(line) for line in served.until_told('"audit"', headers["X-Request-Id"], count=6)]
+    lines = [json.loads(line) for line in served.until_told('"audit"', headers["X-Request-Id"], count=7)]
     found = [line for line in lines if line["message"] == "audit"]
     assert [(line["caller"], line["action"], line["objects"], line["result"]) for line in found] == [
+        ("admin", "POST /api/v1/jobs", [title], "begun"),
         ("admin", "POST /api/v1/jobs", [title], "201"),
         ("admin", "POST /api/v1/jobs", [title], "409 AlreadyExists"),
         ("anna", "POST /api/v1/jobs", [title], "403 Forbidden"),

@@ -23,9 +23,11 @@ from gpuctl_server.models.label_models import (
 from support.cluster_tools import POOL, Place
 from support.node_world import POOL as POOL_LABEL
 from support.node_world import SYSTEM, TYPE, labels_of, managers, spare_nodes
+from support.remote import Remote
 from support.served import Served
 
 KEY, MODEL = "nvidia.com/gpu-type", "company.com/gpu-model"
+RACK = "runwhere.ai/rack"
 
 
 @pytest.fixture(autouse=True)
@@ -392,23 +394,23 @@ def test_pools_of_a_token(served: Served, spares: None) -> None:
 
 def test_an_admin_of_a_pool(served: Served, spares: None, seed_place: Place) -> None:
     """Labels the nodes of the pool, and neither takes nodes of others nor gives any away."""
-    assert put(served, "spare-1", "a", "x", "paula")["nodeName"] == "spare-1"
+    assert put(served, "spare-1", RACK, "x", "paula")["nodeName"] == "spare-1"
     there, absent = (
-        put(served, "node-1", "a", "x", "paula", status=404),
-        put(served, "node-0", "a", "x", "paula", status=404),
+        put(served, "node-1", RACK, "x", "paula", status=404),
+        put(served, "node-0", RACK, "x", "paula", status=404),
     )
     assert json.loads(json.dumps(there).replace("node-1", "node-0")) == absent
     assert there["error"] == "NodeNotFound"
     assert "node-2" not in there["message"]
     value = served.call(
-        "POST", "/nodes/labels/batch", "paula", json={"nodeNames": ["spare-2", "spare-3"], "key": "a", "value": "x"}
+        "POST", "/nodes/labels/batch", "paula", json={"nodeNames": ["spare-2", "spare-3"], "key": RACK, "value": "x"}
     )
     assert (value["success"], [item["error"] for item in value["failed"]]) == (["spare-2"], ["NodeNotFound"])
     given = put(served, "spare-1", POOL_LABEL, "training-pool", "paula", status=403, overwrite=True)
     assert given["error"] == "Forbidden"
     assert served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", "paula", status=403)["error"] == "Forbidden"
     assert put(served, "spare-3", POOL_LABEL, POOL, "paula", status=404)["error"] == "NodeNotFound"
-    assert "a" not in labels_of(seed_place, "node-1")
+    assert RACK not in labels_of(seed_place, "node-1")
     assert labels_of(seed_place, "spare-1")[POOL_LABEL] == POOL
 
 
@@ -434,3 +436,45 @@ def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: P
     ]
     assert [line["objects"][-1] for line in lines[:2]] == ["label/audited"] * 2
     assert lines[3]["objects"] == ["label/audited", "node/spare-2", "node/none: NodeNotFound"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kubernetes.io/hostname",
+        "kubernetes.io/arch",
+        "node-role.kubernetes.io/control-plane",
+        "topology.kubernetes.io/zone",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "feature.node.kubernetes.io/x",
+        "k8s.io/x",
+        "a.b.k8s.io/x",
+        "kubernetes.io/gpu-type",
+    ],
+)
+def test_labels_of_kubernetes(served: Served, spares: None, remote: Remote, key: str) -> None:
+    """For nobody, by each road: one node, several, deletion, overwriting, a dry run, the command line."""
+    for name in ("admin", "paula"):
+        said = put(served, "spare-1", key, "x", name, status=403, overwrite=True)
+        assert "`kubernetes_labels`" in said["message"]
+        batch = {"nodeNames": ["spare-1"], "key": key, "value": "x", "overwrite": True}
+        served.call("POST", "/nodes/labels/batch", name, status=403, json=batch)
+        served.call("POST", "/nodes/labels/batch", name, status=403, json=batch, params={"dryRun": "true"})
+        served.call("DELETE", f"/nodes/spare-1/labels/{key}", name, status=403)
+    remote.login("admin")
+    for words in ((f"{key}=x", "--overwrite"), (f"{key}-",)):
+        assert "belongs to Kubernetes" in remote.typed("label", "node", "spare-1", *words, code=3).err
+    assert labels_of(remote.place, "spare-1").get(key) != "x"
+
+
+def test_which_keys_a_limited_token_sets(served: Served, spares: None) -> None:
+    """Those of the platform's domain and of GPU types; an admin without limits sets others, too."""
+    for key in ("runwhere.ai/rack", KEY, MODEL):
+        put(served, "spare-1", key, "x", "paula", overwrite=True)
+        served.call("DELETE", f"/nodes/spare-1/labels/{key}", "paula")
+    for key in ("disktype", "example.com/disk", "x-k8s.io/a", "other.runwhere.ai/x"):
+        assert "`label_keys`" in put(served, "spare-1", key, "x", "paula", status=403)["message"]
+        put(served, "spare-1", key, "")
+        assert served.call("DELETE", f"/nodes/spare-1/labels/{key}", "paula", status=403)["error"] == "Forbidden"
+        assert '(was "")' in served.call("DELETE", f"/nodes/spare-1/labels/{key}")["message"]

@@ -287,7 +287,7 @@ def test_how_much_there_is(behind: Served) -> None:
     """Counts of the whole cluster are for who sees all of it."""
     address = f"{behind.url}/readyz"
     assert httpx.get(address).json().keys() == {"ready", "heardSecondsAgo"}
-    for name, sees_all in (("user", False), ("local", False), ("admin", True), ("pooled", True)):
+    for name, sees_all in (("user", False), ("local", False), ("admin", True), ("pooled", False)):
         token = {"Authorization": f"Bearer {behind.tokens[name]}"}
         assert ("objects" in httpx.get(address, headers=token).json()) is sees_all
         measures = httpx.get(f"{behind.url}/metrics", headers=token).text

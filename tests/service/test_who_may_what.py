@@ -129,8 +129,8 @@ READS_JOBS = """
          own  foreign  pool  system  absent
 admin    200  200      200   200     404
 local    200  404      200   404     404
-pooled   200  200      403   404     404
-user     200  404      403   404     404
+pooled   200  200      404   404     404
+user     200  404      404   404     404
 free     200  200      200   404     404
 viewer   200  200      200   404     404
 """
@@ -138,8 +138,8 @@ CHANGES_JOBS = """
          own  foreign  pool  system  absent
 admin    200  200      200   200     404
 local    200  404      200   404     404
-pooled   200  200      403   404     404
-user     200  404      403   404     404
+pooled   200  200      404   404     404
+user     200  404      404   404     404
 free     200  200      200   404     404
 viewer   403  403      403   403     403
 """
@@ -380,7 +380,8 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
         plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
         plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
     usage = usage_database(directory)
-    with serving(directory, plane.kubeconfig(), ROLES, usage_database=usage) as served:  # type: ignore[arg-type]
+    more = {"usage_database": usage, "label_keys": '["who.example.com/"]'}
+    with serving(directory, plane.kubeconfig(), ROLES, **more) as served:  # type: ignore[arg-type]
         expired, entry = new_token("expired", "admin", lasts=timedelta(seconds=-1))
         write_tokens(directory / "tokens.json", [*read_tokens(directory / "tokens.json"), entry])
         revoked, _ = new_token("revoked", "admin")

@@ -71,6 +71,24 @@ def kill_in_the_middle(service: Served, proxy: Proxy, place: Place) -> None:
     assert journals(place)
 
 
+def test_the_audit_of_a_killed_service_has_what_it_had_begun(
+    frail: Served, proxy: Proxy, place: Place, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """With the objects; the next service answers it as interrupted."""
+    kill_in_the_middle(frail, proxy, place)
+    log = tmp_path / "frail" / "audit.jsonl"
+    begun = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["result"] for line in begun] == ["begun", "201", "begun"]
+    assert begun[0]["write"] == begun[1]["write"] != begun[2]["write"]
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, audit=str(log)) as after:  # type: ignore[arg-type]
+        (line,) = after.get("/audit", result="interrupted")["items"]
+        assert (line["caller"], line["action"]) == ("admin", "PUT /api/v1/jobs/{jobId}")
+        assert line["objects"] == [f"training/a in {place.namespace}"]
+        assert [item["result"] for item in after.get("/audit")["items"]] == ["interrupted", "201"]
+        after.call("POST", "/recoveries", params={"namespace": place.namespace, "confirm": "true"})
+        assert [item["result"] for item in after.get("/audit")["items"]] == ["200", "interrupted", "201"]
+
+
 def test_another_service_finishes_what_a_killed_one_left(
     served: Served, frail: Served, proxy: Proxy, place: Place
 ) -> None:
@@ -285,9 +303,11 @@ def test_the_audit_goes_to_a_file(frail: Served, place: Place, tmp_path: Path) -
     """Which only its owner reads; the log has nothing of it."""
     frail.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
     path = tmp_path / "frail" / "audit.jsonl"
-    (line,) = [json.loads(line) for line in path.read_text().splitlines() if place.namespace in line]
-    assert line.keys() == {"time", "caller", "action", "objects", "result", "requestId"}
-    assert (line["caller"], line["result"]) == ("admin", "201")
+    found = [json.loads(line) for line in path.read_text().splitlines() if place.namespace in line]
+    for line in found:
+        assert line.keys() == {"time", "caller", "action", "objects", "result", "requestId", "write"}
+    assert [(line["caller"], line["result"]) for line in found] == [("admin", "begun"), ("admin", "201")]
+    assert found[0]["write"] == found[1]["write"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert not any('"audit"' in line for line in frail.log)
 

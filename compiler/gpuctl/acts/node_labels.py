@@ -13,6 +13,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
 
 LABEL_MANAGER = "gpuctl-label"
+EMPTY = '""'
+"""How an empty value is shown."""
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""
 _EXPLAINED = 16
@@ -209,7 +211,7 @@ def _told(labels: Mapping[str, str | None], before: Mapping[str, str | None]) ->
         if key not in before:
             parts.append(f"{key}={value} (unchanged)")
         elif value is None:
-            parts.append(f"{key} deleted (was {old})")
+            parts.append(f"{key} deleted (was {old or EMPTY})")
         else:
-            parts.append(f"{key}={value}" + (f" (was {old})" if old is not None else ""))
+            parts.append(f"{key}={value}" + (f" (was {old or EMPTY})" if old is not None else ""))
     return ", ".join(parts)

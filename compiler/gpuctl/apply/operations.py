@@ -82,12 +82,14 @@ def apply(
     :raises Held: another run is at work; nothing was changed.
     """
     with session.within(how.timeout):
-        pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
+        pending = _pending(session, how, _namespaces(session, request, options), dialogue)
     with session.within(how.timeout):
         plan, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
     refuse(plan, pending)
     if seen is not None:
         _takes_no_more(plan, seen)
+    if how.dry_run:
+        return plan
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)
@@ -165,7 +167,7 @@ def execute(
     """
     refuse(plan)
     with session.within(how.timeout):
-        pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+        pending = _pending(session, how, {step.key.namespace for step in plan.steps}, dialogue)
         pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
         refuse(plan)
         weigh(session, plan)
@@ -180,6 +182,8 @@ def execute(
             refuse(plan)
     if seen is not None:
         _takes_no_more(plan, seen)
+    if how.dry_run:
+        return plan
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)
@@ -250,14 +254,14 @@ def _namespaces(session: Session, request: Request, options: SetOptions | None) 
     return namespaces
 
 
-def _pending(session: Session, keys: Records, namespaces: set[str], dialogue: Dialogue) -> Pending:
-    """What killed runs left there; one that is still at work is waited for.
+def _pending(session: Session, how: How, namespaces: set[str], dialogue: Dialogue) -> Pending:
+    """What killed runs left there; one that is still at work is waited for, but not by a dry run.
 
     :raises Held: it does not come to its end.
     """
-    pending = Pending.read(session, keys, namespaces)
-    if any(item.unfit is None for item in pending.journals):
-        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, dialogue.say)
+    pending = Pending.read(session, how.keys, namespaces)
+    if not how.dry_run and any(item.unfit is None for item in pending.journals):
+        pending.journals = recovery.settled(session, how.keys, pending.journals, LEASE_WAIT, dialogue.say)
     return pending
 
 

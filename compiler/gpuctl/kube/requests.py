@@ -52,7 +52,8 @@ class Requests:
     things. ``deadline``, by the monotonic clock, is when nothing is tried or waited for any longer, but for
     :data:`LATE`. ``threads`` is how
     many requests it sends at once. ``alone`` tells that the connection was made for this session, and is closed with
-    it. Safe to use from several threads.
+    it. ``dry_run`` makes a dry run of every write: the API server checks it and stores nothing. Safe to use from
+    several threads.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Requests:
         deadline: float | None = None,
         threads: int = CONCURRENCY,
         alone: bool = False,
+        dry_run: bool = False,
     ) -> None:
         self.connection = connection
         self.patience = patience
@@ -71,6 +73,7 @@ class Requests:
         self._transport = connection.transport
         self._threads = threads
         self._alone = alone
+        self._dry_run = dry_run
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = threading.Lock()
         self._closed = False
@@ -125,6 +128,11 @@ class Requests:
         :raises ApiError: the answer is no success.
         :raises ConnectionFailed: no answer.
         """
+        if self._dry_run and method != "GET":
+            query = {**(query or {}), "dryRun": "All"}
+            if method == "DELETE":
+                # The API server reads the options of a deletion from its body, where there is one.
+                body = {**(body or {}), "dryRun": ["All"]}
         start = time.monotonic()
         pause = 0.1
         while True:

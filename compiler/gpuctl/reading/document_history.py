@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.wording import visible
+from gpuctl.reading.find import name_of_id
 
 _NAMED = 3
 _LONGEST = 24
@@ -53,14 +54,17 @@ class DocumentHistory:
         raise NotThere(f"there is no revision {revision} of {self.name} in {self.namespace}", f"there are {kept}")
 
 
-def read_documents(scope: Scope, text: str, keys: Records) -> DocumentHistory:
-    """The history of the job that a name, or ``KIND/NAME``, means; the job need not be there any more.
+def read_documents(
+    scope: Scope, text: str, keys: Records, shows: Callable[[dict[str, Any]], bool] = lambda document: True
+) -> DocumentHistory:
+    """The history of the job that a name, id, or ``KIND/NAME`` means. By its name, a job need not be there any more.
 
     Secrets that are marked as history and cannot be gpuctl's are named in a note.
 
+    :param shows: return True for a document that the caller may see; the history has only these.
     :raises NoSuchJob: there is none, or there are several.
     """
-    kind, _, name = text.rpartition("/")
+    kind, _, name = name_of_id(scope, text, keys).rpartition("/")
     if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
         raise NoSuchJob(f"`{visible(text)}` is no name of a job", "write its name, or `training/NAME`")
     found: dict[str, list[Object]] = {}
@@ -68,7 +72,7 @@ def read_documents(scope: Scope, text: str, keys: Records) -> DocumentHistory:
         found.setdefault(secret["metadata"]["namespace"], []).append(secret)
     histories = {}
     for namespace in sorted(found):
-        rows = _rows(scope, namespace, read_history(found[namespace], name, keys))
+        rows = _rows(scope, namespace, read_history(found[namespace], name, keys), shows)
         rows = [row for row in rows if kind in ("", "job", row.past.document["kind"])]
         if rows:
             histories[namespace] = DocumentHistory(name, namespace, rows)
@@ -85,14 +89,19 @@ def read_documents(scope: Scope, text: str, keys: Records) -> DocumentHistory:
     return next(iter(histories.values()))
 
 
-def _rows(scope: Scope, namespace: str, pasts: Sequence[PastDocument]) -> list[HistoryRow]:
+def _rows(
+    scope: Scope, namespace: str, pasts: Sequence[PastDocument], shows: Callable[[dict[str, Any]], bool]
+) -> list[HistoryRow]:
+    shown = [past for past in pasts if past.unfit is not None or shows(past.document)]
+    # Only hidden documents: there is no history here, and nothing to be said of it.
+    pasts = [] if len(shown) < len(pasts) and all(past.unfit is not None for past in shown) else shown
     for past in pasts:
         if past.unfit is not None:
             where = f"Secret {past.secret} in {namespace}"
             scope.note(f"{where} is marked as history and is passed over: {past.unfit}")
     sound = [past for past in pasts if past.unfit is None]
     rows = []
-    for past, before in zip(sound, [*sound[1:], None], strict=True):
+    for past, before in zip(sound, [*sound[1:], None], strict=False):
         changes = [] if before is None else document_changes(before.document, past.document)
         rows.append(HistoryRow(past, changes, before is None))
     return rows

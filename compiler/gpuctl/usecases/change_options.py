@@ -83,7 +83,7 @@ class RunOptions:
     once more, until everything runs; with ``rollback`` what does not is brought back as it was. ``force`` ends pods
     without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for. Without
     ``checkpoint`` what runs does not save its progress before it ends. With ``queue`` what runs again may wait for a
-    quota; of documents :class:`PlanOptions` says so.
+    quota; of documents :class:`PlanOptions` says so. ``dry_run`` makes and checks the plan, and carries nothing out.
     """
 
     timeout: float = 300.0
@@ -93,3 +93,4 @@ class RunOptions:
     rollback: bool = False
     checkpoint: bool = True
     queue: bool = False
+    dry_run: bool = False

@@ -57,6 +57,7 @@ class Conversation:
             force=run.force,
             until_gone=run.until_gone,
             checkpoint=run.checkpoint,
+            dry_run=run.dry_run,
             longest_checkpoint=self.longest_checkpoint,
             stops=self.stops,
             begins=self.begins,

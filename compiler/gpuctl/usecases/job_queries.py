@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
@@ -106,7 +106,7 @@ def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: 
         if found is None or row.status.phase != "pending" or row.node is not None:
             yield row
             continue
-        is_pod = row.job_id != row.identity.object_name
+        is_pod = row.pod is not None
         said = found.unplaced if is_pod else found.unmade if row.identity in partial else found.whole
         yield row._replace(status=row.status._replace(reason=said or row.status.reason))
 
@@ -200,16 +200,19 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     return describe(reader.scope, job, reader.keys, reader.settings)
 
 
-def document_history(reader: Reader, name: str) -> DocumentHistory:
+def document_history(
+    reader: Reader, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
+) -> DocumentHistory:
     """Which documents were applied of the job that a name, or ``KIND/NAME``, means, though it need not be there.
 
+    :param shows: as :func:`gpuctl.reading.document_history.read_documents` has it; a service decides for itself.
     :raises NoSuchJob: there is no history of it, or there are several.
     """
     from gpuctl.reading.document_history import DocumentHistory, read_documents
 
     if reader.service is not None:
         return reader.service.ask("document-history", DocumentHistory, reader.scope, name=name)
-    return read_documents(reader.scope, name, reader.keys)
+    return read_documents(reader.scope, name, reader.keys, shows)
 
 
 def job_history(reader: Reader, name: str) -> JobHistory:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import NotPausable, Paused
+from gpuctl.apply.plan.request import Sees, sees_all
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import key_of
@@ -60,11 +61,11 @@ def resume_jobs(
     names: Sequence[str],
     settings: Settings,
     conversation: Conversation,
-    sees: Callable[[str], bool] = lambda namespace: True,
+    sees: Sees = sees_all,
 ) -> Iterator[PausedJob]:
     """Let paused jobs make their pods again, as :func:`pause_jobs`; whom these evict is asked before.
 
-    :param sees: of which namespaces the jobs may be named that they evict.
+    :param sees: which of the jobs may be named that they evict.
     :raises NoSuchJob: there is none of a name, or there are several.
     :raises NotPausable: one has ended, is ending, or waits for Kueue; those before it are resumed.
     :raises Refused: it was not confirmed; nothing was changed.
@@ -79,7 +80,7 @@ def resume_jobs(
 
 
 def _expected(
-    session: Session, jobs: Sequence[Job], settings: Settings, conversation: Conversation, sees: Callable[[str], bool]
+    session: Session, jobs: Sequence[Job], settings: Settings, conversation: Conversation, sees: Sees
 ) -> Plan:
     """What becomes of the pods of jobs once they are resumed, as far as it was confirmed."""
     from gpuctl.apply.operations import Declined

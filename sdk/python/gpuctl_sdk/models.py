@@ -11,13 +11,15 @@ from gpuctl_sdk.answer import Answer
 
 
 class Administered(Answer):
-    """A pool, or the quota of users, that was created, changed or deleted."""
+    """A pool or quota; of a dry run with the plan."""
 
     name: str
     status: str
     message: str
     notes: list[str] = Field(default_factory=list)
     """What is worth knowing of it."""
+    plan: PlanAnswer | None = None
+    """Of a dry run: what would be done to which objects."""
 
 
 class AllocationDetails(Answer):
@@ -48,7 +50,7 @@ class AuditLine(Answer):
     objects: list[str]
     """What it was about, by name."""
     result: str
-    """The status, and the name of the error."""
+    """The status, and the name of the error; `begun` while it goes on, `interrupted` without an end."""
     request_id: str
 
 
@@ -85,10 +87,17 @@ class BatchFailure(Answer):
 
 
 class BatchItem(Answer):
-    """A job of a batch that was created."""
+    """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
 
+    notes: list[str] = Field(default_factory=list)
+    """What deserves attention, such as a pool or a Secret that does not exist."""
+    questions: list[str] = Field(default_factory=list)
+    """Of a dry run: what the real request has to confirm with `?confirm=true`."""
     job_id: str | None
     name: str
+    message: str
+    warnings: list[DocumentWarning] = Field(default_factory=list)
+    """Diagnostics of the entry."""
 
 
 class BatchReport(Answer):
@@ -117,7 +126,7 @@ class ChangedJob(Answer):
 
 
 class ChangedPool(Answer):
-    """A pool that was changed, with the plan."""
+    """A pool that was changed, or (status ``validated``) would be, with the plan."""
 
     name: str
     status: str
@@ -204,6 +213,8 @@ class CreatedQuota(Answer):
     message: str
     notes: list[str] = Field(default_factory=list)
     """What is worth knowing of it."""
+    plan: PlanAnswer | None = None
+    """Of a dry run: what would be done to which objects."""
     users: list[str]
 
 
@@ -582,6 +593,8 @@ class JobPod(Answer):
     """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
 
     job_id: str
+    """The job's id."""
+    pod: str
     """The pod's name."""
     name: str
     namespace: str
@@ -632,11 +645,13 @@ class JobRevision(Answer):
 
 
 class JobState(Answer):
-    """A job that is deleted, paused or resumed."""
+    """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
 
     job_id: str
     status: str
     message: str
+    plan: PlanAnswer | None = None
+    """Of a dry run: what would be done to which objects."""
 
 
 class JobTimeline(Answer):
@@ -1322,7 +1337,7 @@ class RelatedPlace(Answer):
 
 
 class RerunJob(Answer):
-    """A training that runs again, under an id of its own."""
+    """A training that runs again, under an id of its own, or (status ``validated``) would."""
 
     job_id: str
     status: str
@@ -1360,6 +1375,10 @@ class SnapshotPage(Answer):
 class Submitted(Answer):
     """What was created: the first, and of several documents all in ``jobs``."""
 
+    notes: list[str] = Field(default_factory=list)
+    """What deserves attention, such as a pool or a Secret that does not exist."""
+    questions: list[str] = Field(default_factory=list)
+    """Of a dry run: what the real request has to confirm with `?confirm=true`."""
     job_id: str | None
     name: str
     namespace: str | None

@@ -151,7 +151,13 @@ class Operations(ABC):
         return found
 
     def delete_job(
-        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        force: bool | None = None,
+        checkpoint: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.JobState:
         """Have a job deleted.
 
@@ -159,13 +165,14 @@ class Operations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint, "dryRun": dry_run}),
             )
         )
         return found
@@ -245,12 +252,14 @@ class Operations(ABC):
         self,
         documents: Sequence[Documents],
         *,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why.
+        """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them.
 
+        :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
@@ -261,50 +270,60 @@ class Operations(ABC):
                 "/jobs/batch",
                 models.Batch,
                 query=given({"confirm": confirm, "queue": queue}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
         )
         return found
 
     def pause_job(
-        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/pause",
                 models.JobState,
-                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+                query=given({"namespace": namespace, "checkpoint": checkpoint, "dryRun": dry_run}),
             )
         )
         return found
 
-    def resume_job(self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None) -> models.JobState:
+    def resume_job(
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.JobState:
         """Let a paused job make its pods again. Evicting others has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/resume",
                 models.JobState,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
             )
         )
         return found
 
     def rerun_job(
-        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.RerunJob:
         """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
 
@@ -312,13 +331,14 @@ class Operations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.RerunJob = self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -343,7 +363,7 @@ class Operations(ABC):
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Only look: nothing is written.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.ChangedJob = self.send(
             Call(
@@ -365,18 +385,21 @@ class Operations(ABC):
         )
         return found
 
-    def recover(self, *, namespace: str | None = None, confirm: bool | None = None) -> models.Recoveries:
+    def recover(
+        self, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Recoveries:
         """Finish what killed runs left. The creation of objects has to be confirmed.
 
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Recoveries = self.send(
             Call(
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -495,6 +518,7 @@ class Operations(ABC):
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.Administered:
         """Create a pool, and label its nodes.
@@ -503,6 +527,7 @@ class Operations(ABC):
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.Administered = self.send(
@@ -518,6 +543,7 @@ class Operations(ABC):
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
+                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -542,6 +568,7 @@ class Operations(ABC):
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
         """Change a pool: nodes that it no longer names leave it.
@@ -550,6 +577,7 @@ class Operations(ABC):
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.ChangedPool = self.send(
@@ -565,19 +593,28 @@ class Operations(ABC):
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
+                        "dryRun": dry_run,
                     }
                 ),
             )
         )
         return found
 
-    def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+    def delete_pool(
+        self, pool_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Administered:
         """Delete a pool; its nodes lose its label, its jobs go on running.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Administered = self.send(
-            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+            Call(
+                "DELETE",
+                f"/pools/{segment(pool_name)}",
+                models.Administered,
+                query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
         )
         return found
 
@@ -642,20 +679,23 @@ class Operations(ABC):
         found: models.LabelPage = self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
         return found
 
-    def set_node_label(self, node_name: str, *, key: str, value: str, overwrite: bool | None = None) -> models.SetLabel:
+    def set_node_label(
+        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
+    ) -> models.SetLabel:
         """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
 
         :param node_name: The node.
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
+        :param dry_run: Only check; nothing is written.
         """
         found: models.SetLabel = self.send(
             Call(
                 "POST",
                 f"/nodes/{segment(node_name)}/labels",
                 models.SetLabel,
-                body=given({"key": key, "value": value, "overwrite": overwrite}),
+                body=given({"key": key, "value": value, "overwrite": overwrite, "dryRun": dry_run}),
             )
         )
         return found
@@ -671,32 +711,53 @@ class Operations(ABC):
         )
         return found
 
-    def delete_node_label(self, node_name: str, key: str) -> models.DeletedLabel:
+    def delete_node_label(self, node_name: str, key: str, *, dry_run: bool | None = None) -> models.DeletedLabel:
         """Delete a label of a node.
 
         :param node_name: The node.
         :param key: The label's key.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.DeletedLabel = self.send(
-            Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+            Call(
+                "DELETE",
+                f"/nodes/{segment(node_name)}/labels/{segment(key)}",
+                models.DeletedLabel,
+                query=given({"dryRun": dry_run}),
+            )
         )
         return found
 
     def set_label_of_nodes(
-        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+        self,
+        *,
+        key: str,
+        value: str,
+        node_names: Sequence[str],
+        overwrite: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.BatchReport:
         """Set a label of several nodes: what can be done is done, the rest is in `failed`.
 
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
+        :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = self.send(
             Call(
                 "POST",
                 "/nodes/labels/batch",
                 models.BatchReport,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+                body=given(
+                    {
+                        "key": key,
+                        "value": value,
+                        "overwrite": overwrite,
+                        "dryRun": dry_run,
+                        "nodeNames": list(node_names),
+                    }
+                ),
             )
         )
         return found
@@ -790,6 +851,7 @@ class Operations(ABC):
         users: dict[str, Any] | None = None,
         namespace: dict[str, Any] | None = None,
         default: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
         """Create quotas of users, with their namespaces.
@@ -797,6 +859,7 @@ class Operations(ABC):
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Fills in what an entry leaves out.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.CreatedQuota = self.send(
@@ -812,6 +875,7 @@ class Operations(ABC):
                         "users": users,
                         "namespace": namespace,
                         "default": default,
+                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -829,13 +893,21 @@ class Operations(ABC):
         )
         return found
 
-    def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+    def delete_quota(
+        self, user_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Administered:
         """Delete the quota of a user; the namespace, and all that is in it, stays.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Administered = self.send(
-            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+            Call(
+                "DELETE",
+                f"/quotas/{segment(user_name)}",
+                models.Administered,
+                query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
         )
         return found
 
@@ -1558,7 +1630,13 @@ class AsyncOperations(ABC):
         return found
 
     async def delete_job(
-        self, job_id: str, *, namespace: str | None = None, force: bool | None = None, checkpoint: bool | None = None
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        force: bool | None = None,
+        checkpoint: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.JobState:
         """Have a job deleted.
 
@@ -1566,13 +1644,14 @@ class AsyncOperations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param force: End the pods without their grace period.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
                 "DELETE",
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
-                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint}),
+                query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint, "dryRun": dry_run}),
             )
         )
         return found
@@ -1652,12 +1731,14 @@ class AsyncOperations(ABC):
         self,
         documents: Sequence[Documents],
         *,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why.
+        """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them.
 
+        :param dry_run: Only check them; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
         :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
@@ -1668,52 +1749,60 @@ class AsyncOperations(ABC):
                 "/jobs/batch",
                 models.Batch,
                 query=given({"confirm": confirm, "queue": queue}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
         )
         return found
 
     async def pause_job(
-        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
         """End a job's pods, which frees its GPUs, and keep the job.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/pause",
                 models.JobState,
-                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+                query=given({"namespace": namespace, "checkpoint": checkpoint, "dryRun": dry_run}),
             )
         )
         return found
 
     async def resume_job(
-        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
         """Let a paused job make its pods again. Evicting others has to be confirmed.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.JobState = await self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/resume",
                 models.JobState,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
             )
         )
         return found
 
     async def rerun_job(
-        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, queue: bool | None = None
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.RerunJob:
         """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed.
 
@@ -1721,13 +1810,14 @@ class AsyncOperations(ABC):
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.RerunJob = await self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue}),
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -1752,7 +1842,7 @@ class AsyncOperations(ABC):
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
-        :param dry_run: Only look: nothing is written.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.ChangedJob = await self.send(
             Call(
@@ -1774,18 +1864,21 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def recover(self, *, namespace: str | None = None, confirm: bool | None = None) -> models.Recoveries:
+    async def recover(
+        self, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Recoveries:
         """Finish what killed runs left. The creation of objects has to be confirmed.
 
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Recoveries = await self.send(
             Call(
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm}),
+                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -1904,6 +1997,7 @@ class AsyncOperations(ABC):
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.Administered:
         """Create a pool, and label its nodes.
@@ -1912,6 +2006,7 @@ class AsyncOperations(ABC):
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.Administered = await self.send(
@@ -1927,6 +2022,7 @@ class AsyncOperations(ABC):
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
+                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -1951,6 +2047,7 @@ class AsyncOperations(ABC):
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
         """Change a pool: nodes that it no longer names leave it.
@@ -1959,6 +2056,7 @@ class AsyncOperations(ABC):
         :param nodes: Its nodes, by name.
         :param gpu_type: The types of its GPUs.
         :param quota: Limits of a pool.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.ChangedPool = await self.send(
@@ -1974,19 +2072,28 @@ class AsyncOperations(ABC):
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
+                        "dryRun": dry_run,
                     }
                 ),
             )
         )
         return found
 
-    async def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+    async def delete_pool(
+        self, pool_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Administered:
         """Delete a pool; its nodes lose its label, its jobs go on running.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Administered = await self.send(
-            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+            Call(
+                "DELETE",
+                f"/pools/{segment(pool_name)}",
+                models.Administered,
+                query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
         )
         return found
 
@@ -2054,7 +2161,7 @@ class AsyncOperations(ABC):
         return found
 
     async def set_node_label(
-        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None
+        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
     ) -> models.SetLabel:
         """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
 
@@ -2062,13 +2169,14 @@ class AsyncOperations(ABC):
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
+        :param dry_run: Only check; nothing is written.
         """
         found: models.SetLabel = await self.send(
             Call(
                 "POST",
                 f"/nodes/{segment(node_name)}/labels",
                 models.SetLabel,
-                body=given({"key": key, "value": value, "overwrite": overwrite}),
+                body=given({"key": key, "value": value, "overwrite": overwrite, "dryRun": dry_run}),
             )
         )
         return found
@@ -2084,32 +2192,53 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def delete_node_label(self, node_name: str, key: str) -> models.DeletedLabel:
+    async def delete_node_label(self, node_name: str, key: str, *, dry_run: bool | None = None) -> models.DeletedLabel:
         """Delete a label of a node.
 
         :param node_name: The node.
         :param key: The label's key.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.DeletedLabel = await self.send(
-            Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+            Call(
+                "DELETE",
+                f"/nodes/{segment(node_name)}/labels/{segment(key)}",
+                models.DeletedLabel,
+                query=given({"dryRun": dry_run}),
+            )
         )
         return found
 
     async def set_label_of_nodes(
-        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+        self,
+        *,
+        key: str,
+        value: str,
+        node_names: Sequence[str],
+        overwrite: bool | None = None,
+        dry_run: bool | None = None,
     ) -> models.BatchReport:
         """Set a label of several nodes: what can be done is done, the rest is in `failed`.
 
         :param key: The label's key.
         :param value: Its value.
         :param overwrite: Replace another value.
+        :param dry_run: Only check; nothing is written.
         """
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
                 "/nodes/labels/batch",
                 models.BatchReport,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+                body=given(
+                    {
+                        "key": key,
+                        "value": value,
+                        "overwrite": overwrite,
+                        "dryRun": dry_run,
+                        "nodeNames": list(node_names),
+                    }
+                ),
             )
         )
         return found
@@ -2205,6 +2334,7 @@ class AsyncOperations(ABC):
         users: dict[str, Any] | None = None,
         namespace: dict[str, Any] | None = None,
         default: dict[str, Any] | None = None,
+        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
         """Create quotas of users, with their namespaces.
@@ -2212,6 +2342,7 @@ class AsyncOperations(ABC):
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Fills in what an entry leaves out.
+        :param dry_run: Only check; nothing is written.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
         found: models.CreatedQuota = await self.send(
@@ -2227,6 +2358,7 @@ class AsyncOperations(ABC):
                         "users": users,
                         "namespace": namespace,
                         "default": default,
+                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -2244,13 +2376,21 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+    async def delete_quota(
+        self, user_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
+    ) -> models.Administered:
         """Delete the quota of a user; the namespace, and all that is in it, stays.
 
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Administered = await self.send(
-            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+            Call(
+                "DELETE",
+                f"/quotas/{segment(user_name)}",
+                models.Administered,
+                query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
         )
         return found
 

@@ -35,6 +35,10 @@ class Caller(Protocol):
         """Those that it is confined to; None when no list of them is known."""
 
     @property
+    def pools(self) -> Collection[str] | None:
+        """The pools that its jobs and nodes are confined to; None for all."""
+
+    @property
     def is_confined(self) -> bool:
         """Whether the service, which writes for them, has to see to it what their pods may do."""
 
@@ -71,6 +75,11 @@ class TokenCaller:
     def may(self, wish: Wish) -> Decision:
         """As :meth:`Caller.may`."""
         return self.rights.decide(self.name, wish)
+
+    @property
+    def pools(self) -> Collection[str] | None:
+        """As :attr:`Caller.pools`."""
+        return self.rights.pools
 
     @property
     def is_confined(self) -> bool:

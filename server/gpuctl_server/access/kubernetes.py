@@ -148,6 +148,11 @@ class ClusterCaller:
         """No list of them is known."""
         return
 
+    @property
+    def pools(self) -> None:
+        """As :attr:`Caller.pools`: RBAC knows no pools."""
+        return
+
     def sees(self, namespace: str) -> bool:
         """As :meth:`Caller.sees`: whether its pods may be listed."""
         return not namespace or self._has(_RIGHTS["jobs", "get"], namespace)

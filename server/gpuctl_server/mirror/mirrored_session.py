@@ -13,23 +13,22 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
+from gpuctl_server.mirror.sight import Sight
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Sees = Callable[[str], bool]
-"""Whether the objects of a namespace may be seen."""
 
 
 class MirroredSession(Session):
     """Looks into the mirror first. For reading only: what is written is decided by what the API server says itself.
 
-    ``sees`` says of which namespaces objects are shown; None: of all.
+    ``sight`` says which objects are shown; None: all.
     """
 
-    def __init__(self, connection: Connection, mirror: Mirror, sees: Sees | None = None) -> None:
+    def __init__(self, connection: Connection, mirror: Mirror, sight: Sight | None = None) -> None:
         super().__init__(connection)
         self._mirror = mirror
-        self._sees = sees
+        self._sight = sight
 
     def pages(
         self,
@@ -55,12 +54,11 @@ class MirroredSession(Session):
 
     def get(self, key: Key) -> Object | None:
         """As :meth:`Session.get`."""
-        where = key.name if key.kind == "Namespace" else key.namespace
-        if self._sees is not None and where and not self._sees(where):
-            return None
         if self._selectors(key.resource, key.namespace or None, "", "") is not None:
-            return self._mirror.find(key)
-        return super().get(key)
+            found = self._mirror.find(key)
+        else:
+            found = super().get(key)
+        return None if found is None else next(iter(self._shown([found])), None)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """As :meth:`Session.each`: out of memory, without threads."""
@@ -77,24 +75,20 @@ class MirroredSession(Session):
         return selectors if self._mirror.covers(resource.kind, namespace, *selectors) else None
 
     def _shown(self, found: list[Object]) -> list[Object]:
-        if self._sees is None:
-            return found
-        return [obj for obj in found if self._sees(namespace_of(obj))]
+        return found if self._sight is None else list(filter(self._sight.sees, found))
 
 
 @contextmanager
 def mirrored(
-    connection: Connection, mirror: Mirror, platform: Settings, sees: Sees | None = None, namespace: str | None = None
+    connection: Connection,
+    mirror: Mirror,
+    platform: Settings,
+    sight: Sight | None = None,
+    namespace: str | None = None,
 ) -> Iterator[Reader]:
     """A look through such a session, whose threads, if it needs any, end with the block."""
-    session = MirroredSession(connection, mirror, sees)
+    session = MirroredSession(connection, mirror, sight)
     try:
         yield reader_of(session, platform, namespace)
     finally:
         session.close()
-
-
-def namespace_of(obj: Object) -> str:
-    """The namespace whose readers may see an object: its own of a Namespace, "" of what is in none."""
-    metadata = obj["metadata"]
-    return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")

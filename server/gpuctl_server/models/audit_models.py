@@ -18,7 +18,10 @@ class AuditLine(Answer):
     objects: list[str] = Field(
         description="What it was about, by name.", examples=[["training/qwen2-7b-sft in team-a"]]
     )
-    result: str = Field(description="The status, and the name of the error.", examples=["200"])
+    result: str = Field(
+        description="The status, and the name of the error; `begun` while it goes on, `interrupted` without an end.",
+        examples=["200"],
+    )
     request_id: str = Field(examples=["4f1c2a9be0d35877"])
 
 

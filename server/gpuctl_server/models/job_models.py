@@ -60,7 +60,8 @@ class JobObjects(Answer):
 class JobPod(Answer):
     """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
 
-    job_id: str = Field(description="The pod's name.", examples=["qwen2-7b-sft-x7k2p"])
+    job_id: str = Field(description="The job's id.", examples=["qwen2-7b-sft-4k2p9"])
+    pod: str = Field(description="The pod's name.", examples=["qwen2-7b-sft-x7k2p"])
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])

@@ -22,6 +22,7 @@ class NewLabel(Body):
     key: str = _KEY
     value: str = _VALUE
     overwrite: bool = Field(False, description="Replace another value.")
+    dry_run: bool = Field(False, description="Only check; nothing is written.")
 
 
 class NewLabels(NewLabel):

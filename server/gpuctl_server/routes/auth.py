@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import api_router, caller_of
+from gpuctl_server.routes.common import any_caller, api_router
 from gpuctl_server.submissions import json_body_of, parsed
 
 router = api_router()
@@ -41,7 +41,7 @@ async def question_of(request: Request) -> RightQuestion:
 
 @router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))
 def check(
-    caller: Annotated[Caller, Depends(caller_of)], question: Annotated[RightQuestion, Depends(question_of)]
+    caller: Annotated[Caller, Depends(any_caller)], question: Annotated[RightQuestion, Depends(question_of)]
 ) -> dict[str, Any]:
     """Whether whoever asks may do something: what the routes themselves decide by."""
     from gpuctl_server.access.rights import ACTIONS, RESOURCES

@@ -20,9 +20,9 @@ from gpuctl_server.command_waits import FollowedByName, followed_by_name, wait_f
 from gpuctl_server.lookups import decided, demand
 from gpuctl_server.routes.common import (
     ServiceOf,
+    any_caller,
     api_router,
     bearer,
-    caller_of,
     in_a_place_to_wait,
     touched_by,
     write_router,
@@ -33,7 +33,7 @@ from gpuctl_server.submissions import parsed
 
 router = api_router()
 writes = write_router()
-Asks = Annotated[Caller, Depends(caller_of)]
+Asks = Annotated[Caller, Depends(any_caller)]
 Question = Annotated[str, Path(max_length=63)]
 _LOOKS: dict[str, Callable[..., Any]] = {
     **QUESTIONS,
@@ -97,7 +97,7 @@ Posted = Annotated[QuestionBody, Depends(question_of)]
 async def _waited(service: Service, caller: Caller, question: str, body: QuestionBody) -> dict[str, Any]:
     """What became of waiting."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
-    return await in_a_place_to_wait(service, answer_question, service, caller, asking, _WAITS, [])
+    return await in_a_place_to_wait(service, answer_question, service, caller, asking, _WAITS)
 
 
 @router.post("/command-line/wait-for-jobs", include_in_schema=False)
@@ -117,7 +117,7 @@ def follow(
     request: Request, service: ServiceOf, caller: Asks, body: Annotated[FollowBody, Depends(follow_of)]
 ) -> LogEvents:
     """The log of a job as it is, and as it goes on."""
-    with asked_by(service, caller, body.namespace, []) as asked:
+    with asked_by(service, caller, body.namespace) as asked:
         found: FollowedByName = called(followed_by_name, asked, body.arguments)
     token = bearer(request.headers.get("authorization", ""))
     wishes = found.wishes._replace(marks=last_marks(body.last))
@@ -128,7 +128,7 @@ def follow(
 def look(service: ServiceOf, caller: Asks, question: Question, body: Posted) -> dict[str, Any]:
     """The value of a use case that changes nothing, as whoever asks may see it."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
-    return answer_question(service, caller, asking, _LOOKS, [])
+    return answer_question(service, caller, asking, _LOOKS)
 
 
 @writes.post("/command-line/changes/{question}", include_in_schema=False)

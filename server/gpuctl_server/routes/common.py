@@ -10,22 +10,26 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
-from gpuctl_server.audit import audit, audit_problem
+from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
+from gpuctl_server.change_values import VALIDATED
 from gpuctl_server.lookups import REVIEWS, decided, demand
 from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
-from gpuctl_server.routes.query_names import refuse_others
+from gpuctl_server.routes.query_names import refuse_unknown_parameters
 from gpuctl_server.service import Service
+from gpuctl_server.submissions import parsed
 from gpuctl_server.times import NotATime, moment
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
+Created = TypeVar("Created", bound=BaseModel)
 Parameters = ParamSpec("Parameters")
 
 
@@ -76,13 +80,13 @@ def api_router(base: str = BASE) -> APIRouter:
 
 
 class WriteRoute(Route):
-    """A route that changes something: the audit hears of each request, whatever became of it."""
+    """A route that changes something: the audit has a line for the result of each request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def noted(request: Request) -> Response:
-            result = "interrupted"
+            result = INTERRUPTED
             try:
                 response = await handle(request)
                 result = f"{response.status_code} {getattr(request.state, 'error', '')}".strip()
@@ -90,9 +94,10 @@ class WriteRoute(Route):
             finally:
                 if not getattr(request.state, "preview", False) or result != "200":
                     caller = getattr(request.state, "caller", None)
-                    objects = getattr(request.state, "touched", None) or list(map(str, request.path_params.values()))
+                    trail: AuditTrail | None = getattr(request.state, "touched", None)
+                    objects = trail or list(map(str, request.path_params.values()))
                     name = "" if caller is None else caller.name
-                    audit(name, f"{request.method} {self.path_format}", [item[:300] for item in objects], result)
+                    audit(name, _action(request), objects, result, "" if trail is None else trail.write)
 
         return noted
 
@@ -127,18 +132,22 @@ def write_router() -> APIRouter:
     return APIRouter(prefix=BASE, route_class=WriteRoute)
 
 
-def touched_by(request: Request, *, preview: bool = False) -> list[str]:
-    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails.
+def _action(request: Request) -> str:
+    return f"{request.method} {request.scope['route'].path_format}"
 
-    :raises Problem: 503 for a change that the audit could not tell of: what came before is not written yet.
+
+def touched_by(request: Request, *, preview: bool = False) -> AuditTrail:
+    """Return the audit's trail of a request, which takes the names of its objects. A preview has a line if it fails.
+
+    :raises Problem: 503 for a change while the audit cannot be written.
     """
     request.state.preview = preview
     problem = None if preview else audit_problem()
     if problem is not None:
-        raise Problem(503, f"nothing is changed while the audit cannot be written: {problem}")
-    touched: list[str] = []
-    request.state.touched = touched
-    return touched
+        raise AuditFailed(problem)
+    trail = AuditTrail(request.state.caller.name, _action(request), preview=preview)
+    request.state.touched = trail
+    return trail
 
 
 # Dependencies are coroutines: FastAPI gives each that is none a thread, which costs more than they do.
@@ -183,13 +192,19 @@ def bearer(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+async def any_caller(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    """A dependency: a caller with a valid token, whose request has no query parameter that the path does not have."""
+    refuse_unknown_parameters(request)
+    return caller
+
+
 def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaitable[Caller]]:
-    """A dependency: somebody who may do this at least somewhere, and asks for nothing that the path does not know. The
-    body is not looked at before."""
+    """A dependency: as :func:`any_caller`, and the caller may do this at least somewhere. It comes before the body is
+    read."""
 
     async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         await decided(caller, lambda: demand(caller, Wish(action, resource)))
-        refuse_others(request)
+        refuse_unknown_parameters(request)
         return caller
 
     return check
@@ -211,6 +226,44 @@ def time_of(field: str, text: str) -> datetime | None:
         raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None
 
 
+DryRun = Annotated[
+    bool,
+    Query(alias="dryRun", description="Check everything and return what would be done; nothing is written."),
+]
+
+
+class DryRunBody(BaseModel):
+    """The body of a write that needs none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dryRun: bool = False  # noqa: N815 - as bodies have it
+
+
+async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
+    """A dependency of writes that need no body: whether the query, or a body all the same, asks for a dry run.
+
+    :raises RequestValidationError: the body says anything else.
+    :raises NotReadable: the body is neither JSON nor YAML.
+    """
+    if not (await request.body()).strip():
+        return dry_run
+    return (await parsed(DryRunBody, request)).dryRun or dry_run
+
+
+def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """The further answer of a creation in the OpenAPI document: 200 after a dry run."""
+    return {200: {"model": model, "description": "Validated: dryRun was true."}}
+
+
+def made(value: Created) -> Created | JSONResponse:
+    """The answer of a creation: 201, or 200 where it was only checked."""
+    if getattr(value, "status", None) != VALIDATED:
+        return value
+    return JSONResponse(value.model_dump(exclude_unset=True), 200)
+
+
+OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
 Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]

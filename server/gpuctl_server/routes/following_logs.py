@@ -33,6 +33,7 @@ from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem, answer, invalid_query, problem_for
 from gpuctl_server.routes.common import bearer, caller_with
 from gpuctl_server.routes.logs_query import LogsQuery, found
+from gpuctl_server.routes.query_names import check_names
 from gpuctl_server.service import Service
 
 PROTOCOL = "gpuctl.logs.v1"
@@ -135,6 +136,7 @@ def _asked(websocket: WebSocket) -> Followed:
     offered = websocket.scope["subprotocols"]
     if offered and PROTOCOL not in offered:
         raise Problem(400, f"of the subprotocols that are offered none is {PROTOCOL}")
+    check_names((name for name, _ in websocket.query_params.multi_items()), LogsQuery.model_fields)
     try:
         query = LogsQuery.model_validate(dict(websocket.query_params))
     except ValidationError as error:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided
-from gpuctl_server.routes.common import BASE, ServiceOf, api_router, caller_of
+from gpuctl_server.routes.common import BASE, ServiceOf, any_caller, api_router, caller_of
 from gpuctl_server.usage_lookups import holders_seen
 
 router = api_router("")
@@ -53,7 +53,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 
 
 @router.get("/metrics", include_in_schema=False)
-async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
+async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_caller)]) -> Response:
     """What the service counts of itself, and of the cluster for who sees all of it."""
     text = service.measures.text(with_objects=await _sees_all(caller))
     if service.collecting is not None:
@@ -64,5 +64,5 @@ async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_o
 
 
 async def _sees_all(caller: Caller) -> bool:
-    """Whether somebody may know how much there is in all namespaces."""
-    return await decided(caller, caller.sees_all)
+    """Return True if a caller may know how much there is in all namespaces and pools."""
+    return caller.pools is None and await decided(caller, caller.sees_all)

@@ -10,13 +10,23 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.apply.state.past_documents import LARGEST
-from gpuctl_server import batches, changing, creating
+from gpuctl_server import batches, changing, creating, job_pausing
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
 from gpuctl_server.changing import Bringing, Meant
 from gpuctl_server.creating import Ask
 from gpuctl_server.earlier_documents import roll_back, run_again
-from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, api_router, touched_by, write_router
+from gpuctl_server.routes.common import (
+    Confirm,
+    DryRun,
+    OnlyDryRun,
+    ServiceOf,
+    allowed,
+    api_router,
+    checked,
+    touched_by,
+    write_router,
+)
 from gpuctl_server.submissions import DocumentsBody, body_of, documents_of, parsed
 
 router = write_router()
@@ -31,7 +41,6 @@ Namespace = Annotated[str | None, Query(max_length=63, description="Where the jo
 Checkpoint = Annotated[
     bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
 ]
-DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
 Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
 Key = Annotated[
     str | None,
@@ -58,6 +67,7 @@ class BatchBody(BaseModel):
     yamlContents: list[Annotated[str, StringConstraints()]] = Field(  # noqa: N815 - as the body has it
         min_length=1, max_length=batches.MOST, description="The documents, an entry each."
     )
+    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
 
 
 async def batch_of(request: Request) -> BatchBody:
@@ -69,7 +79,7 @@ async def batch_of(request: Request) -> BatchBody:
     "/jobs",
     status_code=201,
     response_model=Submitted,
-    responses={200: {"model": Submitted, "description": "Validated: dryRun was true."}},
+    responses=checked(Submitted),
     openapi_extra=_DOCUMENTS,
 )
 def create(
@@ -95,6 +105,7 @@ def create(
     batches.PATH,
     status_code=201,
     response_model=Batch,
+    responses=checked(Batch),
     openapi_extra=body_of(BatchBody, "The same fields."),
 )
 def create_batch(
@@ -105,11 +116,21 @@ def create_batch(
     key: Key = None,
     confirm: Confirm = False,
     queue: Queue = False,
-) -> Batch:
-    """Create what each entry describes, each on its own: what failed says why."""
-    return batches.create_each(
-        service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm, queue=queue
+    dry_run: DryRun = False,
+) -> Batch | JSONResponse:
+    """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them."""
+    only_look = body.dryRun or dry_run
+    batch = batches.create_each(
+        service,
+        caller,
+        body.yamlContents,
+        key,
+        touched_by(request, preview=only_look),
+        confirmed=confirm,
+        queue=queue,
+        dry_run=only_look,
     )
+    return JSONResponse(batch.model_dump(), 200) if only_look else batch
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
@@ -140,45 +161,50 @@ def change(
     )
 
 
-@router.delete("/jobs/{jobId}", response_model=JobState)
+@router.delete("/jobs/{jobId}", response_model=JobState, response_model_exclude_unset=True)
 def delete(
     request: Request,
     service: ServiceOf,
     caller: Deletes,
     jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     force: Annotated[bool, Query(description="End the pods without their grace period.")] = False,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Have a job deleted."""
-    meant = Meant(jobId, namespace)
-    return changing.delete_job(service, caller, meant, touched_by(request), force=force, checkpoint=checkpoint)
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return changing.delete_job(service, caller, meant, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
 
 
-@router.post("/jobs/{jobId}/pause", response_model=JobState)
+@router.post("/jobs/{jobId}/pause", response_model=JobState, response_model_exclude_unset=True)
 def pause(
     request: Request,
     service: ServiceOf,
     caller: Updates,
     jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """End a job's pods, which frees its GPUs, and keep the job."""
-    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request), checkpoint=checkpoint)
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.pause_job(service, caller, meant, touched, checkpoint=checkpoint, dry_run=dry_run)
 
 
-@router.post("/jobs/{jobId}/resume", response_model=JobState)
+@router.post("/jobs/{jobId}/resume", response_model=JobState, response_model_exclude_unset=True)
 def resume(
     request: Request,
     service: ServiceOf,
     caller: Updates,
     jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     confirm: Confirm = False,
 ) -> JobState:
     """Let a paused job make its pods again. Evicting others has to be confirmed."""
-    return changing.resume_job(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm)
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.resume_job(service, caller, meant, touched, confirmed=confirm, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
@@ -187,12 +213,14 @@ def rerun(
     service: ServiceOf,
     caller: Updates,
     jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     confirm: Confirm = False,
     queue: Queue = False,
 ) -> RerunJob:
     """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed."""
-    return run_again(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm, queue=queue)
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return run_again(service, caller, meant, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
@@ -201,6 +229,7 @@ def rollback(
     service: ServiceOf,
     caller: Updates,
     jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     to: Annotated[
         int | None,
@@ -209,7 +238,6 @@ def rollback(
     confirm: Confirm = False,
     queue: Queue = False,
     checkpoint: Checkpoint = True,
-    dry_run: DryRun = False,
 ) -> ChangedJob:
     """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone."""
     return roll_back(
@@ -247,11 +275,13 @@ def recover(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
+    dry_run: OnlyDryRun,
     namespace: Namespace = None,
     confirm: Confirm = False,
 ) -> Recoveries:
     """Finish what killed runs left. The creation of objects has to be confirmed."""
-    return changing.finish(service, caller, namespace, touched_by(request), confirmed=confirm)
+    touched = touched_by(request, preview=dry_run)
+    return changing.finish(service, caller, namespace, touched, confirmed=confirm, dry_run=dry_run)
 
 
 def _submitted(made: Submitted) -> dict[str, Any]:

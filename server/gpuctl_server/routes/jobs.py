@@ -23,6 +23,7 @@ from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
+from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service
 
@@ -55,10 +56,11 @@ async def list_of_jobs(
         found = [
             item
             for item in board.jobs
-            for where in [item.row.identity.namespace]
-            if (seen is None or where in seen) and namespace in ("", where) and wanted.takes(item.row)
+            if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.takes(item.row)
         ]
-        value = paged(found, page, pageSize, lambda item: job_item(item, service.progress.of(item)))
+        value = paged(
+            found, page, pageSize, lambda item: job_item(item, service.progress.of(item), gpu_type_of(service, item))
+        )
         body = encode(value)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
@@ -71,10 +73,11 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
     metrics = await _metrics(service, item)
     question = ("job", item.id)
     # What it is made of beside its row: whatever of it changes, this is another object or another number.
-    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
+    gpu_type = gpu_type_of(service, item)
+    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)
     body = service.encoded.find(question, stamp)
     if body is None:
-        body = await anyio.to_thread.run_sync(_described, service, item, metrics, limiter=service.reads)
+        body = await anyio.to_thread.run_sync(_described, service, item, metrics, gpu_type, limiter=service.reads)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
 
@@ -86,8 +89,8 @@ async def _metrics(service: Service, item: ListedJob) -> Metrics:
     return await anyio.to_thread.run_sync(job_metrics, service, item, limiter=service.reads)
 
 
-def _described(service: Service, item: ListedJob, metrics: Metrics) -> bytes:
+def _described(service: Service, item: ListedJob, metrics: Metrics, gpu_type: str | None) -> bytes:
     # Whose job it is was decided already.
     with service.looking(None) as reader:
         facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
-    return encode(job_description(item.id, facts, metrics))
+    return encode(job_description(item.id, facts, metrics, gpu_type))

@@ -12,6 +12,7 @@ from gpuctl.reading.label_rows import labels, labels_with
 from gpuctl.usecases.labelling_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_values import NOTHING
 from gpuctl_server.labelling import label, label_one, of_body
 from gpuctl_server.models.label_models import (
     BatchReport,
@@ -26,6 +27,8 @@ from gpuctl_server.models.label_models import (
 from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
 from gpuctl_server.problems import not_found
 from gpuctl_server.routes.common import (
+    DryRun,
+    OnlyDryRun,
     Page,
     PageSize,
     ServiceOf,
@@ -88,16 +91,22 @@ async def new_labels(request: Request) -> NewLabels:
     openapi_extra=json_body_of(NewLabels),
 )
 def label_several(
-    request: Request, service: ServiceOf, caller: Sets, wanted: Annotated[NewLabels, Depends(new_labels)]
+    request: Request,
+    service: ServiceOf,
+    caller: Sets,
+    wanted: Annotated[NewLabels, Depends(new_labels)],
+    dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
-    touched = touched_by(request)
+    dry_run = dry_run or wanted.dry_run
+    touched = touched_by(request, preview=dry_run)
     touched.append(f"label/{wanted.key}")
     value = {wanted.key: wanted.value}
-    report = label(service, caller, "create", wanted.node_names, value, of_body(overwrite=wanted.overwrite))
+    terms = of_body(overwrite=wanted.overwrite)
+    report = label(service, caller, "create", wanted.node_names, value, terms, touched, dry_run=dry_run)
     touched += [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
-    return report_value(report, "labelled")
+    return report_value(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled")
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
@@ -119,10 +128,15 @@ def set_label(
     caller: Sets,
     name: NodeName,
     wanted: Annotated[NewLabel, Depends(new_label)],
+    dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`."""
-    touched_by(request).extend((f"node/{name}", f"label/{wanted.key}"))
-    said, notes = label_one(service, caller, "create", name, wanted.key, wanted.value, overwrite=wanted.overwrite)
+    dry_run = dry_run or wanted.dry_run
+    touched = touched_by(request, preview=dry_run)
+    touched.extend((f"node/{name}", f"label/{wanted.key}"))
+    said, notes = label_one(
+        service, caller, "create", name, wanted.key, wanted.value, touched, overwrite=wanted.overwrite, dry_run=dry_run
+    )
     return {"nodeName": name, "label": {"key": wanted.key, "value": wanted.value}, "message": said, "notes": notes}
 
 
@@ -144,8 +158,11 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
 
 
 @writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
-def delete_label(request: Request, service: ServiceOf, caller: Deletes, name: NodeName, key: PathKey) -> dict[str, Any]:
+def delete_label(
+    request: Request, service: ServiceOf, caller: Deletes, name: NodeName, key: PathKey, dry_run: OnlyDryRun
+) -> dict[str, Any]:
     """Delete a label of a node."""
-    touched_by(request).extend((f"node/{name}", f"label/{key}"))
-    said, notes = label_one(service, caller, "delete", name, key, None)
+    touched = touched_by(request, preview=dry_run)
+    touched.extend((f"node/{name}", f"label/{key}"))
+    said, notes = label_one(service, caller, "delete", name, key, None, touched, dry_run=dry_run)
     return {"nodeName": name, "labelKey": key, "message": said, "notes": notes}

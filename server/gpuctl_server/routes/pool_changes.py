@@ -6,11 +6,23 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi import Path as InPath
+from starlette.responses import JSONResponse
 
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.administering import Administered, ChangedPool, Given, PoolBody, pool_of
-from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, touched_by, write_router
+from gpuctl_server.administering import Administered, AdminManner, ChangedPool, Given, pool_of
+from gpuctl_server.models.admin_models import PoolBody
+from gpuctl_server.routes.common import (
+    Confirm,
+    DryRun,
+    OnlyDryRun,
+    ServiceOf,
+    allowed,
+    checked,
+    made,
+    touched_by,
+    write_router,
+)
 from gpuctl_server.submissions import body_of
 
 router = write_router()
@@ -19,16 +31,25 @@ Body = Annotated[Given, Depends(pool_of)]
 _BODY = body_of(PoolBody, "A document of kind pool.")
 
 
-@router.post("/pools", status_code=201, response_model=Administered, openapi_extra=_BODY)
+@router.post(
+    "/pools",
+    status_code=201,
+    response_model=Administered,
+    response_model_exclude_unset=True,
+    responses=checked(Administered),
+    openapi_extra=_BODY,
+)
 def create(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("create", "pools"))],
     body: Body,
     confirm: Confirm = False,
-) -> Administered:
+    dry_run: DryRun = False,
+) -> Administered | JSONResponse:
     """Create a pool, and label its nodes."""
-    return administering.create_pool(service, caller, body, touched_by(request), confirmed=confirm)
+    manner = AdminManner(confirm, dry_run or body.dry_run)
+    return made(administering.create_pool(service, caller, body, touched_by(request, preview=manner.dry_run), manner))
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)
@@ -39,18 +60,23 @@ def change(
     poolName: PoolName,  # noqa: N803 - as the path has it
     body: Body,
     confirm: Confirm = False,
+    dry_run: DryRun = False,
 ) -> ChangedPool:
     """Change a pool: nodes that it no longer names leave it."""
-    return administering.change_pool(service, caller, poolName, body, touched_by(request), confirmed=confirm)
+    manner = AdminManner(confirm, dry_run or body.dry_run)
+    touched = touched_by(request, preview=manner.dry_run)
+    return administering.change_pool(service, caller, poolName, body, touched, manner)
 
 
-@router.delete("/pools/{poolName}", response_model=Administered)
+@router.delete("/pools/{poolName}", response_model=Administered, response_model_exclude_unset=True)
 def delete(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("delete", "pools"))],
     poolName: PoolName,  # noqa: N803
+    dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
     """Delete a pool; its nodes lose its label, its jobs go on running."""
-    return administering.delete_pool(service, caller, poolName, touched_by(request), confirmed=confirm)
+    touched = touched_by(request, preview=dry_run)
+    return administering.delete_pool(service, caller, poolName, touched, AdminManner(confirm, dry_run))

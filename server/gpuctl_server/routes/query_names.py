@@ -1,9 +1,12 @@
-"""Which query parameters a path has. A question with another one is refused: who mistypes `namespace` would get the
-answer for all."""
+"""Query parameters: a request with one that its path does not have, or that stands twice, is refused.
+
+A client that mistypes ``namespace`` would get the answer for all namespaces, and with a mistyped ``dryRun`` a write.
+"""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection, Iterable
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -15,30 +18,41 @@ from gpuctl.language.wording import visible
 from gpuctl_server.problems import Problem
 
 EVERYWHERE = frozenset({"accept"})
-"""What every path has: the form of the answer."""
+"""Query parameters that every path has: the format of the answer."""
 _LONGEST = 80
 
 
-def refuse_others(request: Request) -> None:
-    """See that a question has no query parameter but those of its path.
+def refuse_unknown_parameters(request: Request) -> None:
+    """Check the query parameters of a request against those of its route.
 
-    :raises Problem: 400, with the name that may be meant.
+    :raises Problem: 400 for an unknown parameter, with the name that may be meant, and for one that is given twice.
     """
     route = request.scope.get("route")
-    if request.method != "GET" or not request.scope["query_string"] or not isinstance(route, APIRoute):
-        return
-    known = names_of(route)
-    for name in request.query_params:
-        if name not in known:
-            close = nearest(name, sorted(known - EVERYWHERE))
-            others = ", ".join(sorted(known - EVERYWHERE))
-            hint = f"did you mean `{close}`?" if close else f"there are {others}" if others else "there are none"
-            said = f"the query parameter {visible(name)[:_LONGEST]} is not known here"
-            raise Problem(400, said, error="InvalidRequest", hint=hint)
+    if request.scope["query_string"] and isinstance(route, APIRoute):
+        check_names((name for name, _ in request.query_params.multi_items()), names_of(route))
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Check the names of query parameters.
+
+    :param known: the names that the path has.
+    :raises Problem: 400 for another name, with the one that may be meant, and for a name that is given twice.
+    """
+    seen: set[str] = set()
+    for name in given:
+        shown = visible(name)[:_LONGEST]
+        if name not in known and name not in EVERYWHERE:
+            own = sorted(set(known) - EVERYWHERE)
+            close = nearest(name, own)
+            hint = f"did you mean `{close}`?" if close else f"there are {', '.join(own)}" if own else "there are none"
+            raise Problem(400, f"the query parameter {shown} is not known here", error="InvalidRequest", hint=hint)
+        if name in seen:
+            raise Problem(400, f"the query parameter {shown} is given twice", error="InvalidRequest")
+        seen.add(name)
 
 
 def names_of(route: APIRoute) -> frozenset[str]:
-    """The names of a path's query parameters, and of all paths'."""
+    """Return the names of a route's query parameters, with those of every path."""
     return EVERYWHERE | _names(route.dependant)
 
 

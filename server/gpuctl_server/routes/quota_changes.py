@@ -6,11 +6,23 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi import Path as InPath
+from starlette.responses import JSONResponse
 
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.administering import Administered, CreatedQuota, Given, QuotaBody, quota_of
-from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, touched_by, write_router
+from gpuctl_server.administering import Administered, AdminManner, CreatedQuota, Given, quota_of
+from gpuctl_server.models.admin_models import QuotaBody
+from gpuctl_server.routes.common import (
+    Confirm,
+    DryRun,
+    OnlyDryRun,
+    ServiceOf,
+    allowed,
+    checked,
+    made,
+    touched_by,
+    write_router,
+)
 from gpuctl_server.submissions import body_of
 
 router = write_router()
@@ -20,6 +32,8 @@ router = write_router()
     "/quotas",
     status_code=201,
     response_model=CreatedQuota,
+    response_model_exclude_unset=True,
+    responses=checked(CreatedQuota),
     openapi_extra=body_of(QuotaBody, "A document of kind quota."),
 )
 def create(
@@ -28,18 +42,22 @@ def create(
     caller: Annotated[Caller, Depends(allowed("create", "quotas"))],
     body: Annotated[Given, Depends(quota_of)],
     confirm: Confirm = False,
-) -> CreatedQuota:
+    dry_run: DryRun = False,
+) -> CreatedQuota | JSONResponse:
     """Create quotas of users, with their namespaces."""
-    return administering.create_quota(service, caller, body, touched_by(request), confirmed=confirm)
+    manner = AdminManner(confirm, dry_run or body.dry_run)
+    return made(administering.create_quota(service, caller, body, touched_by(request, preview=manner.dry_run), manner))
 
 
-@router.delete("/quotas/{userName}", response_model=Administered)
+@router.delete("/quotas/{userName}", response_model=Administered, response_model_exclude_unset=True)
 def delete(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("delete", "quotas"))],
     userName: Annotated[str, InPath(max_length=253)],  # noqa: N803 - as the path has it
+    dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
     """Delete the quota of a user; the namespace, and all that is in it, stays."""
-    return administering.delete_quota(service, caller, userName, touched_by(request), confirmed=confirm)
+    touched = touched_by(request, preview=dry_run)
+    return administering.delete_quota(service, caller, userName, touched, AdminManner(confirm, dry_run))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
+from gpuctl.apply.plan.request import Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, job_title
@@ -220,7 +221,7 @@ def _tried(answer: Fit) -> str:
 def _when(answer: Fit, options: CheckOptions) -> str:
     """When it will fit, where that is known and is nobody's that may not be seen."""
     opening = answer.opening
-    if opening is None or not all(options.sees(item.namespace) for item in opening.after):
+    if opening is None or not all(options.sees(item.namespace, item.job) for item in opening.after):
         return ""
     return told_opening(opening)
 
@@ -251,9 +252,9 @@ def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
 
 
 def evicted_jobs(
-    victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Callable[[str], bool] = lambda namespace: True
+    victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Sees = sees_all
 ) -> list[EvictedJob]:
-    """Victims by the jobs that they belong to; of those of namespaces that may not be seen one without names."""
+    """Return victims by the jobs that they belong to; all that may not be seen are one job without a name."""
     from datetime import datetime
 
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
@@ -276,9 +277,9 @@ def evicted_jobs(
             owner_of(items[0].get("labels") or {}),
         )
         for (namespace, job, priority), items in found.items()
-        if sees(namespace)
+        if sees(namespace, job)
     ]
-    hidden = {key: items for key, items in found.items() if not sees(key[0])}
+    hidden = {key: items for key, items in found.items() if not sees(key[0], key[1])}
     if hidden:
         # How many jobs others have is not told either.
         runtime = _runtime([item for items in hidden.values() for item in items], taken)

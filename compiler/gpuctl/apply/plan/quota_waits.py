@@ -7,11 +7,12 @@ Job that ``count/jobs.batch`` refuses nobody creates again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step, Wait
+from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.records import Records, job_title
 from gpuctl.backend.api_resources import RESOURCES, Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts
@@ -24,11 +25,11 @@ _NAMED = 3
 
 class Queueing(NamedTuple):
     """How jobs may wait for quotas. ``refused`` is what a dry-run said of the pods of a workload, by ``id(step)``; it
-    counts where quotas may not be read. ``sees`` tells of which namespaces the jobs may be named."""
+    counts where quotas may not be read. ``sees`` tells which jobs may be named."""
 
     keys: Records
     refused: dict[int, str]
-    sees: Callable[[str], bool]
+    sees: Sees
 
 
 class PodDemand(NamedTuple):
@@ -112,9 +113,12 @@ class _Holders:
 
     def of(self, quota: Object, resource: str) -> list[str]:
         """The jobs that have a resource of a quota, or come before in the plan: those that have most first."""
-        if not self._queueing.sees(self._namespace):
-            return []
-        found = [(name, used[resource]) for name, used in self._of(quota).items() if used.get(resource)]
+        sees = self._queueing.sees
+        found = [
+            (name, used[resource])
+            for name, used in self._of(quota).items()
+            if used.get(resource) and sees(self._namespace, name)
+        ]
         ordered = sorted(found, key=lambda item: (-item[1], item[0]))
         return [f"{name} ({format_amount(resource, amount)})" for name, amount in ordered]
 

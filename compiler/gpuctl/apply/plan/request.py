@@ -12,8 +12,12 @@ from gpuctl.backend.api_resources import Key, Object
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
 
+Sees = Callable[[str, str], bool]
+"""From the namespace and name of a job or pod whether whoever asked may see it."""
 
-def _everywhere(namespace: str) -> bool:
+
+def sees_all(namespace: str, name: str) -> bool:
+    """Return True: the caller may see every job."""
     return True
 
 
@@ -26,11 +30,10 @@ class Request:
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
-    created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
-    those of others that would be evicted are told without their names. ``queue`` creates workloads also where a quota
-    has no room for their pods. ``confirm`` has to be confirmed before anything is written. ``rerun``
-    creates also trainings that their ttl has removed. ``instead`` are objects that are created as they are, in place of
-    what the documents are lowered to.
+    created by this very request, and stays as it is. ``sees`` tells which jobs whoever asked may see: others that would
+    be evicted are told without their names. ``queue`` creates workloads also where a quota has no room for their pods.
+    ``confirm`` has to be confirmed before anything is written. ``rerun`` creates also trainings that their ttl has
+    removed. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
     """
 
     lowered: list[Lowered]
@@ -49,7 +52,7 @@ class Request:
     settings: Settings = field(default_factory=Settings)
     unread: tuple[str, ...] = ()
     mark: str | None = None
-    sees: Callable[[str], bool] = _everywhere
+    sees: Sees = sees_all
     queue: bool = False
     confirm: tuple[str, ...] = ()
     rerun: bool = False
@@ -60,14 +63,14 @@ class CheckOptions(NamedTuple):
     """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
 
     ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
-    ``queue`` workloads may wait for a quota; ``sees`` tells of which namespaces the jobs may be named that have it.
+    ``queue`` workloads may wait for a quota; ``sees`` tells which of the jobs may be named that have it.
     """
 
     keys: Records
     gpu_resources: frozenset[str]
     lenient: bool = False
     queue: bool = False
-    sees: Callable[[str], bool] = _everywhere
+    sees: Sees = sees_all
 
     @classmethod
     def of(cls, request: Request) -> CheckOptions:

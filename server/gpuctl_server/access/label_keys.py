@@ -1,0 +1,45 @@
+"""Which labels of nodes may be set through the service."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gpuctl.apply.state.records import records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.node_gpus import Gpus
+
+_OF_KUBERNETES = ("kubernetes.io", "k8s.io")
+"""Domains whose labels the scheduler, controllers and volumes trust. Source: the admission plugin NodeRestriction."""
+
+
+class LabelKeys:
+    """The rules for label keys.
+
+    :param of_kubernetes: keys of Kubernetes that may be set all the same, one by one.
+    :param for_limited: further keys for tokens with limits; ``example.com/`` means all keys with this prefix.
+    """
+
+    def __init__(self, platform: Settings, of_kubernetes: Collection[str], for_limited: Collection[str]) -> None:
+        self._domain = records(platform).pool.rpartition("/")[0]
+        self._gpus = Gpus(platform)
+        self._of_kubernetes = of_kubernetes
+        self._for_limited = for_limited
+
+    def problem(self, key: str, *, is_limited: bool) -> str | None:
+        """Return why a label may not be set or deleted, or None if it may.
+
+        :param is_limited: the caller is anyone but an admin without limits.
+        """
+        prefix, slash, _ = key.rpartition("/")
+        if key not in self._of_kubernetes and any(f".{prefix}".endswith(f".{domain}") for domain in _OF_KUBERNETES):
+            return (
+                f"the label {key} belongs to Kubernetes: the scheduler and volumes rely on it, and the setting "
+                "`kubernetes_labels` does not allow it"
+            )
+        own = prefix == self._domain or self._gpus.is_label(key)
+        if not is_limited or own or key in self._for_limited or f"{prefix}{slash}" in self._for_limited:
+            return None
+        return (
+            f"a token with limits may set the labels of {self._domain}/ and those that name a GPU type: the setting "
+            f"`label_keys` does not allow {key}"
+        )

@@ -1,0 +1,113 @@
+"""Pausing and resuming jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.save_points import described
+from gpuctl.apply.run.checkpointing import CheckpointManner
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import annotations_of, key_of
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.reading.find import workload_of
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
+from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import NOTHING, VALIDATED, JobState, PlanAnswer, full_plan, intended
+from gpuctl_server.changing import Meant, await_shown, changing, meant_job, present, talking, title_of_job
+from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.others import seen_names
+from gpuctl_server.service import Service
+
+
+def pausing_with(
+    service: Service, *, checkpoint: bool
+) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+    """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
+    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE) if checkpoint else None
+    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
+
+
+def resuming_with(
+    caller: Caller, conversation: Conversation
+) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+    """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
+    return lambda scope, names, settings: resume_jobs(scope, names, settings, conversation, seen_names(caller))
+
+
+def pause_job(
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, checkpoint: bool, dry_run: bool
+) -> JobState:
+    """End a job's pods and keep the job.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = meant_job(service, caller, "update", meant, touched)
+    # A dry run lets no program run in the job's pods.
+    act = pausing_with(service, checkpoint=checkpoint and not dry_run)
+    done = _suspended(service, caller, item, meant, act, touched, dry_run)
+    saving = annotations_of(workload_of(item.job)).get(service.keys.checkpoint)
+    if dry_run and done.changed and checkpoint and saving is not None and running(workload_of(item.job)) is not None:
+        done.state.message += f"; its progress would be saved first: {described(saving)}"
+    return done.state
+
+
+def resume_job(
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, dry_run: bool
+) -> JobState:
+    """Let a paused job make its pods again.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = meant_job(service, caller, "update", meant, touched)
+    plans: list[Plan] = []
+
+    def agree(plan: Plan) -> bool:
+        plans.append(plan)
+        return True
+
+    conversation = talking(service, touched, confirmed=confirmed)
+    if dry_run:
+        conversation = replace(conversation, confirm=agree)
+    state = _suspended(service, caller, item, meant, resuming_with(caller, conversation), touched, dry_run).state
+    for plan in plans:
+        state.plan = PlanAnswer(**full_plan(plan))
+    return state
+
+
+class _Suspended(NamedTuple):
+    """The answer about a job that was paused or resumed, and whether the request changed, or would change, anything."""
+
+    state: JobState
+    changed: bool
+
+
+def _suspended(
+    service: Service,
+    caller: Caller,
+    item: ListedJob,
+    meant: Meant,
+    act: Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]],
+    touched: AuditTrail,
+    dry_run: bool,
+) -> _Suspended:
+    identity = item.row.identity
+    with changing(service, caller, dry_run=dry_run) as session:
+        live = present(session, item, meant)
+        scope = Scope(session, identity.namespace)
+        touched.begin()
+        done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform)).result
+        if not dry_run:
+            await_shown(service, session, key_of(live))
+    status, said = done.status, done.message
+    if dry_run:
+        status = VALIDATED
+        said = intended(said) if done.changed else f"{said}; {NOTHING}"
+    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=f"{title_of_job(item)} {said}")
+    return _Suspended(state, done.changed)

@@ -1,0 +1,54 @@
+"""Which objects of the cluster a caller may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.language.names import DEFAULT_POOL
+
+_IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
+"""Kinds whose objects belong to the pool of their label, or to ``default``."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The limits of a caller.
+
+    :param sees_namespace: whether the caller may see what is in a namespace ("" for objects in none).
+    :param pools: the pools whose jobs and nodes the caller may see; None for all.
+    :param pool_label: the label that names the pool of a job, pod or node.
+    """
+
+    sees_namespace: Callable[[str], bool]
+    pools: Collection[str] | None
+    pool_label: str
+
+    def sees(self, obj: Object) -> bool:
+        """Return True if the caller may see an object."""
+        return self.sees_namespace(namespace_of(obj)) and self._in_pools(obj)
+
+    def sees_pool(self, pool: str | None) -> bool:
+        """Return True if the caller may see the jobs and nodes of a pool (None means ``default``)."""
+        return self.pools is None or (pool or DEFAULT_POOL) in self.pools
+
+    def _in_pools(self, obj: Object) -> bool:
+        if self.pools is None:
+            return True
+        pool = _labels(obj).get(self.pool_label)
+        return self.sees_pool(pool) if pool or obj.get("kind") in _IN_A_POOL else True
+
+
+def namespace_of(obj: Object) -> str:
+    """Return the namespace whose readers may see an object: its own of a Namespace, "" of what is in none."""
+    metadata = obj["metadata"]
+    return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")
+
+
+def _labels(obj: Object) -> dict[str, str]:
+    """The labels of an object; of a Workload of Kueue those of the pods that it stands for."""
+    if obj.get("kind") != "Workload":
+        return labels_of(obj)
+    sets = (obj.get("spec") or {}).get("podSets") or [{}]
+    return labels_of(sets[0].get("template") or {})

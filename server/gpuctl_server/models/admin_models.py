@@ -1,0 +1,62 @@
+"""Pools and quotas as bodies."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class PoolLimits(BaseModel):
+    """Limits of a pool."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    maxJobs: int | None = Field(None, ge=1, description="Most unfinished jobs.")  # noqa: N815 - as the body has it
+    maxGpuPerJob: int | None = Field(None, ge=1, description="Most GPUs of one job.")  # noqa: N815
+
+
+class PoolBody(BaseModel):
+    """A pool. Of nodes whose GPUs no label tells, the type is the one of ``gpuType``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {
+                "name": "experiment-pool",
+                "description": "for experiments",
+                "nodes": ["node-4", "node-5"],
+                "gpuType": ["t4"],
+                "quota": {"maxJobs": 50, "maxGpuPerJob": 2},
+            }
+        },
+    )
+
+    name: str | None = Field(None, max_length=63, description="Its name; of a pool that is changed, that of the path.")
+    description: str | None = None
+    nodes: list[str] = Field(default_factory=list, description="Its nodes, by name.")
+    gpuType: list[str] = Field(default_factory=list, description="The types of its GPUs.")  # noqa: N815
+    quota: PoolLimits | None = None
+    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+
+
+class QuotaBody(BaseModel):
+    """Quotas of users: what each may request in the namespace of that name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {
+                "name": "team-resource-quota",
+                "description": "quotas of the team",
+                "users": {"sam-altman": {"cpu": 10, "memory": "20Gi", "gpu": 4}},
+            }
+        },
+    )
+
+    name: str = Field(max_length=63)
+    description: str | None = None
+    users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
+    namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
+    default: dict[str, JsonValue] | None = Field(None, description="Fills in what an entry leaves out.")
+    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815

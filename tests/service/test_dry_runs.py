@@ -1,0 +1,172 @@
+"""``dryRun`` of every write: all is checked, the answer says what would be done, and the cluster stays as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import POOL, Place, image, inference, outcome, training
+from support.documents_sent import YAML, sent, text_of
+from support.served import Served
+
+LABEL = "runwhere.ai/dry"
+NODE, PROJECT = "dry-0", "dry-pool"
+NO_WRITES = {"planDocuments", "fitDocuments", "waitJob", "checkRight"}
+"""POST, and yet nothing is written."""
+
+
+class Write(NamedTuple):
+    """A write: its method and path, its body (None: it takes none), and what a dry run says of it."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | None
+    said: str
+    query: Mapping[str, str] = MappingProxyType({})
+
+
+def writes(place: Place) -> dict[str, Write]:
+    """Each write of the OpenAPI document by its operationId."""
+    here = {"namespace": place.namespace}
+    new = sent(training("new"), namespace=place.namespace)
+    changed = sent(training("busy", environment=image("v2")), namespace=place.namespace)
+    pool = {"name": "dry-new", "nodes": [NODE]}
+    quota = {"name": "dry-quotas", "users": {"dry-new-user": {"gpu": 1}}}
+    label = {"key": LABEL, "value": "new", "overwrite": True}
+    return {
+        "createJobs": Write("POST", "/jobs", new, "is valid; it would be submitted"),
+        "createJobBatch": Write(
+            "POST", "/jobs/batch", {"yamlContents": [new["yamlContent"]]}, "is valid; it would be submitted"
+        ),
+        "updateJob": Write("PUT", "/jobs/busy", changed, "would be replaced", {**here, "confirm": "true"}),
+        "deleteJob": Write("DELETE", "/jobs/busy", None, "would be deleted", {**here, "force": "true"}),
+        "pauseJob": Write("POST", "/jobs/busy/pause", None, "would be paused; its pod ends", here),
+        "resumeJob": Write("POST", "/jobs/still/resume", None, "would be resumed", here),
+        "rerunJob": Write("POST", "/jobs/over/rerun", None, "would run again", {**here, "confirm": "true"}),
+        "rollbackJob": Write("POST", "/jobs/chat/rollback", None, "would be replaced", {**here, "confirm": "true"}),
+        "recover": Write("POST", "/recoveries", None, '"recovered": []', here),
+        "createPool": Write("POST", "/pools", pool, "would be created", {"confirm": "true"}),
+        "updatePool": Write("PUT", f"/pools/{PROJECT}", {"nodes": []}, "would be updated", {"confirm": "true"}),
+        "deletePool": Write("DELETE", f"/pools/{PROJECT}", None, "1 node would leave it", {"confirm": "true"}),
+        "createQuota": Write("POST", "/quotas", quota, "would be created for dry-new-user"),
+        "deleteQuota": Write("DELETE", f"/quotas/{place.namespace}", None, "would be deleted", {"confirm": "true"}),
+        "setNodeLabel": Write("POST", f"/nodes/{NODE}/labels", label, "nothing is changed"),
+        "setLabelOfNodes": Write("POST", "/nodes/labels/batch", {**label, "nodeNames": [NODE]}, "would be labelled"),
+        "deleteNodeLabel": Write("DELETE", f"/nodes/{NODE}/labels/{LABEL}", None, "nothing is changed"),
+    }
+
+
+@pytest.fixture
+def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
+    """A running, a paused and a finished training, a service with a history, a pool and a quota."""
+    plane.add_node(NODE, gpus=8, labels={LABEL: "old"})
+    served.call("POST", "/pools", status=201, json={"name": PROJECT, "nodes": [NODE]})
+    quota = {"name": "dry", "users": {place.namespace: {"cpu": 900, "memory": "900Gi"}}}
+    served.call("POST", "/quotas", status=201, json=quota)
+    over = training("over", job=outcome("complete"))
+    first = text_of(training("busy"), training("still"), over, inference("chat"), namespace=place.namespace)
+    served.call("POST", "/jobs", status=201, content=first, headers=YAML)
+    second = sent(inference("chat", environment=image("v2")), namespace=place.namespace)
+    query = {"namespace": place.namespace, "confirm": "true"}
+    served.call("PUT", "/jobs/chat", json=second, params=query)
+    served.until_running("busy", place.namespace)
+    served.until_running("chat", place.namespace)
+    served.call("POST", "/jobs/still/pause", params={"namespace": place.namespace})
+    served.until("/jobs/over", lambda value: value["status"] == "succeeded", namespace=place.namespace)
+    place.until(lambda: not place.pods("still"), "the end of the paused pods")
+    yield place
+    served.call("DELETE", f"/pools/{PROJECT}", params={"confirm": "true"})
+    served.call("DELETE", f"/quotas/{place.namespace}", params={"confirm": "true"})
+    plane.kubectl("delete", "node", NODE, "--wait=false")
+
+
+def state(plane: ControlPlane) -> dict[str, str]:
+    """All that a write of gpuctl could change, by kind, namespace and name, as far as no controller changes it."""
+    kinds = "jobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
+    found = {}
+    for obj in plane.get(f"{kinds},nodes,leases,pods", "-A")["items"]:
+        metadata = obj["metadata"]
+        if obj["kind"] == "Lease" and metadata.get("namespace") in ("kube-system", "kube-node-lease"):
+            continue
+        told = {key: metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")}
+        if obj["kind"] in ("ConfigMap", "Secret", "Service", "ResourceQuota", "Lease"):
+            told["resourceVersion"] = metadata["resourceVersion"] if obj["kind"] != "ResourceQuota" else ""
+        name = "/".join((obj["kind"], metadata.get("namespace") or "", metadata["name"]))
+        found[name] = json.dumps({**told, "spec": obj.get("spec")}, sort_keys=True)
+    return found
+
+
+def test_nothing_is_written(served: Served, plane: ControlPlane, world: Place) -> None:
+    """By the query, by the body, and by the body of an operation that takes none; for every write of the document."""
+    paths = served.get("/openapi.json")["paths"]
+    operations = {
+        operation["operationId"]: operation
+        for item in paths.values()
+        for method, operation in item.items()
+        if method != "get"
+    }
+    asked = writes(world)
+    assert set(asked) == set(operations) - NO_WRITES
+    before = state(plane)
+    for name, write in asked.items():
+        assert "dryRun" in [item["name"] for item in operations[name]["parameters"]], name
+        by_query = {"params": {**write.query, "dryRun": "true"}, **({} if write.body is None else {"json": write.body})}
+        by_body = {"params": write.query, "json": {**(write.body or {}), "dryRun": True}}
+        for request in (by_query, by_body):
+            answer = served.call(write.method, write.path, **request)
+            assert write.said in json.dumps(answer), (name, answer)
+            assert state(plane) == before, name
+    audited = [line for line in served.get("/audit", pageSize=1000)["items"] if "busy" in json.dumps(line["objects"])]
+    assert [line["action"] for line in audited] == ["POST /api/v1/jobs"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("POST", path) for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun")),
+        *(("POST", path) for path in ("/jobs/x/rollback", "/jobs/x/wait", "/plan", "/fit", "/recoveries", "/pools")),
+        *(("POST", path) for path in ("/quotas", "/nodes/x/labels", "/nodes/labels/batch", "/auth/check")),
+        *(("PUT", path) for path in ("/jobs/x", "/pools/x")),
+        *(("DELETE", path) for path in ("/jobs/x", "/pools/x", "/quotas/x", "/nodes/x/labels/a/b")),
+        *(("GET", path) for path in ("/jobs", "/jobs/x", "/jobs/x/logs", "/pools", "/nodes", "/audit")),
+    ],
+)
+def test_unknown_parameters_are_refused(served: Served, method: str, path: str) -> None:
+    """Of every method; and one that stands twice."""
+    for query in ("dryrun=true", "dry_run=true"):
+        answer = served.call(method, f"{path}?{query}", status=400)
+        assert answer["message"] == f"the query parameter {query.partition('=')[0]} is not known here"
+    assert served.call(method, f"{path}?accept=a&accept=b", status=400)["message"].endswith("is given twice")
+
+
+def test_the_name_that_is_meant(served: Served) -> None:
+    assert served.call("DELETE", "/jobs/x?dryrun=true", status=400)["hint"] == "did you mean `dryRun`?"
+    assert served.call("POST", "/jobs?dry_run=true", status=400)["hint"] == "did you mean `dryRun`?"
+
+
+def test_a_body_that_means_nothing_is_refused(served: Served) -> None:
+    """Of operations that take none: a client that sends one expects something of it."""
+    for method, path in (("POST", "/jobs/x/pause"), ("DELETE", "/jobs/x"), ("POST", "/jobs/x/rerun")):
+        answer = served.call(method, path, status=400, json={"dryrun": True})
+        assert answer["details"] == [{"field": "dryrun", "message": "is not known here"}]
+
+
+def test_notes_of_the_plan_are_told(served: Served, place: Place) -> None:
+    """A pool that does not exist: by a dry run, in a batch, and of the job that is created."""
+    job = training("typo", resources={"pool": "dril"})
+    body = sent(job, namespace=place.namespace)
+    meant = f"(did you mean runwhere.ai/pool={POOL}?), which training/typo will wait for"
+    for request in ({**body, "dryRun": True}, body):
+        answer = served.client().post("/jobs", json=request).json()
+        assert [note for note in answer["notes"] if meant in note], answer
+    served.call("DELETE", "/jobs/typo", params={"namespace": place.namespace})
+    place.until(lambda: not place.exists("Job", "typo"), "its end")
+    batch = {"yamlContents": [text_of(job, namespace=place.namespace)]}
+    for status, request in ((200, {**batch, "dryRun": True}), (201, batch)):
+        (item,) = served.call("POST", "/jobs/batch", status=status, json=request)["success"]
+        assert [note for note in item["notes"] if meant in note], item

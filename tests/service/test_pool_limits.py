@@ -1,0 +1,270 @@
+"""A token that is limited to pools: jobs and nodes of other pools are not there, whatever is asked, and have no names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from control_plane import ControlPlane
+from support.cluster_tools import Place, fresh_namespaces, training
+from support.documents_sent import YAML, sent, text_of
+from support.remote import Remote
+from support.served import Served, serving
+from support.usage_database import usage_database
+
+SPACE, POOL, OTHER = "limited-space", "limited-pool", "sealed-pool"
+NODE, OTHER_NODE = "limited-0", "sealed-0"
+HIDDEN, ABSENT = "sealed-job", "absent-job"
+"""Of one length, so that texts about them are alike."""
+USERS = {
+    "admin": ("admin", None, None),
+    "pooled": ("user", None, (POOL,)),
+    "both": ("user", (SPACE,), (POOL,)),
+    "viewer": ("viewer", None, (POOL,)),
+    "owner": ("admin", None, (POOL,)),
+}
+LIMITED = [name for name in USERS if name != "admin"]
+SECRETS = re.compile("sealed|hidden")
+"""In each name of the other pool: of its jobs, pods, image, node and quota holders; and the names of a veiled session."""
+HOURS = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
+
+
+def job(name: str, pool: str, gpu: int = 1, **header: Any) -> dict[str, Any]:
+    image = {"image": f"registry.example.com/{pool}:v1"}
+    return training(name, job={"namespace": SPACE, **header}, environment=image, resources={"pool": pool, "gpu": gpu})
+
+
+@pytest.fixture(scope="module")
+def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Two pools of a node each, whose GPUs jobs of one namespace hold; and a job of each that waits."""
+    directory = tmp_path_factory.mktemp("limited")
+    fresh_namespaces(plane, SPACE)
+    for node, pool in ((NODE, POOL), (OTHER_NODE, OTHER)):
+        plane.add_node(node, gpus=8, cpu="64", memory="256Gi", labels={"runwhere.ai/pool": pool})
+    usage = usage_database(directory)
+    with serving(directory, plane.kubeconfig(), USERS, usage_database=usage) as served:  # type: ignore[arg-type]
+        quota = {"name": "limited", "users": {SPACE: {"cpu": 900, "memory": "900Gi", "gpu": 400}}}
+        served.call("POST", "/quotas", status=201, json=quota)
+        jobs = [job("mine", POOL), job(HIDDEN, OTHER), job("sealed-too", OTHER, gpu=7), job("big", POOL, gpu=64)]
+        served.call("POST", "/jobs", status=201, json=sent(*jobs, job("sealed-big", OTHER, gpu=64)))
+        for name in ("mine", HIDDEN, "sealed-too"):
+            served.until_running(name, SPACE)
+        yield served
+    plane.kubectl("delete", "namespace", SPACE, "--wait=false")
+    plane.kubectl("delete", "node", NODE, OTHER_NODE, "--wait=false")
+
+
+def reads() -> dict[str, tuple[str, dict[str, str]]]:
+    """Each GET of the OpenAPI document by its operationId, about what a limited token may see."""
+    usage, paths = "/gpu-aggregation", {}
+    for name, path in {
+        "listJobs": "/jobs",
+        "getJob": "/jobs/mine",
+        "getJobWhy": "/jobs/big/why",
+        "getJobTimeline": "/jobs/big/timeline",
+        "getJobHistory": "/jobs/mine/history",
+        "getJobRevision": "/jobs/mine/history/1",
+        "getJobLogs": "/jobs/mine/logs",
+        "getJobMetrics": "/jobs/mine/metrics",
+        "listPools": "/pools",
+        "getPool": f"/pools/{POOL}",
+        "listNodes": "/nodes",
+        "listGpus": "/nodes/gpu-detail",
+        "getNode": f"/nodes/{NODE}",
+        "listGpuLabels": "/nodes/labels/all",
+        "listNodeLabels": f"/nodes/{NODE}/labels",
+        "getNodeLabel": f"/nodes/{NODE}/labels/runwhere.ai/pool",
+        "listQuotas": "/quotas",
+        "getQuota": f"/quotas/{SPACE}",
+        "listNamespaces": "/namespaces",
+        "listRecoveries": "/recoveries",
+        "listAudit": "/audit",
+        "listUsageClusters": f"{usage}/clusters",
+        "listUsageNamespaces": f"{usage}/namespaces",
+        "listUsageKeys": f"{usage}/dimension-keys",
+        "getLatestSnapshot": f"{usage}/snapshots/latest",
+        "listSnapshots": f"{usage}/snapshots",
+        "getUsageWaste": f"{usage}/waste",
+    }.items():
+        paths[name] = (path, {})
+    paths["listNodesWithLabel"] = ("/nodes/labels", {"key": "runwhere.ai/pool"})
+    paths["listUsageValues"] = (f"{usage}/dimension-values", {"dimension_key": "team"})
+    for name, path in (("Cluster", "cluster"), ("Namespace", "namespaces"), ("Workload", "workloads")):
+        paths[f"get{name}Usage"] = (f"{usage}/{path}/hourly-stats", HOURS)
+    paths["getLabelUsage"] = (
+        f"{usage}/labels/hourly-stats",
+        {**HOURS, "dimension_type": "label", "dimension_key": "team"},
+    )
+    paths["getUsageLedger"] = (f"{usage}/ledger", HOURS)
+    return paths
+
+
+def test_no_answer_names_the_other_pool(world: Served) -> None:
+    """Each GET of the document, by each limited role."""
+    document = world.get("/openapi.json")["paths"]
+    asked = reads()
+    assert set(asked) == {item["get"]["operationId"] for item in document.values() if "get" in item}
+    for name, (path, query) in asked.items():
+        for role in LIMITED:
+            answer = world.client(role).get(path, params=query)
+            assert answer.status_code in (200, 403, 503), (name, role, answer.text)
+            assert not SECRETS.search(answer.text), (name, role, answer.text)
+
+
+def test_totals_are_of_the_own_pool(world: Served) -> None:
+    for role in LIMITED:
+        jobs = world.get("/jobs", role)
+        assert (jobs["total"], {item["name"] for item in jobs["items"]}) == (2, {"mine", "big"})
+        assert [pool["name"] for pool in world.get("/pools", role)["items"]] == [POOL]
+        assert world.get("/nodes/gpu-detail", role)["total"] == 1
+        (space,) = [item for item in world.get("/namespaces", role)["items"] if item["name"] == SPACE]
+        assert space["jobs"] == 2, space
+
+
+Ask = Callable[[str], tuple[str, str, dict[str, Any]]]
+
+
+def at(method: str, path: str, **rest: Any) -> Ask:
+    return lambda name: (method, path.format(name), rest)
+
+
+BY_NAME: dict[str, Ask] = {
+    "detail": at("GET", "/jobs/{}"),
+    "detail in its namespace": at("GET", "/jobs/{}", params={"namespace": SPACE}),
+    "why": at("GET", "/jobs/{}/why"),
+    "timeline": at("GET", "/jobs/{}/timeline"),
+    "history": at("GET", "/jobs/{}/history", params={"namespace": SPACE}),
+    "a revision": at("GET", "/jobs/{}/history/1", params={"namespace": SPACE}),
+    "logs": at("GET", "/jobs/{}/logs"),
+    "events": at("GET", "/jobs/{}/logs", params={"follow": "true"}, headers={"Accept": "text/event-stream"}),
+    "metrics": at("GET", "/jobs/{}/metrics"),
+    "wait": at("POST", "/jobs/{}/wait", json={"condition": "running", "timeout": 0}),
+    "wait until it is gone": at("POST", "/jobs/{}/wait", json={"condition": "deleted", "timeout": 0}),
+    "change": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, POOL))}),
+    "delete": at("DELETE", "/jobs/{}"),
+    "pause": at("POST", "/jobs/{}/pause"),
+    "resume": at("POST", "/jobs/{}/resume"),
+    "rerun": at("POST", "/jobs/{}/rerun"),
+    "rollback": at("POST", "/jobs/{}/rollback", params={"namespace": SPACE, "to": "1"}),
+}
+for _command in ("describe-job", "explain-job", "document-history"):
+    BY_NAME[_command] = lambda name, command=_command: (  # type: ignore[misc]
+        "POST",
+        f"/command-line/{command}",
+        {"json": {"namespace": SPACE, "arguments": {"name": name}}},
+    )
+
+
+@pytest.mark.parametrize("case", BY_NAME)
+def test_a_job_of_another_pool_is_as_one_that_is_not_there(world: Served, case: str) -> None:
+    """The same status and the same text."""
+    for role in ("pooled", "both", "owner"):
+        answers = []
+        for name in (HIDDEN, ABSENT):
+            method, path, rest = BY_NAME[case](name)
+            response = world.client(role).request(method, path, **rest)
+            answers.append((response.status_code, response.text.replace(name, "NAME")))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == (200 if case == "wait until it is gone" else 404), answers
+
+
+def test_by_its_id_and_by_its_pods(world: Served) -> None:
+    (item,) = [item for item in world.get("/jobs")["items"] if item["name"] == HIDDEN]
+    pod = world.get(f"/jobs/{item['jobId']}")["pods"][0]["name" if False else "jobId"]
+    for text in (item["jobId"], pod):
+        for path in (f"/jobs/{text}", f"/jobs/{text}/logs", f"/jobs/{text}/why"):
+            assert world.get(path, "pooled", status=404)["message"] == f"there is no job {text}"
+
+
+def test_a_followed_log(world: Served) -> None:
+    answers = []
+    for name in (HIDDEN, ABSENT):
+        where = f"{world.url}/api/v1/jobs/{name}/logs?follow=true".replace("http", "ws", 1)
+        header = {"Authorization": f"Bearer {world.tokens['pooled']}"}
+        with pytest.raises(InvalidStatus) as caught, connect(where, additional_headers=header):
+            pass
+        answer = caught.value.response
+        answers.append((answer.status_code, (answer.body or b"").replace(name.encode(), b"NAME")))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 404
+
+
+def test_plans_and_fit(world: Served) -> None:
+    """A document under the name of a hidden job shows nothing of that job; holders and victims have no names, and what
+    is meant by a mistyped pool or node is no secret of another one."""
+    taken = world.client("pooled").post("/plan", json=sent(job(HIDDEN, POOL)))
+    assert HIDDEN in taken.text
+    assert "sealed-pool" not in taken.text
+    answer = world.call("POST", "/jobs", "pooled", status=409, json=sent(job(HIDDEN, POOL)))
+    assert "sealed-pool" not in json.dumps(answer)
+    for path in ("/plan", "/fit", "/jobs?dryRun=true"):
+        for document in (job("wants", POOL, gpu=8, priority="high"), job("wants", POOL, gpu=400)):
+            answer = world.client("pooled").post(path, json=sent(document))
+            assert not SECRETS.search(answer.text), (path, answer.text)
+    typed = job("wants", POOL)
+    typed["resources"]["pool"] = "sealed-poo"
+    assert world.call("POST", "/plan", "pooled", status=403, json=sent(typed))["error"] == "Forbidden"
+    pool = {"kind": "pool", "version": "v0.1", "pool": {"name": POOL}, "nodes": {OTHER_NODE: {}}}
+    absent = {**pool, "nodes": {"absent-0": {}}}
+    told = [
+        world.client("owner").post("/jobs", content=text_of(document), headers=YAML).text for document in (pool, absent)
+    ]
+    assert told[0].replace(OTHER_NODE, "NODE") == told[1].replace("absent-0", "NODE")
+
+
+def test_the_command_line(world: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command that reads, and those that name a job of another pool."""
+    remote = Remote(place, world, tmp_path / "config", monkeypatch)
+    remote.login("pooled")
+    file = tmp_path / "job.yaml"
+    file.write_text(text_of(job("wants", POOL, gpu=400)))
+    for words in (
+        ("get", "jobs", "-n", SPACE, "-o", "wide"),
+        ("get", "jobs", "-A"),
+        ("get", "jobs", "-n", SPACE, "-o", "json"),
+        ("get", "pools"),
+        ("get", "nodes"),
+        ("get", "labels"),
+        ("get", "gpu-types"),
+        ("get", "quotas"),
+        ("get", "namespaces"),
+        ("describe", "quota", SPACE),
+        ("describe", "namespace", SPACE),
+        ("describe", "job", "mine", "-n", SPACE),
+        ("describe", "job", "big", "-n", SPACE),
+        ("describe", "pool", POOL),
+        ("describe", "node", NODE),
+        ("why", "big", "-n", SPACE),
+        ("fit", "-f", str(file)),
+        ("fit", "-n", SPACE),
+        ("diff", "-f", str(file)),
+        ("apply", "-f", str(file), "--dry-run"),
+    ):
+        outcome = remote.typed(*words, code=None)
+        assert not SECRETS.search(outcome.out + outcome.err), (words, outcome)
+    for words in (
+        ("describe", "job"),
+        ("why",),
+        ("logs",),
+        ("wait", "--for", "running", "--timeout", "1s"),
+        ("pause",),
+        ("resume",),
+        ("delete", "job", "--yes"),
+        ("rerun", "--yes"),
+        ("history",),
+        ("rollback", "--yes"),
+    ):
+        told = []
+        for name in (HIDDEN, ABSENT):
+            outcome = remote.typed(*words, name, "-n", SPACE, code=None)
+            told.append((outcome.code, (outcome.out + outcome.err).replace(name, "NAME")))
+        assert told[0] == told[1], words
+        assert told[0][0] != 0
+    assert place.api.get("Job", SPACE, HIDDEN) is not None
