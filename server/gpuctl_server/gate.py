@@ -37,12 +37,16 @@ class Gate:
         self._settings = settings
         self._measures = measures
         self._slots = FairSlots(settings.concurrency, settings.queue)
+        self._safety = [(b"x-content-type-options", b"nosniff")]
+        if settings.tls_certificate is not None:
+            self._safety.append((b"strict-transport-security", b"max-age=31536000"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        asked, scope = scope, _as_get(scope)
         request = HTTPConnection(scope)
         identity = begin_request(request.headers.get("x-request-id", ""))
         begun, status, taken = time.monotonic(), 0, 0.0
@@ -51,13 +55,19 @@ class Gate:
             nonlocal status, taken
             if message["type"] in _BEGINNINGS:
                 status, taken = message.get("status", 101), time.monotonic() - begun
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", identity.encode())]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *self._safety,
+                    (b"x-request-id", identity.encode()),
+                ]
             elif message["type"] == "websocket.close" and not status:
                 # There is nothing at this path, for which uvicorn has one answer.
                 status = 403
             await send(message)
 
         try:
+            if len(request.headers.getlist("authorization")) > 1:
+                raise Problem(400, "the header Authorization is given twice", error="InvalidRequest")
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, sending)
             else:
@@ -70,11 +80,11 @@ class Gate:
             await answer(unexpected(error, request.url.path), scope["path"])(scope, receive, sending)
         finally:
             # Of what goes on for hours the beginning counts.
-            self._note(scope, status, taken if _follows(scope) else time.monotonic() - begun)
+            taken = taken if _follows(scope) else time.monotonic() - begun
+            self._note(asked.get("method", "GET"), scope, status, taken)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _note(self, method: str, scope: Scope, status: int, seconds: float) -> None:
         """A line in the log, and a count by the path of the route: whoever asks chooses the path, and its length."""
-        method = scope.get("method", "GET")
         method = method if method in _METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
         self._measures.answered(method, route, status, seconds)
@@ -139,6 +149,13 @@ class Gate:
         except asyncio.TimeoutError:
             raise Problem(408, f"the body did not come within {self._settings.body_timeout:g} s") from None
         return bytes(found)
+
+
+def _as_get(scope: Scope) -> Scope:
+    """A HEAD request as the GET that it is answered like; uvicorn leaves the body out. A stream would never end."""
+    if scope["type"] != "http" or scope["method"] != "HEAD" or b"follow=" in scope["query_string"]:
+        return scope
+    return {**scope, "method": "GET"}
 
 
 def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
+from gpuctl.answers.advice import for_rest, reworded
 from gpuctl.answers.job_answers import log_end, log_line
+from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.durations import parse_duration
 from gpuctl.reading.log_streams import NoLog
 from gpuctl.reading.loglines import instant
@@ -110,6 +112,8 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
     """The logs as they are now.
 
     Whoever asks has the right to them: they are read by the service, which may read all.
+
+    :raises ConnectionFailed: the API server cannot be reached, and no line was read.
     """
     with service.looking(None, item.row.identity.namespace) as reader:
         try:
@@ -122,7 +126,10 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
                 value = log_line(batch.source.name, batch.source.container, line)
                 if choice.grep in value["text"]:
                     found.add(value)
-    problems = log_end(None, (*logs.problems, *logs.missing))["problems"]
+    away = next((problem for problem in logs.problems if problem.is_outage), None)
+    if away is not None and not found.lines:
+        raise ConnectionFailed(away.message)
+    problems = reworded(log_end(None, (*logs.problems, *logs.missing))["problems"], for_rest)
     return _value(list(found.lines), [*problems, *found.problems()])
 
 

@@ -71,6 +71,27 @@ async def seen_by(caller: Caller, board: Board) -> SeenJobs:
     return SeenJobs(seen, None)
 
 
+MOST_REVIEWED = 100
+"""Namespaces that are looked through for one that a caller may see."""
+
+
+async def demand_sight(service: Service, caller: Caller) -> None:
+    """Check that a user of the cluster may see the jobs of at least one namespace, where these are not too many.
+
+    An empty list would hide that the user has no rights.
+
+    :raises Problem: 403.
+    """
+    if isinstance(caller, TokenCaller):
+        return
+    names = service.mirror.names("Namespace")
+    if len(names) <= MOST_REVIEWED and not await decided(caller, lambda: any(map(caller.sees, names))):
+        raise forbidden(
+            f"{caller.name} may see jobs in no namespace: Kubernetes does not allow to list pods in any; an "
+            "administrator binds roles, as docs/operations.md shows"
+        )
+
+
 def sees_job(caller: Caller, namespace: str, pool: str | None) -> bool:
     """Return True if a caller sees the jobs of a namespace and pool (None means ``default``)."""
     return caller.sees(namespace) and (caller.pools is None or (pool or DEFAULT_POOL) in caller.pools)

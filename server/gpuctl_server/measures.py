@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.mirror.mirror import Mirror
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -16,7 +17,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 class Measures:
     """Numbers of one service. Paths are those of routes, never those of requests: there are only so many of them."""
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: Mirror, tokens: TokenFile | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "gpuctl_server_requests_total", "Requests.", ("method", "route", "status"), registry=self._registry
@@ -32,6 +33,8 @@ class Measures:
             "gpuctl_server_requests_under_way", "Requests that are worked on.", registry=self._registry
         )
         self._registry.register(_OfMirror(mirror))
+        if tokens is not None:
+            self._registry.register(_OfTokens(tokens))
         self._objects = CollectorRegistry()
         self._objects.register(_ObjectsOf(mirror))
 
@@ -56,6 +59,17 @@ class _OfMirror(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("gpuctl_server_mirror_ready", "1 when every list was read.", float(self._mirror.ready))
+
+
+class _OfTokens(Collector):
+    """Whether the file of tokens can be read; looked at when it is asked for."""
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self._tokens = tokens
+
+    def collect(self) -> Iterator[Metric]:
+        text = "1 when the file of tokens can be read, 0 while revocations do not count."
+        yield GaugeMetricFamily("gpuctl_server_tokens_readable", text, float(self._tokens.check() is None))
 
 
 class _ObjectsOf(Collector):

@@ -26,7 +26,7 @@ def wants_yaml(request: Request) -> bool:
     stated = request.query_params.get("accept")
     if stated is not None:
         return _media_type(stated) in _YAML
-    weights = _weights(request.headers.get("accept", ""))
+    weights = accepted(request.headers.get("accept", ""))
     return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
 
 
@@ -54,7 +54,8 @@ def _media_type(text: str) -> str:
     return text.partition(";")[0].strip().lower()
 
 
-def _weights(header: str) -> dict[str, float]:
+def accepted(header: str) -> dict[str, float]:
+    """Return the items of an ``Accept`` header, or one of its kind, with their weights, in the order written."""
     found: dict[str, float] = {}
     for part in header.split(","):
         name, _, rest = part.partition(";")

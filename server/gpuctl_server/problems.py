@@ -16,8 +16,10 @@ from starlette.types import Scope
 
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
 from gpuctl_server.audit import AuditFailed
+from gpuctl_server.chinese import translated, wants_chinese
 from gpuctl_server.negotiation import as_yaml, wants_yaml
 from gpuctl_server.others import told_together
 from gpuctl_server.reading_bodies import NotReadable
@@ -124,6 +126,9 @@ def problem_for(error: Exception, path: str) -> Problem:
         return unexpected(error, path)
     from gpuctl.answers.advice import by_service, for_rest, reworded
 
+    if isinstance(error, ConnectionFailed):
+        # Its address is not for users: the answer does not have it.
+        LOG.warning("the cluster cannot be reached", extra={"path": path, "problem": error.message})
     words = by_service if _COMMAND_LINE in path else for_rest
     problem.message = words(problem.message)
     problem.hint = None if problem.hint is None else words(problem.hint)
@@ -152,6 +157,8 @@ class Route(APIRoute):
 
         async def careful(request: Request) -> Response:
             response = await answered(request)
+            if wants_chinese(request):
+                response = translated(response)
             return as_yaml(response) if wants_yaml(request) else response
 
         async def answered(request: Request) -> Response:
@@ -196,6 +203,7 @@ def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
         for route in routes
         if isinstance(route, APIRoute) and route.matches(scope)[0] != Match.NONE
         for method in route.methods or ()
+        for method in ((method, "HEAD") if method == "GET" else (method,))
     }
 
 

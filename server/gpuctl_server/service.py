@@ -22,6 +22,7 @@ from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.access.label_keys import LabelKeys
+from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import AuditMemory
 from gpuctl_server.compile_turns import CompileTurns
 from gpuctl_server.encoded import Encoded
@@ -219,7 +220,7 @@ def make_service(
         authenticator,
         mirror,
         board,
-        Measures(mirror),
+        Measures(mirror, authenticator if isinstance(authenticator, TokenFile) else None),
         fleet,
         ProgressBook(connection),
         LogHub(connection, platform, settings),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from gpuctl.language.service import ServiceType
 from gpuctl_server.metric_queries import MetricQuery
 from gpuctl_usage.stated_settings import StatedSettings
 from gpuctl_usage.usage_settings import (
@@ -71,6 +72,13 @@ class ServerSettings(StatedSettings):
     )
     service_accounts: tuple[str, ...] = Field(
         (), description="For auth `tokens`: service accounts that such pods may have beside `default`."
+    )
+    service_types: tuple[ServiceType, ...] = Field(
+        ("NodePort", "ClusterIP", "LoadBalancer"),
+        description="For auth `tokens`: types of Services that tokens with limits may create.",
+    )
+    fixed_node_ports: bool = Field(
+        True, description="For auth `tokens`: whether tokens with limits may choose the number of a node port."
     )
     label_keys: tuple[LabelKey, ...] = Field(
         (),

@@ -28,7 +28,7 @@ from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.pod_safety import PodTerms
+from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.compile_turns import StillCompiling
 from gpuctl_server.lookups import demand
@@ -213,6 +213,7 @@ def compile_documents(
     submission = Submission(text, wanted)
     if caller.is_confined:
         _confine_pods(service, caller, submission)
+        _confine_services(service, caller, submission)
         _confine_nodes(service, caller, submission)
     return submission
 
@@ -275,6 +276,24 @@ def _confine_pods(service: Service, caller: Caller, submission: Submission) -> N
             details=details,
             hint="pvc or nfs in `storage.workdirs` take the place of paths of the host; what else jobs may have is set "
             "where the service is started (pod_security, host_paths, service_accounts)",
+        )
+
+
+def _confine_services(service: Service, caller: Caller, submission: Submission) -> None:
+    """Check that no Service is reachable in another way than limited tokens may choose.
+
+    :raises Problem: 403.
+    """
+    settings = service.settings
+    terms = ServiceTerms(settings.service_types, settings.fixed_node_ports)
+    found = terms.breaches(item.object for item in submission.wanted.compilation.lowered)
+    if found:
+        raise Problem(
+            403,
+            f"{caller.name} may not create {', '.join(found)}",
+            error="ServiceNotAllowed",
+            details=[{"message": text} for text in found],
+            hint="the settings `service_types` and `fixed_node_ports` say what tokens with limits may have",
         )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
-from support.cluster_tools import Place
+from support.cluster_tools import Place, training
+from support.documents_sent import sent
 from support.node_world import labels_of
 from support.seed_world import hidden_words
 from support.served import Served, serving
@@ -59,6 +60,29 @@ def test_what_kubernetes_lets_them_see(own: Served) -> None:
     assert {job["name"] for job in own.get("/nodes/node-6", "bob")["runningJobs"]} == {"wide", "stranger"}
     assert "qwen2" not in own.client("bob").get("/pools/training-pool").text
     assert own.get("/nodes/node-1/labels/nvidia.com/gpu-type", "bob")["label"]["value"] == "a100-80g"
+
+
+def test_the_example_of_the_guide(own: Served, seed_place: Place) -> None:
+    """The roles and PriorityClasses of deploy/rbac, and the bindings of docs/operations.md, let a group run jobs."""
+    plane, root = seed_place.plane, Path(__file__).parents[2]
+    own.tokens = {**own.tokens, "member": plane.tokens["member"]}
+    refused = own.get("/jobs", "nobody", status=403)
+    assert "may see jobs in no namespace" in refused["message"]
+    guide = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    bindings = guide.partition("<!-- manifests -->\n```yaml\n")[2].partition("```")[0].replace("oidc:ml-team", "team-a")
+    plane.kubectl("delete", "priorityclass", "gpuctl-low", "--ignore-not-found")
+    plane.kubectl("apply", "-k", str(root / "deploy" / "rbac"))
+    plane.kubectl("apply", "-f", "-", input=bindings)
+    try:
+        job = training("by-the-guide", job={"namespace": "team-a", "priority": "low"})
+        seed_place.until(
+            lambda: own.client("member").post("/jobs", json=sent(job)).status_code == 201, "the bindings to count"
+        )
+        own.until("/jobs", lambda value: "by-the-guide" in [item["name"] for item in value["items"]], "member")
+        assert own.get("/pools", "member")["total"] > 0
+        own.call("DELETE", "/jobs/by-the-guide", "member")
+    finally:
+        plane.kubectl("delete", "-f", "-", input=bindings)
 
 
 def test_quotas_that_they_may_list(own: Served) -> None:

@@ -216,3 +216,42 @@ def test_the_end(plane: ControlPlane, tmp_path: Path) -> None:
         # Long before the time is over that requests are given.
         assert own.process.wait(timeout=60) == 0
     assert not any("Traceback" in line for line in own.log), "".join(own.log)
+
+
+def test_head(served: Served) -> None:
+    """Answered as GET, without the body; a stream is not, and the path says so."""
+    for path in ("/jobs", "/pools", "/nodes", "/openapi.json"):
+        head, get = served.client().head(path), served.client().get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-length"] == str(len(get.content))
+    assert served.client().head("/jobs/nobody").status_code == 404
+    refused = served.client().head("/jobs/nobody/logs?follow=true")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert served.client().head("/plan").headers["allow"] == "POST"
+
+
+def test_headers_of_every_answer(served: Served) -> None:
+    for path in ("/jobs", "/nothing", "/docs/", "/docs/files/swagger-ui.css"):
+        assert served.client().get(path).headers["x-content-type-options"] == "nosniff", path
+
+
+def test_two_tokens(served: Served) -> None:
+    """Neither counts: a proxy and a client may have meant different ones."""
+    tokens = [("Authorization", f"Bearer {served.tokens[name]}") for name in ("anna", "admin")]
+    answer = served.client("").get("/jobs", headers=tokens)
+    assert (answer.status_code, answer.json()["message"]) == (400, "the header Authorization is given twice")
+
+
+def test_messages_in_chinese(served: Served) -> None:
+    """Those of the product's documents, for who asks; the rest, and what programs compare, stays as it is."""
+    question = {"resource": "jobs", "action": "create", "pool": "training-pool"}
+    for language, message in (
+        ("zh-CN,zh;q=0.9,en;q=0.8", "用户拥有training-pool的任务创建权限"),
+        ("en", "admin may create jobs of the pool training-pool"),
+    ):
+        headers = {"Accept-Language": language}
+        assert served.call("POST", "/auth/check", json=question, headers=headers)["message"] == message
+    label = {"nodeNames": ["nobody-0"], "key": "runwhere.ai/a", "value": "b"}
+    answer = served.call("POST", "/nodes/labels/batch", json=label, headers={"Accept-Language": "zh"})
+    assert answer["message"] == "部分节点标记失败，请查看 failed 列表"
+    assert (answer["failed"][0]["error"], answer["failed"][0]["message"]) == ("NodeNotFound", "节点 nobody-0 不存在")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.cluster_tools import POOL, Place, compute, inference, outcome, training
 from support.served import Served
 
@@ -99,3 +101,24 @@ def test_progress_is_what_the_log_says(served: Served, place: Place) -> None:
         namespace=place.namespace,
     )
     assert found["total"] == 5
+
+
+def test_filters_of_closed_sets(served: Served) -> None:
+    """What no job can have is refused; words of Kubernetes in either case are taken."""
+    for query, hint in (
+        ({"kind": "trainning"}, "did you mean `training`?"),
+        ({"kind": "Training"}, "did you mean `training`?"),
+        ({"status": "runing"}, "did you mean `running`?"),
+        ({"status": "bogus"}, None),
+    ):
+        refused = _refused(served, query)
+        assert (refused["error"], refused.get("hint")) == ("InvalidRequest", hint), query
+    for status in ("running", "Running", "Partially Running", "crashloopbackoff", "Queued", "paused"):
+        assert served.client().get("/jobs", params={"status": status}).status_code == 200
+
+
+def _refused(served: Served, query: dict[str, str]) -> dict[str, Any]:
+    answer = served.client().get("/jobs", params=query)
+    assert answer.status_code == 400, answer.text
+    found: dict[str, Any] = answer.json()
+    return found

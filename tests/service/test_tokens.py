@@ -90,8 +90,36 @@ def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Pat
         said = own.until_told("cannot be read again")
         assert len(said) == 1
         assert f"chmod 600 {path}" in said[0]
+        _tells_of_its_tokens(own, readable=False)
         path.chmod(0o600)
+        _tells_of_its_tokens(own, readable=True)
         own.get("/jobs", "stranger")
+
+
+def _tells_of_its_tokens(own: Served, *, readable: bool) -> None:
+    """Whether revocations count is in /readyz and /metrics."""
+    assert ("tokensReadable" in httpx.get(f"{own.url}/readyz").json()) is not readable
+    headers = {"Authorization": f"Bearer {own.tokens['admin']}"}
+    problem = httpx.get(f"{own.url}/readyz", headers=headers).json()["problem"]
+    assert (problem is None) is readable
+    told = f"gpuctl_server_tokens_readable {float(readable)}"
+    assert told in httpx.get(f"{own.url}/metrics", headers=headers).text
+
+
+def test_a_file_that_is_deleted_or_has_another_mode(plane: ControlPlane, tmp_path: Path) -> None:
+    """Nobody is let in or out by it, and that is told; once it is back, all is well."""
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
+        path = tmp_path / "tokens.json"
+        _tells_of_its_tokens(own, readable=True)
+        path.chmod(0o644)
+        _tells_of_its_tokens(own, readable=False)
+        path.chmod(0o600)
+        _tells_of_its_tokens(own, readable=True)
+        path.rename(tmp_path / "away.json")
+        assert _known(own) == 200
+        _tells_of_its_tokens(own, readable=False)
+        (tmp_path / "away.json").rename(path)
+        _tells_of_its_tokens(own, readable=True)
 
 
 def test_files_that_are_none_of_ours(plane: ControlPlane, tmp_path: Path) -> None:

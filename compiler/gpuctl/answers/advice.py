@@ -45,6 +45,20 @@ def _job_command(words: str) -> str:
     return rf"`gpuctl {words}(?: (?P<job>(?!-){_NAME}))?(?: -n (?P<namespace>{_NAME}))?(?P<options>(?: --?[^`]*)?)`"
 
 
+_SERVER = r"https?://\S+(?: \(context [^)]*\))?"
+_CLUSTER: tuple[_Form, ...] = (
+    _form(
+        rf"(?:{_SERVER} (?:cannot be reached|does not speak TLS as expected)|the certificate of {_SERVER} is )[^;\n]*",
+        "the Kubernetes API server cannot be reached",
+    ),
+    _form(rf"{_SERVER} (gave no answer|answered)\b", r"the Kubernetes API server \1"),
+    _form(
+        r"check the (?:context, the network and the proxy; `kubectl version` should work|server's address and port)",
+        "try again in a moment; administrators find the reason in the log of the service",
+    ),
+)
+"""Where the cluster is, and how it is reached, is the service's own business."""
+
 _HELD: tuple[_Form, ...] = (
     _form(
         r"rename the job, or take the object over with `gpuctl apply --adopt`",
@@ -56,6 +70,7 @@ _HELD: tuple[_Form, ...] = (
 """What others hold is taken over by those who reach the cluster itself."""
 
 _REST: tuple[_Form, ...] = (
+    *_CLUSTER,
     *_HELD,
     _form(
         r"--create-namespace creates it, and so does `job\.namespace` or a quota in the documents",
@@ -96,12 +111,17 @@ _REST: tuple[_Form, ...] = (
 
 def for_rest(text: str) -> str:
     """A text for a client of the REST API."""
-    return _reworded(text, _REST) if "gpuctl" in text or "-" in text else text
+    return _reworded(text, _REST) if "gpuctl" in text or "-" in text or _names_cluster(text) else text
 
 
 def by_service(text: str) -> str:
     """A text for the command line that has no kubeconfig: what works there stays as it is."""
-    return _reworded(text, _HELD) if "--adopt" in text else text
+    return _reworded(text, (*_CLUSTER, *_HELD)) if "--adopt" in text or _names_cluster(text) else text
+
+
+def _names_cluster(text: str) -> bool:
+    """Return True if a text may name the API server, or give a hint on reaching it."""
+    return "://" in text or text.startswith("check the ")
 
 
 def reworded(value: Any, words: Callable[[str], str]) -> Any:

@@ -55,10 +55,11 @@ class Wanted:
 
 
 class LogProblem(NamedTuple):
-    """Why a pod's log, or a part of it, is not shown."""
+    """Why a pod's log, or a part of it, is not shown. ``is_outage``: the API server could not be reached."""
 
     pod: str
     message: str
+    is_outage: bool = False
 
 
 class Batch(NamedTuple):
@@ -289,7 +290,7 @@ class Reading:
                 raise
             self.problems.append(LogProblem(source.name, explain(error, source.pod)))
         except ConnectionFailed as error:
-            self.problems.append(LogProblem(source.name, error.message))
+            self.problems.append(LogProblem(source.name, error.message, is_outage=True))
         return None
 
     def _guarded(self, source: ContainerLog, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:

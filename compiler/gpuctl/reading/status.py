@@ -24,6 +24,23 @@ _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "fa
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, _TERMINATING, _UNKNOWN)
 """What ``--status`` takes beside the words themselves."""
+WORDS = frozenset(
+    {
+        *("Partially Running", "Queued", "Suspended", "ScaledToZero", "QuotaExceeded", "FailedCreate"),
+        *("ContainerCreating", "PodInitializing", "Unschedulable", "SchedulingGated", "NodeLost", "Evicted"),
+        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"),
+        *(
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+            "StartError",
+            "PostStartHookError",
+        ),
+        *("OOMKilled", "Error", "Completed", "DeadlineExceeded", "ContainerCannotRun", "ContainerStatusUnknown"),
+        *("UnexpectedAdmissionError", "NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "Preempting"),
+    }
+)
+"""Words of jobs and pods; Kubernetes may have further ones. Source: ``pkg/kubelet`` (``images``, ``kuberuntime``)."""
 
 
 class Status(NamedTuple):

@@ -1,4 +1,4 @@
-"""What pods may do that the service creates with its own rights for somebody who has fewer.
+"""What pods may do, and how Services may be reached, that the service creates with its own rights for a limited token.
 
 Whoever may create pods in a namespace reaches all that pods can be given: the node itself, when nothing forbids it.
 Kubernetes' Pod Security forbids it by labels of the namespace, which nobody may have set. So the service holds every
@@ -43,6 +43,27 @@ class PodTerms(NamedTuple):
     def _judges(self, volume: dict[str, Any]) -> bool:
         path = (volume.get("hostPath") or {}).get("path")
         return path is None or not any(_is_below(path, directory) for directory in self.host_paths)
+
+
+class ServiceTerms(NamedTuple):
+    """The types of Services that are allowed, and whether their node ports may be chosen."""
+
+    types: tuple[str, ...]
+    fixed_node_ports: bool
+
+    def breaches(self, objects: Iterable[Object]) -> list[str]:
+        """Return what of the Services among objects is not allowed, each once."""
+        return list(dict.fromkeys(text for obj in objects if obj["kind"] == "Service" for text in self._of(obj)))
+
+    def _of(self, service: Object) -> Iterator[str]:
+        spec = service["spec"]
+        kind = spec.get("type", "ClusterIP")
+        if kind not in self.types:
+            yield f"a Service of type {kind}"
+        if not self.fixed_node_ports:
+            for port in spec.get("ports") or []:
+                if "nodePort" in port:
+                    yield f"the node port {port['nodePort']}"
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -133,7 +133,7 @@ class TokenFile:
         self._own = frozenset(own)
         self.problem: str | None = None
         self._lock = threading.Lock()
-        self._state: tuple[int, int, int] | None = None
+        self._state: tuple[int, ...] | None = None
         self._entries: list[TokenEntry] = []
         self._read(strict=True)
 
@@ -147,11 +147,18 @@ class TokenFile:
                 found = entry
         return None if found is None or found.is_expired(now) else found.caller(self._own)
 
+    def check(self) -> str | None:
+        """Return why the file cannot be read now, or None. Until it can, what was read before holds."""
+        self._read()
+        return self.problem
+
     def _read(self, *, strict: bool = False) -> None:
         try:
             status = self.path.stat()
-            state = (status.st_mtime_ns, status.st_size, status.st_ino)
+            # By the time of its status, because a change of the mode is no change of the content.
+            state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
             if state == self._state:
+                self.problem = None
                 return
             with self._lock:
                 self._entries = read_tokens(self.path)

@@ -17,7 +17,6 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
-from gpuctl_server.change_values import VALIDATED
 from gpuctl_server.lookups import REVIEWS, decided, demand
 from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
@@ -29,7 +28,6 @@ from gpuctl_server.times import NotATime, moment
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
-Created = TypeVar("Created", bound=BaseModel)
 Parameters = ParamSpec("Parameters")
 
 
@@ -256,11 +254,10 @@ def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model, "description": "Validated: dryRun was true."}}
 
 
-def made(value: Created) -> Created | JSONResponse:
-    """The answer of a creation: 201, or 200 where it was only checked."""
-    if getattr(value, "status", None) != VALIDATED:
-        return value
-    return JSONResponse(value.model_dump(exclude_unset=True), 200)
+def made(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONResponse:
+    """The answer of a creation: 201 with the path of what was created, or 200 where it was only checked."""
+    headers = {} if location is None or is_checked else {"Location": f"{BASE}{location}"}
+    return JSONResponse(value.model_dump(exclude_unset=True), 200 if is_checked else 201, headers)
 
 
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.lookups import decided
 from gpuctl_server.routes.common import BASE, ServiceOf, any_caller, api_router, caller_of
 from gpuctl_server.usage_lookups import holders_seen
@@ -41,11 +42,15 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
     if service.collecting is not None:
         value["usage"] = {"collecting": service.collecting.state()["collecting"]}
+    tokens = service.authenticator.check() if isinstance(service.authenticator, TokenFile) else None
+    if tokens is not None:
+        # Who was revoked since may still ask: this is for whoever watches the service.
+        value["tokensReadable"] = False
     if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
-            "problem": None if failure is None else failure.message,
+            "problem": tokens if failure is None else failure.message,
         }
         if service.collecting is not None:
             value["usage"] = service.collecting.state()

@@ -17,6 +17,7 @@ from gpuctl_server.changing import Bringing, Meant
 from gpuctl_server.creating import Ask
 from gpuctl_server.earlier_documents import roll_back, run_again
 from gpuctl_server.routes.common import (
+    BASE,
     Confirm,
     DryRun,
     OnlyDryRun,
@@ -98,7 +99,8 @@ def create(
         return JSONResponse(_submitted(made), 200)
     made = creating.create(service, caller, Ask(body.yamlContent, key, confirm, queue), touched_by(request))
     changing.await_listed(service, (job.jobId for job in made.jobs or [made]))
-    return JSONResponse(_submitted(made), 201)
+    headers = {"Location": f"{BASE}/jobs/{made.jobId}"} if made.jobId is not None and made.jobs is None else {}
+    return JSONResponse(_submitted(made), 201, headers)
 
 
 @router.post(

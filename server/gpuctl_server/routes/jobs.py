@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import anyio.to_thread
 from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
+from gpuctl.language.kinds import WORKLOADS
+from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import visible
 from gpuctl.reading.job_facts import read_facts
-from gpuctl.reading.job_rows import JobFilter
+from gpuctl.reading.job_rows import JobFilter, Row
+from gpuctl.reading.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
@@ -19,11 +24,12 @@ from gpuctl_server.job_values import (
     job_description,
     job_item,
 )
-from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
+from gpuctl_server.lookups import board_of, decided, demand, demand_sight, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.node_lookups import gpu_type_of
+from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service
 
@@ -48,6 +54,9 @@ async def list_of_jobs(
     await decided(caller, lambda: demand(caller, Wish("get", "jobs", namespace or None, pool or None)))
     board = board_of(service)
     seen = await seen_by(caller, board)
+    if seen.namespaces == frozenset() and not namespace:
+        await demand_sight(service, caller)
+    _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
     question = ("jobs", seen, kind, pool, status, namespace, page, pageSize)
     stamp = service.moment()
     body = service.encoded.find(question, stamp)
@@ -64,6 +73,25 @@ async def list_of_jobs(
         body = encode(value)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
+
+
+def _check_filters(kind: str, status: str, rows: Iterable[Row]) -> None:
+    """Check the filters that take words of a closed set; a word of Kubernetes that some job has is one, too.
+
+    :raises Problem: 400.
+    """
+    if kind and kind not in WORKLOADS:
+        raise _no_such_value("kind", kind, WORKLOADS)
+    known = any(Status(word, "").is_called(status) for word in (*PHASES, *WORDS))
+    if status and not known and not any(row.status.is_called(status) for row in rows):
+        raise _no_such_value("status", status, PHASES)
+
+
+def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
+    close = nearest(text, values)
+    hint = f"did you mean `{close}`?" if close else None
+    said = f"{name} is one of {', '.join(values)}, not `{visible(text)}`"
+    return Problem(400, said, error="InvalidRequest", hint=hint)
 
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)

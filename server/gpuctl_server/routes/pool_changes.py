@@ -46,10 +46,11 @@ def create(
     body: Body,
     confirm: Confirm = False,
     dry_run: DryRun = False,
-) -> Administered | JSONResponse:
+) -> JSONResponse:
     """Create a pool, and label its nodes."""
     manner = AdminManner(confirm, dry_run or body.dry_run)
-    return made(administering.create_pool(service, caller, body, touched_by(request, preview=manner.dry_run), manner))
+    pool = administering.create_pool(service, caller, body, touched_by(request, preview=manner.dry_run), manner)
+    return made(pool, f"/pools/{pool.name}", is_checked=manner.dry_run)
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)

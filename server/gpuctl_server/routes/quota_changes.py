@@ -43,10 +43,11 @@ def create(
     body: Annotated[Given, Depends(quota_of)],
     confirm: Confirm = False,
     dry_run: DryRun = False,
-) -> CreatedQuota | JSONResponse:
+) -> JSONResponse:
     """Create quotas of users, with their namespaces."""
     manner = AdminManner(confirm, dry_run or body.dry_run)
-    return made(administering.create_quota(service, caller, body, touched_by(request, preview=manner.dry_run), manner))
+    quota = administering.create_quota(service, caller, body, touched_by(request, preview=manner.dry_run), manner)
+    return made(quota, f"/quotas/{quota.name}", is_checked=manner.dry_run)
 
 
 @router.delete("/quotas/{userName}", response_model=Administered, response_model_exclude_unset=True)

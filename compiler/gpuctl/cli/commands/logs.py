@@ -193,8 +193,8 @@ class Show:
         sys.stdout.flush()
         for problem in logs.problems:
             self._report(problem)
-        for pod, message in logs.missing:
-            click.echo(f"note: pod {pod} has no log yet: {message}", err=True)
+        for missing in logs.missing:
+            click.echo(f"note: pod {missing.pod} has no log yet: {missing.message}", err=True)
         return 1 if self._failed else 0
 
     def follow(self, logs: FollowedLogs | LogsByService) -> int:
