@@ -141,7 +141,7 @@ def test_other_methods(served: Served) -> None:
     """What the path does take is told with it (RFC 9110, 15.5.6)."""
     assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
     for path, methods in (
-        ("/jobs", "GET, POST"),
+        ("/jobs", "GET, HEAD, POST"),
         ("/jobs/x", "DELETE, GET, PUT"),
         ("/nodes/x/labels/a/b", "DELETE, GET"),
     ):

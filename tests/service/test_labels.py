@@ -425,8 +425,10 @@ def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: P
         found = (json.loads(line) for line in list(served.log) if '"audit"' in line)
         return [line for line in found if "label/audited" in line["objects"]]
 
-    seed_place.until(lambda: len(written()) == 4, "the lines of the audit")
-    lines = written()
+    seed_place.until(lambda: len(written()) == 8, "the lines of the audit")
+    begun = [line["objects"] for line in written() if line["result"] == "begun"]
+    assert begun == [["node/spare-1", "label/audited"]] * 3 + [["label/audited", "node/spare-2", "node/none"]]
+    lines = [line for line in written() if line["result"] != "begun"]
     one, several = "/api/v1/nodes/{nodeName}/labels", "/api/v1/nodes/labels/batch"
     assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
         ("admin", f"POST {one}", "200"),

@@ -100,11 +100,11 @@ def label_several(
     """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
     dry_run = dry_run or wanted.dry_run
     touched = touched_by(request, preview=dry_run)
-    touched.append(f"label/{wanted.key}")
+    touched.extend((f"label/{wanted.key}", *(f"node/{name}" for name in wanted.node_names)))
     value = {wanted.key: wanted.value}
     terms = of_body(overwrite=wanted.overwrite)
     report = label(service, caller, "create", wanted.node_names, value, terms, touched, dry_run=dry_run)
-    touched += [f"node/{done.name}" for done in report.done]
+    touched[1:] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
     return report_value(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled")
 
