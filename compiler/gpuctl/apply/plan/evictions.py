@@ -75,13 +75,13 @@ def never_fitting(session: Session, plan: Plan) -> list[str]:
     Empty where the user may not look at nodes and all pods.
     """
     steps = [step for step in plan.steps if _makes_pods(step)]
-    try:
-        snapshot = _snapshot(session, steps)
-    except ClusterError:
-        return []
     by_key = {step.key: step for step in steps}
-    # Quotas are judged by what the plan gives back, which this does not know.
-    answers = fit(replace(snapshot, quotas=[]), _objects(plan, steps))
+    try:
+        # Quotas are judged by what the plan gives back, which this does not know.
+        answers = fit(replace(_snapshot(session, steps), quotas=[]), _objects(plan, steps))
+    except (ClusterError, LookupError, TypeError, ValueError, AttributeError):
+        # Objects of others may be anything.
+        return []
     return [_never(by_key[item.demand.key], item) for item in answers if item.verdict == "never"]
 
 

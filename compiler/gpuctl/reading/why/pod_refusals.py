@@ -32,7 +32,6 @@ from gpuctl.reading.why.symptoms import condition_source, source, sources
 
 _HOLDERS = 3
 _LOOKED_AT = 12
-_ENDING = ("training", "pod")
 _FIELDS = {"cpu": "resources.cpu", "memory": "resources.memory", "ephemeral-storage": "podPatch"}
 # plugin/pkg/admission/limitranger/admission.go.
 _LIMIT = re.compile(
@@ -144,16 +143,17 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
     Jobs that end by themselves come first. A command that ends a job of another user is not printed.
     """
     lacks = {item.resource: item.used - item.freed + item.needed * missing - item.hard for item in found}
-    ending = [item for item in holders if item.kind in _ENDING]
+    ending = [item for item in holders if item.kind == "training"]
     ways = ((among[:_LOOKED_AT], number) for among in (ending, holders) for number in range(1, _HOLDERS + 1))
     for among, number in ways:
         for chosen in sorted(combinations(among, number), key=_amount):
             if any(sum(item.used.get(name, 0) for item in chosen) < lack for name, lack in lacks.items()):
                 continue
             titles = " and ".join(f"{item.kind}/{item.name}{_of(item.owner)}" for item in chosen)
-            if all(item.kind in _ENDING for item in chosen):
+            if all(item.kind == "training" for item in chosen):
                 return f"wait until {titles} {'has' if number == 1 else 'have'} ended, "
-            return f"ask for the room of {titles}, which {'runs' if number == 1 else 'run'} until somebody ends it, "
+            # Services and pods of other tools may run for ever.
+            return f"ask for the room of {titles}, "
     return ""
 
 
