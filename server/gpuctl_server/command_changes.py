@@ -356,6 +356,7 @@ def told_step(step: Step, keys: Records) -> Step:
         desired=None,
         live=None,
         restorable=None,
+        claims=None,
         shown=before_and_after(step, keys) if step.action in WRITING else (None, None),
         changes=[masked_change(change) for change in step.changes],
         lost=[_told_loss(field) for field in step.lost],

@@ -10,6 +10,7 @@ from gpuctl.acts.node_labels import Report
 from gpuctl.apply.operations import Declined
 from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.state.takeover import Claims
 from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ConnectionFailed
@@ -23,6 +24,7 @@ from gpuctl.usecases.suspending import PausedJob
 from gpuctl.usecases.wire import know
 
 know(LostField)
+know(Claims)
 
 
 @dataclass
