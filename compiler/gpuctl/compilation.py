@@ -227,19 +227,27 @@ def _presentable(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
-    """A manifest of a Node is dangerous in other hands, so it is left out, and said so."""
+    """Note once, at the first pool, that labels of nodes are left out: a manifest of a Node is dangerous."""
+    pools = [
+        (document, len(document.model.nodes))
+        for document in loaded.documents
+        if document.model.kind == "pool" and document.model.nodes
+    ]
+    if not pools:
+        return []
+    first = min((document for document, _ in pools), key=lambda document: (document.file, document.span().line))
+    number = sum(nodes for _, nodes in pools)
+    whose = "the pool's nodes" if len(pools) == 1 else f"the nodes of {len(pools)} pools"
     return [
-        document.diagnostic(
+        first.diagnostic(
             Severity.NOTE,
             "GPU606",
-            f"the labels of the pool's nodes ({len(document.model.nodes)}) are left out of the output: "
+            f"the labels of {whose} ({number}) are left out of the output: "
             "`kubectl apply` and `kubectl delete` of a Node are dangerous",
             ("nodes",),
             "label them with `kubectl label node`; --nodes includes them",
             key=True,
         )
-        for document in loaded.documents
-        if document.model.kind == "pool" and document.model.nodes
     ]
 
 

@@ -61,7 +61,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 GONE = ["delete    Deployment web in nlp", "delete    Service svc-web in nlp"]
-CHANGED = ["update    Job sft in nlp", *GONE]
+CHANGED = ["replace   Job sft in nlp", *GONE]
 
 
 def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_json_names_paths_and_masks_secrets(repository: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "hunter" not in out
     value = json.loads(out)
-    assert value["summary"] == {"update": 1}
+    assert value["summary"] == {"replace": 1}
     (step,) = value["steps"]
     assert (step["kind"], step["namespace"], step["name"]) == ("Job", "nlp", "sft")
     image = {

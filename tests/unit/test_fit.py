@@ -732,7 +732,7 @@ def test_command_takes_a_snapshot_or_a_cluster(tmp_path: Path) -> None:
 
 def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
     result = run(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x"))
-    assert (result.return_value, result.stdout) == (1, "")
+    assert (result.return_value, result.stdout) == (2, "")
     assert "job.yaml:5" in result.stderr
 
 

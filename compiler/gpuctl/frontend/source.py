@@ -261,7 +261,9 @@ def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
             NotADirectoryError: "a part of the path is not a directory",
             IsADirectoryError: "it is a directory",
         }.get(type(error), (error.strerror or "it cannot be read").lower())
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and os.path.islink(path):
+        reason, hint = "it is a link to a file that does not exist", "correct the link, or remove it"
+    elif isinstance(error, FileNotFoundError):
         hint = _similar_file(path)
     shown = shorten(name, _LONGEST_NAME)
     return Diagnostic(Severity.ERROR, "GPU001", f"cannot read `{shown}`: {reason}", _start(name), hint=hint)

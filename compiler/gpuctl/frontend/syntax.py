@@ -78,6 +78,10 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_CONFLICT = r"(?:<{7}|>{7}|\|{7}) |={7}\Z"
+"""The lines that git writes around the sides of a conflict."""
+
+
 def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     """libyaml's error in our words, where a person can act on it."""
     problem = str(error.problem or error.context or "not YAML")
@@ -87,6 +91,11 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
     code, hint = "GPU004", "check the line and the one above it"
     message = problem
+    conflict = next((number for number, text in enumerate(lines) if re.match(_CONFLICT, text)), None)
+    if conflict is not None:
+        message, hint = "this line is of a merge conflict that is not resolved", "keep one side, and remove the markers"
+        span = chunk.point(conflict, 0)
+        return Diagnostic(Severity.ERROR, code, message, span, hint=hint)
     if character == "\t" or "tab character" in problem or "'\\t'" in problem:
         code, message, hint = "GPU005", "a tab is used for indentation, which YAML forbids", _TAB_HINT
     elif "cannot start any token" in problem:

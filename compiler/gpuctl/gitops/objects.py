@@ -50,10 +50,21 @@ class ObjectChange(NamedTuple):
 
     @property
     def action(self) -> str:
-        """``create``, ``update``, ``replace`` (by one of another name) or ``delete``."""
+        """``create``, ``update``, ``delete``, or ``replace``: by one of another name, or because it is a training whose
+        pods cannot change in place.
+        """
         if self.before is None or self.after is None:
             return "create" if self.before is None else "delete"
-        return "update" if key_of(self.before) == key_of(self.after) else "replace"
+        if key_of(self.before) != key_of(self.after):
+            return "replace"
+        kept = CHANGEABLE.get(self.key.kind)
+        if kept is None:
+            return "update"
+        one, other = (
+            {name: value for name, value in obj.get("spec", {}).items() if name not in kept}
+            for obj in (self.before, self.after)
+        )
+        return "update" if one == other else "replace"
 
     @property
     def changes(self) -> list[ValueChange]:

@@ -74,10 +74,10 @@ def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object
     """
     found = []
     for change in differences(dict(before), dict(after)):
-        if change.action != "replace" or change.key.kind not in CHANGEABLE:
+        if change.before is None or change.after is None or change.key.kind not in CHANGEABLE:
             continue
-        assert change.before is not None
-        assert change.after is not None
+        if change.before["metadata"]["name"] == change.after["metadata"]["name"]:
+            continue
         same = is_same_document(change.before, change.after, document_key)
         job = JobId("training", change.key.namespace, bare_name(change.after))
         found.append(Restart(job, OTHERWISE if same else _fields(change.before, change.after)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
@@ -214,7 +215,10 @@ def _run(directory: Path, arguments: Sequence[str], data: bytes | None = None) -
     if result.returncode:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {result.returncode}"]
         reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
-        raise RevisionError(f"git cannot read the repository of `{visible(str(directory))}`: {visible(reason)}")
+        owner = re.search(r"dubious ownership in repository at '(.+)'", reason)
+        trust = f"git config --global --add safe.directory {shlex.quote(owner[1])}" if owner else ""
+        hint = f"; another user owns it: if you trust them, run `{visible(trust)}`" if owner else ""
+        raise RevisionError(f"git cannot read the repository of `{visible(str(directory))}`: {visible(reason)}{hint}")
     return result.stdout
 
 

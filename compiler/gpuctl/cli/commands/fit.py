@@ -107,7 +107,7 @@ def _fit(
     as_json: bool,
     suggest: bool,
 ) -> FitResult | ToldFits:
-    """The answer; what is wrong with the documents ends the command (1)."""
+    """The answer. Mistakes in the documents end the command with 2."""
     from gpuctl.answers.document_answers import diagnostics_answer
     from gpuctl.answers.json_values import to_json
     from gpuctl.cli.options.choosing_cluster import stated_cluster
@@ -144,7 +144,7 @@ def _fit(
         text.write(error.diagnostics, error.sources, sys.stderr)
         if as_json:
             click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
-        raise click.exceptions.Exit(1) from None
+        raise click.exceptions.Exit(2) from None
     finally:
         for asked in (service, session):
             if asked is not None:
