@@ -63,7 +63,10 @@ def test_a_user_runs_jobs(place: Place, become: Become) -> None:
     become("member")
     assert place.apply(*JOBS).err == ""
     place.running("a", "b")
-    assert place.apply(*JOBS, flags=("--set", "mine")).err == ""
+    created = place.apply(*JOBS, flags=("--set", "mine")).err
+    assert created.startswith(
+        f"note: the set mine is new: it is kept in the Secret mine of namespace {place.namespace};"
+    )
     assert place.apply(*CHANGED, flags=("--yes", "--set", "mine")).err == ""
     place.running("a")
     assert "may not" not in place.apply(*JOBS, flags=("--yes", "--force")).err

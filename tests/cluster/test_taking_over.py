@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import yaml
 
 from gpuctl.apply.state.workload import recreatable
-from support.cluster_tools import HASH, Document, Object, Place, image, inference, training
+from gpuctl.backend.api_resources import RESOURCES
+from support.cluster_tools import HASH, Document, Object, Place, image, inference, notebook, training
 
 MARKS = ("trust-remote", "OLD_FLAG", "/data/models", "privileged", "Probe", "5678", "old-label", "old-note", "helper")
 RECORD = "kubectl.kubernetes.io/last-applied-configuration"
@@ -18,8 +20,8 @@ HELPER = {"name": "helper", "image": "registry.example.com/helper:v1", "ports": 
 
 
 def plain(strategy: str = "rolling") -> list[Document]:
-    """A service and a training with nothing optional."""
-    return [inference(service={"strategy": strategy}), training()]
+    """A service, a training and a notebook with nothing optional."""
+    return [inference(service={"strategy": strategy}), training(), notebook(service={"strategy": strategy})]
 
 
 def full(strategy: str = "rolling") -> list[Document]:
@@ -32,7 +34,8 @@ def full(strategy: str = "rolling") -> list[Document]:
         "podPatch": {"containers": [main, HELPER]},
     }
     ports = {"health_check": "/health", "ports": [{"name": "debug", "port": 5678}]}
-    return [inference(**more, service={"strategy": strategy, **ports}), training(**more)]
+    served = {"strategy": strategy, **ports}
+    return [inference(**more, service=served), training(**more), notebook(**more, service={"strategy": strategy})]
 
 
 def quota(place: Place, **limits: int) -> Document:
@@ -104,16 +107,16 @@ TOOLS = {
 def test_removed_fields_go_whoever_wrote_the_object(place: Place, tool: str, strategy: str) -> None:
     """Privileged, hostPath, args, env, probes, ports, labels, annotations, containers; Deployment, Service, Job."""
     TOOLS[tool](place, *full(strategy))
-    assert len(left(place)) > 12
+    assert len(left(place)) > 20
     uid = place.uid("Deployment", "serve")
     # The harmless first apply takes the fields over.
     place.apply(*full(strategy), flags=("--yes",))
     assert place.uid("Deployment", "serve") == uid
     place.apply(*plain(strategy), flags=("--yes",))
     assert left(place) == set()
-    assert place.gpuctl("diff", "-f", place.file(*plain(strategy))).out.count("unchanged") == 3
+    assert place.gpuctl("diff", "-f", place.file(*plain(strategy))).out.count("unchanged") == 5
     # Nor does a later change of a value need `--adopt`.
-    changed = [inference(environment=image("v9"), service={"strategy": strategy, "port": 8001}), training()]
+    changed = [inference(environment=image("v9"), service={"strategy": strategy, "port": 8001}), *plain(strategy)[1:]]
     place.apply(*changed, flags=("--yes",))
     (container,) = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
     assert container["image"].endswith(":v9")
@@ -214,23 +217,66 @@ def document_of(rendered: str) -> str:
     return str(main["metadata"]["annotations"]["runwhere.ai/document"])
 
 
+@contextmanager
+def admission(place: Place, label: str, *more: str) -> Iterator[None]:
+    """Let admission put a label, and more, into every Deployment of the namespace."""
+    text = json.dumps(_policy(place.namespace, f'metadata: Object.metadata{{labels: {{"{label}": "x"}}}}', *more))
+    place.plane.kubectl("apply", "-f", "-", input=text)
+    try:
+        place.until(lambda: _is_in_force(place, label), "the policy to be in force")
+        yield
+    finally:
+        place.plane.kubectl("delete", "-f", "-", input=text)
+
+
 def test_a_change_that_admission_undoes_is_no_success(place: Place) -> None:
     """`updated` is said only of the object that the server returned."""
     place.apply(*full())
-    place.plane.kubectl("apply", "-f", "-", input=json.dumps(_policy(place.namespace)))
-    try:
-        place.until(lambda: _is_in_force(place), "the policy to be in force")
+    with admission(place, "old-label"):
         refused = place.apply(*plain(), flags=("--yes",), code=1)
-        assert "returned it without the change of label old-label" in refused.out
-    finally:
-        place.plane.kubectl("delete", "-f", "-", input=json.dumps(_policy(place.namespace)))
+        assert "returned it without the change of label old-label: admission sets the old value" in refused.out
 
 
-def _policy(namespace: str) -> Object:
+def test_what_admission_adds_is_neither_a_change_nor_drift(place: Place) -> None:
+    """A label and a sidecar, in an object that gpuctl creates and in one that kubectl creates."""
+    place.apply(inference("first"))
+    helper = 'containers: [Object.spec.template.spec.containers{name: "mesh", image: "mesh:1"}]'
+    pod = f"spec: Object.spec{{template: Object.spec.template{{spec: Object.spec.template.spec{{{helper}}}}}}}"
+    with admission(place, "injected", pod):
+        document, other = inference("ours"), inference("theirs", service={"strategy": "rolling"})
+        place.apply(document)
+        kubectl(place, other)
+        for _ in range(2):
+            report = place.gpuctl("drift", place.file(document, other), "--fail", "-o", "json").value
+            assert report["objects"] == []
+            assert {one["name"] for one in report["expected"]} == {"ours", "theirs"}
+            place.apply(document, other)
+        assert set(place.plan(document, other).actions.values()) == {"unchanged"}
+        changed = [{**one, "environment": image("v2")} for one in (document, other)]
+        place.apply(*changed, flags=("--yes",))
+        names = [part["name"] for part in place.get("Deployment", "theirs")["spec"]["template"]["spec"]["containers"]]
+        assert sorted(names) == ["main", "mesh"]
+
+
+@pytest.mark.parametrize("tool", [kubectl, server_side])
+def test_a_jobset(place: Place, tool: Callable[..., None]) -> None:
+    place.platform("training: {backend: jobset}")
+    command = {"command": ["deepspeed", "--no_ssh", "x.py"]}
+    few = training(resources={"nodes": 2}, environment=command)
+    many = training(resources={"nodes": 2}, environment={**command, "env": {"OLD_FLAG": "1"}})
+    tool(place, many)
+    place.apply(many)
+    assert "OLD_FLAG" in json.dumps(place.get("JobSet", "train")["spec"])
+    place.apply(few, flags=("--yes",))
+    assert "OLD_FLAG" not in json.dumps(place.get("JobSet", "train")["spec"])
+
+
+def _policy(namespace: str, *parts: str) -> Object:
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
-    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}]
+    operations = ["CREATE", "UPDATE"]
+    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": operations, "resources": ["deployments"]}]
     group = "admissionregistration.k8s.io/v1"
-    expression = 'Object{metadata: Object.metadata{labels: {"old-label": "x"}}}'
+    expression = f"Object{{{', '.join(parts)}}}"
     policy = {
         "matchConstraints": {"resourceRules": rules},
         "reinvocationPolicy": "Never",
@@ -248,7 +294,8 @@ def _policy(namespace: str) -> Object:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _is_in_force(place: Place) -> bool:
-    path = f"{place.path('Deployment', 'serve')}?dryRun=All"
-    found = place.api.call("PATCH", path, {"metadata": {"labels": {"old-label": None}}}, "application/merge-patch+json")
-    return "old-label" in found["metadata"]["labels"]
+def _is_in_force(place: Place, label: str) -> bool:
+    items = place.api.call("GET", RESOURCES["Deployment"].path(place.namespace))["items"]
+    path = f"{place.path('Deployment', items[0]['metadata']['name'])}?dryRun=All"
+    found = place.api.call("PATCH", path, {"metadata": {"labels": {label: None}}}, "application/merge-patch+json")
+    return label in found["metadata"]["labels"]

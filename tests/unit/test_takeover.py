@@ -46,7 +46,7 @@ def held(obj: Object, *managers: str, **others: Object) -> Object:
 
 def removed(live: Object, base: Object, wanted: Object) -> list[str]:
     """Return the paths that an apply removes."""
-    claimed = claim(live, Claims((Base(base),), wanted)).live
+    claimed = claim(live, Claims((Base(base, is_last=True),), wanted)).live
     changes = spec_changes("Deployment", wanted, claimed, removed_from=owned_fields(claimed))
     return [change.path.removeprefix("spec.template.spec.") for change in changes if change.new is None]
 
@@ -97,7 +97,7 @@ def test_whole_items_go_with_what_the_server_added() -> None:
 )
 def test_a_value_that_another_manager_has_changed_since_stays(before: Object, since: Object, path: str) -> None:
     live = held(deployment([main(**since)]), "gpuctl", kubectl_set=deployment([{"name": "main", **since}]))
-    claimed = claim(live, Claims((Base(deployment([main(**before)])),), deployment([main()])))
+    claimed = claim(live, Claims((Base(deployment([main(**before)]), is_last=True),), deployment([main()])))
     assert dict(claimed.kept) == {f"spec.template.spec.{path}": "kubectl-set"}
     assert str(claimed).startswith(f"keeps {path} (kubectl-set), changed since the last apply")
     assert removed(live, deployment([main(**before)]), deployment([main()])) == []
@@ -207,3 +207,58 @@ def test_a_change_without_effect() -> None:
     assert without_effect(changes, before, before) == ["spec.template.spec.containers[main].args"]
     relabelled = {**before, "metadata": {**before["metadata"], "labels": {}}}
     assert without_effect(changes, before, relabelled) == ["spec.template.spec.containers[main].args"]
+
+
+def test_a_stale_record_hides_nothing_of_the_last_document() -> None:
+    """The probe was changed by gpuctl since kubectl wrote it: it is still the last document's."""
+    old = {"httpGet": {"path": "/old", "port": 8000}}
+    base = deployment([main(livenessProbe=PROBE)])
+    live = held(base, "kubectl-client-side-apply")
+    bases = (Base(deployment([main(livenessProbe=old)])), Base(base, is_last=True))
+    claimed = claim(live, Claims(bases, deployment([main()])))
+    assert claimed.kept == {}
+    assert not held_by_others(claimed.live)
+
+
+def test_an_old_record_takes_no_item_that_another_manager_has_made_anew() -> None:
+    live = held(deployment([main(), {**HELPER, "image": "other:2"}]), "kubectl-edit")
+    record = deployment([main(), HELPER])
+    claimed = claim(live, Claims((Base(record), Base(deployment([main()]), is_last=True)), deployment([main()])))
+    changes = spec_changes("Deployment", deployment([main()]), claimed.live, removed_from=owned_fields(claimed.live))
+    assert changes == []
+
+
+def test_the_manager_that_has_changed_a_part_of_an_item_is_named() -> None:
+    base = deployment([main(), HELPER])
+    live = deployment([main(), {**HELPER, "image": "other:2"}])
+    mine = deployment([{"name": "helper", "image": "other:2"}])
+    live = held(
+        live, "gpuctl", aaa=deployment([{"name": "helper"}]), kubectl_set=mine, zzz=deployment([{"name": "helper"}])
+    )
+    claimed = claim(live, Claims((Base(base, is_last=True),), deployment([main()])))
+    assert dict(claimed.kept) == {"spec.template.spec.containers[helper]": "kubectl-set"}
+    assert removed(live, base, deployment([main()])) == []
+
+
+@pytest.mark.parametrize("documents", [True, False])
+def test_fields_of_our_own_server_side_apply_need_no_document(documents: bool) -> None:
+    """Services, quotas, ConfigMaps and autoscalers: what another manager applied too is no reason to stay."""
+    port = {"name": "debug", "port": 5678, "protocol": "TCP"}
+    first = {"name": "main", "port": 80, "protocol": "TCP"}
+    service: Object = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "x", "namespace": "n"},
+        "spec": {"ports": [first, port]},
+    }
+    wanted = {**service, "spec": {"ports": [first]}}
+    live = held(service, "gpuctl", "argocd-controller")
+    live["metadata"]["managedFields"][0]["operation"] = "Apply"
+    bases = (Base(service, is_last=True),) if documents else ()
+    claimed = claim(live, Claims(bases, wanted))
+    assert not held_by_others(claimed.live)
+    # An added port of another manager is no field of ours.
+    live["metadata"]["managedFields"][0]["fieldsV1"] = fields_of({"spec": {"ports": [first]}})
+    claimed = claim(live, Claims((), wanted))
+    (left,) = held_by_others(claimed.live)
+    assert fields_of({"spec": {"ports": [port]}}).items() <= left[1].items()

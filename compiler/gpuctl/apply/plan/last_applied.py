@@ -56,24 +56,21 @@ class LastApplied:
 
     def claim(self, item: Lowered, live: Object, desired: Object) -> tuple[Claims | None, Claimed]:
         """Take over the fields of what a live object was last applied from; None: there are none to take over."""
-        bases = self._bases(item, live)
-        if not bases:
+        if item.shared or not foreign_fields(live):
             return None, Claimed(live, {}, {})
-        claims = Claims(bases, desired)
+        claims = Claims(self._bases(item, live), desired)
         claimed = claim(live, claims)
         return claims if claimed.fields else None, claimed
 
     def _bases(self, item: Lowered, live: Object) -> tuple[Base, ...]:
-        """Return what a live object was last applied from; nothing if only gpuctl has written it."""
-        if item.shared or not foreign_fields(live):
-            return ()
-        found = []
+        """Return what a live object was last applied from, the last one last."""
         record = kubectl_record(live)
-        if record is not None:
-            found.append(Base(record))
-        if self._keys.hash in annotations_of(live):
+        is_known = self._keys.hash in annotations_of(live)
+        found = [Base(record, is_last=not is_known)] if record is not None else []
+        if is_known:
             document = self.document(live) if live["kind"] in WORKLOADS else self._beside(item, live)
-            return (Base(self._records_of(live)), *found, *([Base(document)] if document is not None else []))
+            last = [Base(document, is_last=True)] if document is not None else []
+            return (Base(self._records_of(live)), *found, *last)
         if is_ours(live) and (not found or live["kind"] in WORKLOADS):
             # Another tool has made it from our output: a dry run tells the defaults of workloads.
             found.append(Base(self._as_made(live), of_tools=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.compare import Tree, agrees, has_keys, identity_path, list_identity, named
@@ -28,10 +28,12 @@ class Base(NamedTuple):
     """An object as it was last applied.
 
     ``of_tools``: its fields count only where a tool that applies manifests holds them, see :func:`is_tool`.
+    ``is_last``: what differs from it was changed since; an older record may only confirm values.
     """
 
     object: Object
     of_tools: bool = False
+    is_last: bool = False
 
 
 class Claims(NamedTuple):
@@ -62,41 +64,49 @@ class Claimed(NamedTuple):
 
 
 def claim(live: Object, claims: Claims) -> Claimed:
-    """Return the live object with the fields of its last documents in gpuctl's entry of ``managedFields``."""
+    """Return the live object with the fields of its last documents in gpuctl's entry of ``managedFields``.
+
+    Fields of gpuctl's own server-side apply are among them: no other manager has changed those since.
+    """
     entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
     if not entries:
         entries = [_entry(_UNKNOWN, "Update", live, fields_of(live))]
-    kept: dict[str, str] = {}
-    chains: list[tuple[str, ...]] = []
-    taken: Tree = {}
-    time = ""
     operation = "Update" if live["kind"] in WORKLOADS else "Apply"
     mine = next((entry for entry in entries if _is_own(entry, operation, live)), None)
-    for entry in entries:
-        if entry is mine or entry.get("subresource") or entry.get("apiVersion") != live["apiVersion"]:
-            continue
-        manager = str(entry.get("manager") or _UNKNOWN)
+    own = mine["fieldsV1"] if mine is not None and operation == "Apply" else None
+    others = [
+        entry
+        for entry in entries
+        if entry is not mine and not entry.get("subresource") and entry.get("apiVersion") == live["apiVersion"]
+    ]
+    kept: dict[str, str] = {}
+    chains: list[tuple[str, ...]] = []
+    for entry in others:
         for base in claims.bases:
-            if base.of_tools and not is_tool(manager):
-                continue
-            walk = _Walk()
-            there = _Place(live, base.object, claims.wanted)
-            tree, entry["fieldsV1"] = walk.split(entry.get("fieldsV1") or {}, there)
+            if base.is_last and entry.get("manager") != MANAGER:
+                for place in _changed(entry.get("fieldsV1") or {}, _Place(live, base.object, claims.wanted), None):
+                    kept[place.path] = str(entry.get("manager") or _UNKNOWN)
+                    chains.append(place.chain)
+    taken: list[Tree] = []
+    times = [""]
+    for entry in others:
+        bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or _UNKNOWN))]
+        for base in bases or [Base({})]:
+            place = _Place(live, base.object, claims.wanted, own=own)
+            tree, entry["fieldsV1"] = _split(entry.get("fieldsV1") or {}, place, kept, is_last=base.is_last)
             if tree:
-                taken, time = union([taken, tree]), max(time, str(entry.get("time") or ""))
-            if manager != MANAGER:
-                kept.update((place.path, manager) for place in walk.kept)
-                chains += [place.chain for place in walk.kept]
+                taken.append(tree)
+                times.append(str(entry.get("time") or ""))
     if not taken and not kept:
         return Claimed(live, {}, {})
     if mine is None:
-        mine = _entry(MANAGER, operation, live, {}, time)
+        mine = _entry(MANAGER, operation, live, {}, max(times))
         entries.append(mine)
-    mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, taken])
+    mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, *taken])
     for chain in chains:
         _drop(mine["fieldsV1"], chain)
     entries = [entry for entry in entries if entry.get("fieldsV1")]
-    return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, taken, kept)
+    return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, union(taken), kept)
 
 
 def _is_own(entry: Object, operation: str, live: Object) -> bool:
@@ -116,7 +126,8 @@ def _entry(manager: str, operation: str, live: Object, fields: Tree, time: str =
 class _Place(NamedTuple):
     """A place in the live object, its last document and the wanted object; absent values are ``_ABSENT``.
 
-    ``owner`` and ``field`` name the fields around it, ``chain`` are the keys in ``fieldsV1`` that lead to it.
+    ``owner`` and ``field`` name the fields around it, ``chain`` are the keys in ``fieldsV1`` that lead to it, ``own``
+    is what gpuctl's server-side apply holds there.
     """
 
     live: Any
@@ -126,6 +137,13 @@ class _Place(NamedTuple):
     owner: str = ""
     field: str = ""
     chain: tuple[str, ...] = ()
+    own: Tree | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it goes or stays as a whole: it leaves the document, and a part of it would not be valid."""
+        was_stated = self.base is not _ABSENT or self.own is not None
+        return was_stated and self.wanted is _ABSENT and (self.field in _WHOLE or not self.field)
 
     def child(self, key: str) -> _Place | None:
         """Return the place below for a key of ``fieldsV1``; None if the live object has nothing there."""
@@ -143,7 +161,9 @@ class _Place(NamedTuple):
             owner, field = self.field, ""
         else:
             return None
-        return None if live is _ABSENT else _Place(live, base, wanted, path, owner, field, (*self.chain, key))
+        if live is _ABSENT:
+            return None
+        return _Place(live, base, wanted, path, owner, field, (*self.chain, key), (self.own or {}).get(key))
 
 
 def _item(side: Any, identity: Object) -> Any:
@@ -151,55 +171,66 @@ def _item(side: Any, identity: Object) -> Any:
     return next((item for item in items if has_keys(item, identity)), _ABSENT)
 
 
-class _Walk:
-    """A walk over the fields of one manager; ``kept`` are the places whose values it has changed."""
+def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place]:
+    """Yield the places that leave the document and whose values the manager of a tree has changed.
 
-    def __init__(self) -> None:
-        self.kept: list[_Place] = []
-
-    def split(self, tree: Tree, place: _Place) -> tuple[Tree, Tree]:
-        """Return the fields to take over and those that stay."""
-        taken: Tree = {}
-        left: Tree = {}
-        for key, below in tree.items():
-            there = place.child(key)
-            ours, theirs = (None, below) if there is None else self._node(below, place, there)
-            if ours is not None:
-                taken[key] = ours
-            if theirs is not None:
-                left[key] = theirs
-        if taken and left.keys() == {"."}:
-            taken["."] = left.pop(".")
-        return taken, left
-
-    def _node(self, tree: Tree, parent: _Place, place: _Place) -> tuple[Tree | None, Tree | None]:
-        is_leaf = tree.keys() <= {"."}
-        is_gone = place.wanted is _ABSENT
-        if place.base is _ABSENT:
-            was_stated = parent.base is not _ABSENT and parent.wanted is _ABSENT
-            siblings = parent.live if isinstance(parent.live, dict) else {}
-            if was_stated and is_default(place.owner, place.field, place.live, siblings):
-                return tree, None
-        elif is_leaf or (is_gone and (place.field in _WHOLE or not place.field)):
-            if _is_same(place, exactly=is_leaf):
-                return tree, None
-            if is_gone:
-                self.kept.append(place)
-            return None, tree
-        if is_leaf:
-            return None, tree
-        ours, theirs = self.split(tree, place)
-        return ours or None, theirs or None
-
-
-def _is_same(place: _Place, *, exactly: bool) -> bool:
-    """Return True if the live value is the stated one.
-
-    :param exactly: the field has one owner, so that nothing may be added in it.
+    :param whole: the place around this one that stays or goes as a whole.
     """
+    for key, below in tree.items():
+        there = place.child(key)
+        if there is None or there.base is _ABSENT:
+            continue
+        around = whole or (there if there.is_whole else None)
+        if not _is_leaf(below):
+            yield from _changed(below, there, around)
+        elif there.wanted is _ABSENT and not _is_same(there):
+            yield around or there
+
+
+def _split(tree: Tree, place: _Place, kept: Collection[str], *, is_last: bool) -> tuple[Tree, Tree]:
+    """Return the fields of a manager to take over, and those that stay: the places ``kept`` are among these."""
+    taken: Tree = {}
+    left: Tree = {}
+    for key, below in tree.items():
+        there = place.child(key)
+        ours: Tree = {}
+        theirs: Tree = {}
+        if there is None or there.path in kept:
+            theirs = {key: below}
+        elif there.is_whole:
+            is_ours = is_last or _is_same(there)
+            ours, theirs = ({key: below}, {}) if is_ours else ({}, {key: below})
+        elif _is_leaf(below):
+            ours, theirs = ({key: below}, {}) if _is_ours(place, there) else ({}, {key: below})
+        else:
+            parts = _split(below, there, kept, is_last=is_last)
+            ours, theirs = ({key: part} if part else {} for part in parts)
+        taken |= ours
+        left |= theirs
+    if taken and left.keys() == {"."}:
+        taken["."] = left.pop(".")
+    return taken, left
+
+
+def _is_leaf(tree: Tree) -> bool:
+    return tree.keys() <= {"."}
+
+
+def _is_ours(parent: _Place, place: _Place) -> bool:
+    if place.own is not None or place.base is not _ABSENT:
+        return _is_same(place)
+    was_stated = parent.base is not _ABSENT and parent.wanted is _ABSENT
+    siblings = parent.live if isinstance(parent.live, dict) else {}
+    return was_stated and is_default(place.owner, place.field, place.live, siblings)
+
+
+def _is_same(place: _Place) -> bool:
+    """Return True if a place has the stated value; in a field that has one owner nothing may have been added."""
+    if place.own is not None:
+        return True
     live, base = place.live, place.base
     is_longer = isinstance(live, (dict, list)) and isinstance(base, (dict, list)) and len(live) != len(base)
-    return not (exactly and is_longer) and agrees(place.field, base, live)
+    return (place.is_whole or not is_longer) and agrees(place.field, base, live)
 
 
 def _drop(tree: Tree, chain: tuple[str, ...]) -> None:
