@@ -142,8 +142,8 @@ def test_other_methods(served: Served) -> None:
     assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
     for path, methods in (
         ("/jobs", "GET, HEAD, POST"),
-        ("/jobs/x", "DELETE, GET, PUT"),
-        ("/nodes/x/labels/a/b", "DELETE, GET"),
+        ("/jobs/x", "DELETE, GET, HEAD, PUT"),
+        ("/nodes/x/labels/a/b", "DELETE, GET, HEAD"),
     ):
         assert served.client().patch(path).headers["allow"] == methods
     assert served.get("/nothing", status=404) == {

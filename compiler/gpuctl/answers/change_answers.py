@@ -6,8 +6,7 @@ from typing import Any
 
 from gpuctl.acts.node_labels import Failure, Report
 from gpuctl.acts.pausing import Paused
-from gpuctl.reading.job_ids import job_id
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_rows import Job, job_id
 
 
 def report_value(report: Report, done: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ MEANINGS: dict[str, Meaning] = {
     "NotThere": Meaning(1, 404, "NotFound"),
     "NoSuchJob": Meaning(1, 404, "NotFound"),
     "Absent": Meaning(1, 404, "NotFound"),
+    "NoHistory": Meaning(1, 404, "NotFound"),
     "SeveralJobs": Meaning(1, 409, "SeveralFound"),
     "ForeignJob": Meaning(1, 409, "NotOurs"),
     "NoLog": Meaning(1, 404, "NoLog"),

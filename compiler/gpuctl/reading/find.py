@@ -11,8 +11,8 @@ from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.backend.generations import bare_name, job_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.reading.job_ids import job_id, name_in_id
-from gpuctl.reading.job_rows import Job, identity_of, newest, read, refusals, together, workloads
+from gpuctl.reading.job_ids import name_in_id
+from gpuctl.reading.job_rows import Job, identity_of, job_id, newest, read, refusals, together, workloads
 
 _FEW = 3
 _PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gpuctl.reading.job_rows import Job
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _DIGITS = 5
 _ID = rf"(.+)-[0-9a-z]{{{_DIGITS}}}"
 
 
-def job_id(job: Job) -> str:
-    """Return the id of a job. Nothing is stored for it: it is made of the job's kind, namespace, name and uid.
+def id_of(namespace: str, kind: str, name: str, uid: str) -> str:
+    """Return the id of a job whose main object has this uid. Nothing is stored for it."""
+    import hashlib
 
-    The uid is that of the main object, or of the oldest pod where only pods are left; "" where there are none.
-    """
-    main = job.workload if job.workload is not None else next(iter(job.pods), None)
-    if main is None:
-        return ""
-    identity = job.identity
-    told = "\0".join((identity.namespace, identity.kind, identity.name, str(main["metadata"]["uid"])))
-    digest = hashlib.sha256(told.encode()).digest()
-    return f"{identity.name}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_DIGITS])}"
+    digest = hashlib.sha256("\0".join((namespace, kind, name, uid)).encode()).digest()
+    return f"{name}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_DIGITS])}"
 
 
 def name_in_id(text: str) -> str | None:

@@ -15,7 +15,7 @@ from gpuctl.capacity.pod_requests import pod_requests, pod_templates, replicas
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_ids import job_id
+from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -60,6 +60,14 @@ class Job:
         if self.workload is not None:
             return job_status(self.workload, self.pods, keys, self.refusal)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
+
+
+def job_id(job: Job) -> str:
+    """Return the id of a job: by its main object, or the oldest pod where only pods are left; "" of neither."""
+    main = job.workload if job.workload is not None else next(iter(job.pods), None)
+    if main is None:
+        return ""
+    return id_of(job.identity.namespace, job.identity.kind, job.identity.name, str(main["metadata"]["uid"]))
 
 
 class Row(NamedTuple):

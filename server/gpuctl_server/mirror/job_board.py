@@ -15,8 +15,7 @@ from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_ids import job_id
-from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_row, labels, read, refusals, together
+from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_id, job_row, labels, read, refusals, together
 from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
