@@ -113,3 +113,35 @@ def test_a_copy_made_by_hand_is_not_pruned(place: Place) -> None:
     assert f"job.batch/copy in {place.namespace} has the label of the set jobs, but was not put into it" in done.err
     assert place.exists("Job", "copy")
     assert not place.exists("Job", "b")
+
+
+@pytest.mark.parametrize("tool", TRACKERS)
+def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
+    """A controller would start a service again; it leaves a training alone, whose manifest has no `suspend`."""
+    checkpoint = {"job": {"checkpoint": {"command": ["false"], "timeout": "5s"}}}
+    place.apply(inference(**checkpoint), inference("paused"))
+    place.running("serve", "paused")
+    place.gpuctl("pause", "paused")
+    for name in ("serve", "paused"):
+        track(place, "Deployment", name, tool)
+    before = place.records()
+    # Nothing runs before: neither the checkpoint, which would fail.
+    refused = place.gpuctl("pause", "serve", code=1)
+    assert refused.err.startswith(
+        f"error: deployment.apps/serve in {place.namespace} is managed by {TRACKERS[tool]}, which sets its replicas and would"
+    )
+    assert place.gpuctl("pause", "serve", "-o", "json", code=1).value["error"]
+    assert f"is managed by {TRACKERS[tool]}, which sets its replicas" in place.gpuctl("resume", "paused", code=1).err
+    now = place.records()
+    assert {key: now[key] for key in ("Deployment/serve", "Deployment/paused")} == {
+        key: before[key] for key in ("Deployment/serve", "Deployment/paused")
+    }
+
+
+def test_a_tracked_training_stays_paused(place: Place) -> None:
+    place.apply(training("a"))
+    place.running("a")
+    track(place, "Job", "a", "argo")
+    (answer,) = place.gpuctl("pause", "a", "-o", "json").value["items"]
+    assert answer["message"].endswith("; Argo CD (application web) leaves it so, unless its manifest sets `suspend`")
+    assert place.gpuctl("resume", "a", "--json").value["items"][0]["status"] == "resumed"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
 from gpuctl.apply.state.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.apply.state.records import HELD_QUEUE, Records
@@ -40,11 +41,39 @@ class NotPausable(NotPossible):
     """A job that cannot be paused or resumed; nothing was changed."""
 
 
+def undone_by(live: Object) -> str | None:
+    """Return the GitOps controller that would start a paused job again, None if it would stay paused.
+
+    The manifests of gpuctl state the replicas of a service, unless an autoscaler sets them; they never state `suspend`.
+    """
+    if live["kind"] in _BATCH:
+        return None
+    entries = live["metadata"].get("managedFields") or []
+    holders = [entry for entry in entries if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})]
+    if holders and all(entry.get("subresource") == "scale" for entry in holders):
+        return None
+    return tracked_by(live)
+
+
+def see_that_it_lasts(live: Object) -> None:
+    """Check that no GitOps controller would undo a pause. To be called before a checkpoint runs for it.
+
+    :raises NotPausable: one would.
+    """
+    tracker = undone_by(live)
+    if tracker is not None:
+        raise NotPausable(
+            f"{key_of(live)} is managed by {tracker}, which sets its replicas and would start it again",
+            "scale it down, or remove it, in its repository",
+        )
+
+
 def pause(session: Session, workload: Object, keys: Records) -> Paused:
     """End a job's pods and keep the job.
 
-    :raises NotPausable: it has ended, or is ending.
+    :raises NotPausable: it has ended, is ending, or a GitOps controller would start it again.
     """
+    see_that_it_lasts(workload)
     return _change(session, workload, lambda live: _pause(session, live, keys))
 
 
@@ -52,7 +81,7 @@ def resume(session: Session, workload: Object, keys: Records, waits: str = "") -
     """Let a job make its pods again, as many as before.
 
     :param waits: what they are going to wait for, which is told of it unless a quota refuses them.
-    :raises NotPausable: it has ended, is ending, or waits for Kueue.
+    :raises NotPausable: it has ended, is ending, waits for Kueue, or a GitOps controller sets its replicas.
     """
     return _change(session, workload, lambda live: _resume(session, live, keys, waits))
 
@@ -85,7 +114,7 @@ def awake(session: Session, live: Object, keys: Records) -> Object | None:
         return desired
     if live["kind"] in _BATCH:
         return _unsuspended(live) if spec.get("suspend") else None
-    if spec.get("replicas", 1) or keys.paused not in annotations_of(live):
+    if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or undone_by(live) is not None:
         return None
     return {**live, "spec": {**spec, "replicas": _remembered(live, keys)}}
 
@@ -141,8 +170,11 @@ def _pause(session: Session, live: Object, keys: Records) -> Paused:
         if spec.get("suspend") and marked:
             return Paused(key, "paused", False, "is paused already")
         running = pods_left(live)
+        tracker = tracked_by(live)
+        lasts = f"; {tracker} leaves it so, unless its manifest sets `suspend`" if tracker is not None else ""
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
-        return Paused(key, "paused", True, _ends(running) if running else "stays suspended until it is resumed")
+        said = _ends(running) if running else "stays suspended until it is resumed"
+        return Paused(key, "paused", True, said + lasts)
     count = int(spec.get("replicas", 1))
     if not count and marked:
         return Paused(key, "paused", False, "is paused already")
@@ -179,6 +211,11 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> Paused
         return Paused(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)
+    tracker = undone_by(live)
+    if tracker is not None:
+        raise NotPausable(
+            f"{key} is managed by {tracker}, which sets its replicas", "it starts with the next sync of its repository"
+        )
     if remembered is None:
         raise NotPausable(
             f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"

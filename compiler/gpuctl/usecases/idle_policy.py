@@ -81,6 +81,9 @@ class IdleJob(NamedTuple):
         """What its owner has to know."""
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
         said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {stamped(self.since)}"
+        tracker = pausing.undone_by(self.live) if self.live is not None else None
+        if tracker is not None:
+            return f"{said}; {tracker} sets its replicas: scale it down in its repository to free them"
         where = f"{self.name} -n {self.namespace}"
         if self.verdict is IdleVerdict.PAUSE:
             return f"{said}: the job is paused; `gpuctl resume {where}` goes on"
@@ -165,7 +168,8 @@ def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) ->
         return IdleVerdict.FOREIGN
     if not labels_of(live).keys().isdisjoint(policy.exceptions):
         return IdleVerdict.EXCEPTED
-    if policy.then == "pause":
+    # A GitOps controller would start it again: its owner is warned.
+    if policy.then == "pause" and pausing.undone_by(live) is None:
         return IdleVerdict.PAUSE
     return IdleVerdict.WARNED if _warned_at(live, mark) >= since else IdleVerdict.WARN
 

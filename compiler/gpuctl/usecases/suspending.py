@@ -38,7 +38,7 @@ def pause_jobs(
 
     :param manner: how they save their progress before; None: they do not.
     :raises NoSuchJob: there is none of a name, or there are several.
-    :raises NotPausable: one has ended, or is ending; those before it are paused.
+    :raises NotPausable: one has ended, is ending, or would not stay paused; those before it are paused.
     :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
     """
 
@@ -46,6 +46,7 @@ def pause_jobs(
     jobs = _meant(scope, names, keys)
 
     def pause(workload: Object) -> Paused:
+        pausing.see_that_it_lasts(workload)
         if manner is None:
             return pausing.pause(scope.session, workload, keys)
         from gpuctl.apply.run.saving_first import saved_first

@@ -1,0 +1,46 @@
+"""Which pauses a GitOps controller undoes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.acts.pausing import undone_by
+
+FLUX = {"kustomize.toolkit.fluxcd.io/name": "jobs", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
+
+
+def workload(kind: str, *holders: tuple[str, str], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    entries = [
+        {
+            "manager": manager,
+            "operation": "Update",
+            "subresource": subresource,
+            "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        }
+        for manager, subresource in holders
+    ]
+    metadata = {"name": "a", "namespace": "n", "labels": FLUX if labels is None else labels, "managedFields": entries}
+    return {"kind": kind, "metadata": metadata, "spec": {}}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(
+    "holders",
+    [[], [("kustomize-controller", "")], [("gpuctl", "")], [("kustomize-controller", ""), ("kubectl", "scale")]],
+    ids=["unknown", "the controller", "a former pause", "both"],
+)
+def test_services(kind: str, holders: list[tuple[str, str]]) -> None:
+    assert undone_by(workload(kind, *holders)) == "Flux (Kustomization flux-system/jobs)"
+    assert undone_by(workload(kind, *holders, labels={})) is None
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_replicas_that_an_autoscaler_sets_are_not_the_manifests(kind: str) -> None:
+    assert undone_by(workload(kind, ("kube-controller-manager", "scale"))) is None
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_trainings(kind: str) -> None:
+    assert undone_by(workload(kind)) is None
