@@ -443,9 +443,11 @@ type JobDescription struct {
 	Status      string  `json:"status"`
 	Reason      *string `json:"reason"`
 	// Pods that are ready, of those that there are to be.
-	Ready        string       `json:"ready"`
-	Pool         *string      `json:"pool"`
-	Priority     *string      `json:"priority"`
+	Ready    string  `json:"ready"`
+	Pool     *string `json:"pool"`
+	Priority *string `json:"priority"`
+	// Who applied it last, as far as it is known.
+	AppliedBy    *string      `json:"appliedBy"`
 	Resources    JobResources `json:"resources"`
 	Metrics      JobMetrics   `json:"metrics"`
 	CreatedAt    *string      `json:"createdAt"`
@@ -499,6 +501,8 @@ type JobItem struct {
 	GPUType   *string `json:"gpuType"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
+	// Who applied it last, as far as it is known.
+	AppliedBy *string `json:"appliedBy"`
 	// Percent, where a training's log says it.
 	Progress *int64 `json:"progress"`
 }
@@ -555,6 +559,8 @@ type JobPod struct {
 	GPU       int64   `json:"gpu"`
 	GPUType   *string `json:"gpuType"`
 	Priority  *string `json:"priority"`
+	// Who applied the job last.
+	AppliedBy *string `json:"appliedBy"`
 	Reason    *string `json:"reason"`
 	Restarts  int64   `json:"restarts"`
 }
@@ -1058,6 +1064,8 @@ type PlanStep struct {
 	Running *string `json:"running"`
 	// When the training that runs again, or is pruned, finished; null for all others.
 	Finished *string `json:"finished"`
+	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
+	AppliedBy *string `json:"appliedBy"`
 	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
 	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.

@@ -185,6 +185,10 @@ class PlanStep(BaseModel):
         description="When the training that runs again, or is pruned, finished; null for all others.",
         examples=["finished 21d ago (Complete): runs again; its pods and logs are deleted"],
     )
+    appliedBy: str | None = Field(  # noqa: N815
+        description="Who applied the job last that ends or runs again; null if that is the caller, or unknown.",
+        examples=["anna"],
+    )
     checkpoint: str | None = Field(
         description="How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.",
         examples=["python save.py (at most 2m)"],

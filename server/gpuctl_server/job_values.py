@@ -27,6 +27,7 @@ def job_item(item: ListedJob, progress: int | None, gpu_type: str | None) -> dic
         "gpuType": gpu_type,
         "createdAt": row.created_at,
         "startedAt": row.started_at,
+        "appliedBy": row.applied_by,
         "progress": progress,
     }
 

@@ -147,6 +147,7 @@ class Service:
             # such as definitions of pools.
             sight = Sight(lambda namespace: True, caller.pools, self.keys.pool)
             session = NarrowedSession(connection, sight, hidden, alone=alone, dry_run=dry_run)
+        session.caller = caller.name
         try:
             yield session
         finally:

@@ -294,7 +294,7 @@ def forged(place: Place, document: Object, changes: Object) -> None:
         ({"kind": "training", "job": {"name": "other"}}, {}, "of another job: other"),
         ({"kind": "training", "job": {"name": "train"}}, {"document": "x"}, "no document in it"),
         ({"kind": "training", "job": {"name": "train"}}, {"namespace": "x"}, "another job, namespace"),
-        ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 600_000}, "larger than it can be"),
+        ({"kind": "training", "job": {"name": "train"}}, {"document": [0] * 2_500_000}, "larger than it can be"),
     ],
 )
 def test_a_forged_revision_is_passed_over(place: Place, document: Object, changes: Object, says: str) -> None:

@@ -375,7 +375,7 @@ def test_work_that_began_after_the_plan_is_asked_about(place: Place, proxy: Prox
 
     proxy.policy = on(nth(1, matching("POST", "/leases")), meanwhile(begin_again))
     changed = training(environment=image("v2"))
-    refused = place.apply(changed, flags=(), code=3)
+    refused = place.apply(changed, flags=("--yes",), code=3)
     assert f"job.batch/train in {place.namespace} was changed by somebody else meanwhile" in refused.err
     assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v1")
     assert len(place.pods("train")) == 1

@@ -70,10 +70,12 @@ def test_the_preview_is_what_happens(place: Place) -> None:
 
 def test_fields_of_the_json(place: Place) -> None:
     place.apply(training())
+    place.running("train")
     value = place.gpuctl("diff", "-f", place.file(training(environment=image("v2"))), "-o", "json", code=1).value
     assert {"set", "steps", "summary"} <= value.keys()
     assert value["set"] is None
     (step,) = [step for step in value["steps"] if step["kind"] == "Job"]
+    assert step.pop("running").startswith("running for ")
     assert step == {
         "action": "replace",
         "apiVersion": "batch/v1",
@@ -94,6 +96,8 @@ def test_fields_of_the_json(place: Place) -> None:
         "lost": [],
         "dependents": [],
         "unseen": [],
+        "finished": None,
+        "appliedBy": None,
         "checkpoint": None,
         "result": "planned",
         "error": None,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.kube.api_errors import ApiError, api_error, explanation
+from gpuctl.kube.reasons import reason_of
 
 IMMUTABLE = (
     'Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", Labels:map[string]string{"a":"b"}}, '
@@ -86,3 +87,9 @@ def test_control_characters_and_length() -> None:
     error = status(400, "bad \x1b[31m" + "x" * 5000)
     assert "\x1b" not in error.message
     assert len(error.message) <= 600
+
+
+def test_a_handshake_that_gets_no_answer() -> None:
+    assert (
+        reason_of(TimeoutError("_ssl.c:989: The handshake operation timed out")) == "The handshake operation timed out"
+    )

@@ -111,7 +111,7 @@ def test_what_is_unknown(root: Path) -> None:
     (note,) = _order_of_commits(options(here), Commit("0" * 40, False, here.commit.repository))
     assert "this clone does not have that commit, `git fetch` gets new ones" in note
     (note,) = _order_of_commits(options(None), here.commit)
-    assert "its documents are not of one commit, or git cannot be run" in note
+    assert "its documents are of no single commit, or git does not read their directory" in note
     assert _order_of_commits(options(here), here.commit._replace(repository="elsewhere/repo")) == []
 
 

@@ -42,6 +42,7 @@ def row_value(row: Row) -> dict[str, Any]:
         "gpu": row.gpu,
         "gpuType": row.gpu_type,
         "priority": row.priority,
+        "appliedBy": row.applied_by,
         "reason": row.status.reason or None,
     }
 
@@ -80,6 +81,7 @@ def job_facts_value(facts: JobFacts) -> dict[str, Any]:
         "ready": facts.row.ready,
         "pool": facts.row.pool,
         "priority": facts.row.priority,
+        "appliedBy": facts.row.applied_by,
         "resources": facts.resources,
         # Use over time is another service's.
         "metrics": None,

@@ -53,6 +53,7 @@ def step_value(step: Step) -> dict[str, Any]:
         "unseen": step.unseen,
         "running": step.running,
         "finished": step.finished,
+        "appliedBy": step.applied_by,
         "checkpoint": step.checkpoint,
         "result": step.result,
         "error": step.error,

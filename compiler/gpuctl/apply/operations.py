@@ -13,7 +13,7 @@ from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
 from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
-from gpuctl.apply.plan.stakes import note_finished, weigh
+from gpuctl.apply.plan.stakes import note_finished, sign, weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.execute import Execution
@@ -126,6 +126,7 @@ def _carry_out(
         saved: set[str] = set()
         for attempt in (1, 2):
             try:
+                sign(session, plan, how.keys)
                 _save(session, plan, how, dialogue, pending, saved)
                 if run is not None:
                     run.write(session, run.superset)
@@ -170,7 +171,7 @@ def execute(
         pending = _pending(session, how, {step.key.namespace for step in plan.steps}, dialogue)
         pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
         refuse(plan)
-        weigh(session, plan)
+        weigh(session, plan, how.keys)
         if how.checkpoint:
             note_checkpoints(plan, how.keys)
         check(session, plan, checks)
@@ -212,7 +213,7 @@ def _record_deletions(session: Session, plan: Plan, how: How) -> None:
 
 def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
     """Complete a plan of :func:`execute` by what it costs and what stands against it. Nothing is written."""
-    weigh(session, plan)
+    weigh(session, plan, keys)
     if checkpoint:
         note_checkpoints(plan, keys)
     check(session, plan)
@@ -336,7 +337,7 @@ def _whole_plan(
                 unwanted = others.pruned(pending, plan, run.id, options.name)
         pending.join(session, plan, request.keys, unwanted)
         note_finished(plan, request)
-        weigh(session, plan)
+        weigh(session, plan, request.keys)
         if checkpoint:
             note_checkpoints(plan, request.keys)
         try:

@@ -13,7 +13,8 @@ def reason_of(last: BaseException) -> str:
     if isinstance(last, OSError) and last.strerror:
         # OpenSSL's have their code before them and a line of C behind.
         return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + of_file(last)
-    text = " ".join(str(last).split()) or type(last).__name__
+    # Python's own have the line of its C source: `_ssl.c:989: The handshake operation timed out`.
+    text = re.sub(r"^_\w+\.c:\d+: ", "", " ".join(str(last).split())) or type(last).__name__
     if ">: " in text:
         text = text.split(">: ", 1)[1]
     return text[:300]

@@ -21,7 +21,12 @@ _METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 
 class Session(Requests):
-    """One operation on a cluster: the objects that it reads and writes, by the rules of its :class:`Requests`."""
+    """One operation on a cluster: the objects that it reads and writes, by the rules of its :class:`Requests`.
+
+    ``caller`` is the name of the user on whose behalf it works; None: not known yet.
+    """
+
+    caller: str | None = None
 
     def less_patient(self, patience: float) -> Session:
         """Another session of the same connection, for what is not worth more than these seconds."""

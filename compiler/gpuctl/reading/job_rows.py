@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuctl.apply.state.authorship import applied_by
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
@@ -89,6 +90,7 @@ class Row(NamedTuple):
     gpu: int
     gpu_type: str | None
     priority: str | None
+    applied_by: str | None = None
 
     @property
     def shown_id(self) -> str:
@@ -308,8 +310,8 @@ def condition_message(workload: Object, kind: str) -> str:
     return (condition(workload, kind) or {}).get("message") or ""
 
 
-def pod_row(pod: Object, identity: Identity, names: Labels, job_id: str = "") -> Row:
-    """A pod's row; ``job_id`` is its job's."""
+def pod_row(pod: Object, identity: Identity, names: Labels, job_id: str = "", workload: Object | None = None) -> Row:
+    """A pod's row; ``job_id`` is its job's, ``workload`` the main object of its job."""
     status = pod.get("status") or {}
     return Row(
         job_id=job_id,
@@ -325,6 +327,7 @@ def pod_row(pod: Object, identity: Identity, names: Labels, job_id: str = "") ->
         gpu=_gpus(pod["spec"], names),
         gpu_type=(pod["spec"].get("nodeSelector") or {}).get(names.gpu_type),
         priority=labels_of(pod).get(names.priority),
+        applied_by=applied_by(workload, names.keys) if workload is not None else None,
     )
 
 
@@ -356,6 +359,7 @@ def job_row(job: Job, names: Labels) -> Row:
         gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates),
         gpu_type=(spec.get("nodeSelector") or {}).get(names.gpu_type),
         priority=main.get(names.priority),
+        applied_by=applied_by(job.workload, names.keys),
     )
 
 
@@ -367,7 +371,7 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
             continue
         identifier = job_id(job)
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
-            yield pod_row(pod, job.identity, names, identifier)
+            yield pod_row(pod, job.identity, names, identifier, job.workload)
         if pods_only or (job.pods and job.elsewhere):
             continue
         if not job.pods and not job.elsewhere:

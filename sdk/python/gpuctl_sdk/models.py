@@ -494,6 +494,8 @@ class JobDescription(Answer):
     """Pods that are ready, of those that there are to be."""
     pool: str | None
     priority: str | None
+    applied_by: str | None
+    """Who applied it last, as far as it is known."""
     resources: JobResources
     metrics: JobMetrics
     created_at: str | None
@@ -550,6 +552,8 @@ class JobItem(Answer):
     gpu_type: str | None
     created_at: str | None
     started_at: str | None
+    applied_by: str | None
+    """Who applied it last, as far as it is known."""
     progress: int | None
     """Percent, where a training's log says it."""
 
@@ -610,6 +614,8 @@ class JobPod(Answer):
     gpu: int
     gpu_type: str | None
     priority: str | None
+    applied_by: str | None
+    """Who applied the job last."""
     reason: str | None
     restarts: int
 
@@ -1156,6 +1162,8 @@ class PlanStep(Answer):
     """How long the work that ends has been running; null if no work ends."""
     finished: str | None
     """When the training that runs again, or is pruned, finished; null for all others."""
+    applied_by: str | None
+    """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
     checkpoint: str | None
     """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
     result: str

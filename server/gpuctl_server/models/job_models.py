@@ -21,6 +21,7 @@ class JobItem(Answer):
     gpu_type: str | None = Field(examples=["a100-80g"])
     created_at: str | None = Field(examples=["2024-06-01T10:00:00Z"])
     started_at: str | None = Field(examples=["2024-06-01T10:05:00Z"])
+    applied_by: str | None = Field(description="Who applied it last, as far as it is known.", examples=["anna"])
     progress: int | None = Field(description="Percent, where a training's log says it.", examples=[65])
 
 
@@ -76,6 +77,7 @@ class JobPod(Answer):
     gpu: int = Field(examples=[4])
     gpu_type: str | None = Field(examples=["a100-80g"])
     priority: str | None = Field(examples=["high"])
+    applied_by: str | None = Field(description="Who applied the job last.", examples=["anna"])
     reason: str | None = Field(examples=[None])
     restarts: int = Field(examples=[0])
 
@@ -98,6 +100,7 @@ class JobDescription(Answer):
     ready: str = Field(description="Pods that are ready, of those that there are to be.", examples=["4/4"])
     pool: str | None = Field(examples=["training-pool"])
     priority: str | None = Field(examples=["high"])
+    applied_by: str | None = Field(description="Who applied it last, as far as it is known.", examples=["anna"])
     resources: JobResources
     metrics: JobMetrics
     created_at: str | None = Field(examples=["2024-06-01T10:00:00Z"])

@@ -108,7 +108,9 @@ def ignored_fields(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
 
 def without_records(metadata: list[Change], wish: Wish) -> list[Change]:
     """Without our own records: they change with everything else."""
-    hidden = tuple(f"[{key}]" for key in (wish.keys.hash, wish.keys.lowered_by, wish.keys.document))
+    hidden = tuple(
+        f"[{key}]" for key in (wish.keys.hash, wish.keys.lowered_by, wish.keys.applied_by, wish.keys.document)
+    )
     return [change for change in metadata if not change.path.endswith(hidden)]
 
 

@@ -69,7 +69,13 @@ def _presented(obj: Object, keys: Records) -> Object:
     metadata = dict(obj["metadata"])
     metadata.pop("uid", None)
     metadata.pop("resourceVersion", None)
-    hidden = (keys.hash, keys.lowered_by, keys.document, "kubectl.kubernetes.io/last-applied-configuration")
+    hidden = (
+        keys.hash,
+        keys.lowered_by,
+        keys.applied_by,
+        keys.document,
+        "kubectl.kubernetes.io/last-applied-configuration",
+    )
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in hidden}
     metadata.pop("annotations", None)
     if annotations:

@@ -73,7 +73,8 @@ class Step:
 
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``finished`` is set if it
-    replaces or prunes an ended training (``finished 3h ago (Complete): runs again``). ``checkpoint`` is how what
+    replaces or prunes an ended training (``finished 3h ago (Complete): runs again``). ``applied_by`` is who
+    has applied it last, if that is not the caller. ``checkpoint`` is how what
     runs saves its progress before (``python save.py (at most 2m)``), ``saved`` are the uids of the pods that have, once
     it did; ``unsaved`` tells that it could and does not, as which pods a lower number of replicas ends is not known.
     ``expired`` tells that there is no live object as its ttl has presumably removed it. ``adopt``
@@ -98,6 +99,7 @@ class Step:
     title: str = ""
     running: str | None = None
     finished: str | None = None
+    applied_by: str | None = None
     checkpoint: str | None = None
     saved: list[str] = field(default_factory=list)
     unsaved: bool = False
@@ -206,7 +208,8 @@ class Plan:
     def courtesies(self) -> list[str]:
         """What is asked where somebody can be asked, and done where nobody can: it was told by name."""
         return [
-            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}{_saving(step)}"
+            f"deletes {step.title or step.key} in {step.key.namespace}: "
+            f"{step.running}{_cost(step)}{_saving(step)}{_applier(step)}"
             for step in self.steps
             if step.action == "delete" and step.running is not None
         ]
@@ -220,11 +223,12 @@ class Plan:
 
 def _question(step: Step) -> str | None:
     if step.action == "prune":
-        lost = f": {step.running}{_cost(step)}{_saving(step)}" if step.running else ""
-        return f"prunes {step.title or step.key} ({step.key}){lost or (f': {step.finished}' if step.finished else '')}"
+        lost = f"{step.running}{_cost(step)}{_saving(step)}" if step.running else step.finished
+        return f"prunes {step.title or step.key} ({step.key})" + (f": {lost}{_applier(step)}" if lost else "")
     if step.action == "replace" and (step.running is not None or step.finished is not None or step.dependents):
         loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
         loses += [step.finished] if step.finished is not None else []
+        loses += [f"applied by {step.applied_by}"] if step.applied_by is not None else []
         more = filter(None, (step.held_up, step.waiting))
         return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses, *more])
     if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
@@ -237,6 +241,11 @@ def _question(step: Step) -> str | None:
                 unsaved = ", whose checkpoints are not run" if step.unsaved else ""
                 return f"scales {step.title} in {step.key.namespace} {counts}{unsaved}"
     return None
+
+
+def _applier(step: Step) -> str:
+    """Who has applied it last, if that is not the caller."""
+    return f"; applied by {step.applied_by}" if step.applied_by is not None else ""
 
 
 def _cost(step: Step) -> str:

@@ -125,7 +125,7 @@ def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
     then, checkout = recorded.id[:_SHORT], options.checkout
     unknown = f"whether this run is older than the last one of the set {options.name}, from commit {then}, is unknown"
     if checkout is None:
-        return [f"{unknown}: its documents are not of one commit, or git cannot be run"]
+        return [f"{unknown}: its documents are of no single commit, or git does not read their directory"]
     if recorded.repository != checkout.commit.repository:
         return []
     order = order_of(checkout, recorded.id)

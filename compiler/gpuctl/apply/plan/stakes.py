@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
-from gpuctl.apply.state.records import is_ours
+from gpuctl.apply.state.authorship import applied_by, caller_of
+from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.workload import ended, pod_labels, pods_of_each, work_of
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError
@@ -44,11 +45,32 @@ def note_finished(plan: Plan, request: Request) -> None:
         step.finished = f"{end}: {then}; its pods and logs are deleted"
 
 
-def weigh(session: Session, plan: Plan) -> None:
-    """Complete a plan: whether what it ends has run at all and since when, and what goes away with it."""
+def sign(session: Session, plan: Plan, keys: Records) -> None:
+    """Write the caller's name on the workloads that a plan creates or changes."""
+    for step in plan.steps:
+        if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update") and step.desired is not None:
+            name = caller_of(session)
+            if name is not None:
+                metadata = step.desired["metadata"]
+                annotations = {**(metadata.get("annotations") or {}), keys.applied_by: name}
+                step.desired = {**step.desired, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _name_appliers(session: Session, steps: Iterable[Step], keys: Records) -> None:
+    """Say of what ends or runs again who has applied it last, if that is not the caller."""
+    for step in steps:
+        name = applied_by(step.live, keys) if step.live is not None else None
+        if name is not None and name != caller_of(session):
+            step.applied_by = name
+
+
+def weigh(session: Session, plan: Plan, keys: Records) -> None:
+    """Complete a plan: whether what it ends has run at all, since when and by whom, and what goes away with it."""
     ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
     for namespace in sorted({step.key.namespace for step in ending}):
         _look_at_work(session, namespace, [step for step in ending if step.key.namespace == namespace])
+    stakes = [step for step in plan.steps if step.deletes and (step.running or step.finished)]
+    _name_appliers(session, stakes, keys)
     replaced = [step for step in plan.steps if step.action == "replace" and step.live is not None]
     for namespace in sorted({step.key.namespace for step in replaced}):
         _find_dependents(session, plan, namespace, [step for step in replaced if step.key.namespace == namespace])

@@ -35,6 +35,7 @@ class Recorder:
     def __init__(self, session: Session, origin: Callable[[], ApplyOrigin]) -> None:
         self._latest = float("inf") if session.deadline is None else session.deadline
         self._session = Session(session.connection, patience=_OUTAGE, deadline=session.deadline)
+        self._applying = session
         self._origin = origin
         self._plan: Plan | None = None
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
@@ -73,6 +74,7 @@ class Recorder:
         self._steps.put(None)
 
     def _hear(self, step: Step, how: How) -> None:
+        self._session.caller = self._applying.caller
         self._steps.put(step)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, args=(how,), name="gpuctl-history", daemon=True)

@@ -5,7 +5,6 @@ Nothing depends on it: what cannot be written is said in a note of the plan.
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.authorship import caller_of
 from gpuctl.apply.state.past_documents import (
     LARGEST,
     Cause,
@@ -40,7 +40,6 @@ KEPT_GONE = 100
 """Jobs of a namespace that are no longer there and whose history stays, so that they can come back."""
 _ATTEMPTS = 20
 _FEW = 20
-_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ class HistoryWriter:
     def _begin(self) -> None:
         """Look at what there is, in all namespaces of the plan."""
         # A repository takes git a moment, and the server knows whose token it is: both only once something is written.
-        author = _Author(self._origin.who or _user(self._session), self._origin.commit())
+        author = _Author(self._origin.who or caller_of(self._session), self._origin.commit())
         coming: dict[str, list[_Applied]] = {}
         for step in self._plan.steps:
             item = _applied(step, self._keys)
@@ -166,21 +165,6 @@ def _document(obj: Object, keys: Records) -> dict[str, Any] | None:
     found = document_of(obj, keys.document)
     block = found.get("job") if found is not None else None
     return found if isinstance(block, dict) and isinstance(block.get("name"), str) else None
-
-
-def _user(session: Session) -> str | None:
-    """Whom the API server takes us for. Source: SelfSubjectReview, from Kubernetes 1.28 on.
-
-    Where it does not say, the kubeconfig's context.
-    """
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    name = None
-    with contextlib.suppress(ClusterError):
-        answer = session.request("POST", _REVIEW, body=body)
-        name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
-    if isinstance(name, str) and name:
-        return name
-    return f"context {session.context}" if session.context else None
 
 
 class _Author(NamedTuple):

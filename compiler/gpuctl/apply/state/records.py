@@ -33,10 +33,12 @@ class Records(NamedTuple):
     idle: str
     checkpoint: str
     history: str
+    applied_by: str
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
-        return key in (self.hash, self.lowered_by, self.paused, self.request, self.idle, PART_OF, HELD_QUEUE)
+        own = (self.hash, self.lowered_by, self.applied_by, self.paused, self.request, self.idle)
+        return key in (*own, PART_OF, HELD_QUEUE)
 
     def is_lasting(self, key: str) -> bool:
         """Return True if a label or annotation is never removed: a record, or one of a tool that brought the object."""
@@ -46,7 +48,7 @@ class Records(NamedTuple):
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history")))
+    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history", "applied-by")))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

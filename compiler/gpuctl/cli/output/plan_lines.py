@@ -43,7 +43,8 @@ _WIDTH = 9
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
     saves = f"checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
-    more = [step.running or step.finished, saves, step.held_up, _evictions(step), step.waiting, *step.losses]
+    by = f"applied by {step.applied_by}" if step.applied_by is not None else ""
+    more = [step.running or step.finished, by, saves, step.held_up, _evictions(step), step.waiting, *step.losses]
     return _line(step.action, step.action, step, step.reason, more, coloured)
 
 

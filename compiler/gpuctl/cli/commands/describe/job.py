@@ -145,6 +145,7 @@ def _facts(detail: JobDetail) -> list[tuple[str, str]]:
         ("Status", sections.state(row.status.word) + reason),
         ("Ready", row.ready),
         ("Created", sections.when(row.created_at)),
+        ("Applied by", row.applied_by or ""),
         ("Started", sections.when(detail.started_at)),
         ("Pool", row.pool or ""),
         ("Priority", row.priority or ""),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
-WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON")
+WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON")
 
 
 class JobTableOptions(NamedTuple):
@@ -62,7 +62,7 @@ def command(pods_only: bool, by_job: bool, **options: Any) -> int:
     """List jobs: a row for each pod, and for each job that has no pods, with the reason.
 
     Looks through all namespaces that you may read. STATUS is what keeps a pod from running, as kubectl words it;
-    -o wide adds pool, GPUs, priority and the reason in full.
+    -o wide adds pool, GPUs, priority, who applied the job and the reason in full.
     """
     if pods_only and by_job:
         raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
@@ -185,7 +185,14 @@ def _cells(row: Row, looks: JobTableOptions) -> list[str]:
     cells = [row.shown_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
     cells.append(age(row.created_at) if row.created_at else "")
     if looks.output == "wide":
-        cells += [row.pool or "", str(row.gpu), row.gpu_type or "", row.priority or "", row.status.reason]
+        cells += [
+            row.pool or "",
+            str(row.gpu),
+            row.gpu_type or "",
+            row.priority or "",
+            row.applied_by or "",
+            row.status.reason,
+        ]
     return cells
 
 

@@ -1,0 +1,38 @@
+"""Who has applied a workload last: an annotation that an apply writes, shown beside questions and in lists.
+
+Whoever may write the object can write the annotation, so nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object, annotations_of
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.session import Session
+from gpuctl.language.wording import visible
+
+_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_LONGEST = 200
+
+
+def caller_of(session: Session) -> str | None:
+    """The name of the session's user, as the API server has it; asked for once.
+
+    Source: SelfSubjectReview, from Kubernetes 1.28 on. Where the server does not say, the kubeconfig's context.
+    """
+    if session.caller is None:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        name = None
+        with contextlib.suppress(ClusterError):
+            answer = session.request("POST", _REVIEW, body=body)
+            name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+        context = f"context {session.context}" if session.context else ""
+        session.caller = name if isinstance(name, str) and name else context
+    return session.caller or None
+
+
+def applied_by(obj: Object, keys: Records) -> str | None:
+    """The user who has applied a workload last, as its annotation says; None if it says nothing."""
+    return visible(annotations_of(obj).get(keys.applied_by, ""))[:_LONGEST] or None
