@@ -525,3 +525,34 @@ def test_the_audit_has_every_write(served: Served, place: Place) -> None:
         ("admin", "POST /api/v1/jobs", [title], "409 AlreadyExists"),
     ]
     assert secret not in "".join(served.log)
+
+
+def test_a_finished_training_runs_again_only_when_it_is_confirmed(served: Served, place: Place) -> None:
+    """PUT and POST /plan ask; a label changes in place; one that its ttl has removed stays away until it is rerun."""
+    ends = {**outcome("complete"), "namespace": place.namespace}
+    made = served.call("POST", "/jobs", status=201, json=sent(training("a", job=ends)))
+    place.ended("a")
+    path = f"/jobs/{made['jobId']}"
+    changed = sent(training("a", job=ends, environment=image("v2")))
+    refused = served.call("PUT", path, json=changed, status=409)
+    assert "(Complete): runs again; its pods and logs are deleted" in refused["message"]
+    (step,) = [step for step in served.call("POST", "/plan", json=changed)["steps"] if step["kind"] == "Job"]
+    assert step["finished"].endswith("(Complete): runs again; its pods and logs are deleted")
+    uid = place.uid("Job", "a")
+    served.call("PUT", path, json=sent(training("a", job={**ends, "labels": {"cost-center": "42"}})))
+    assert place.uid("Job", "a") == uid
+    served.call("PUT", path, json=changed, params={"confirm": "true"})
+    assert place.uid("Job", "a") != uid
+
+    brief = sent(training("b", job={**ends, "ttl": "1s"}))
+    served.call("POST", "/jobs", status=201, json=brief)
+    place.until(lambda: not place.exists("Job", "b"), "the ttl")
+    (kept,) = [step for step in served.call("POST", "/plan", json=brief)["steps"] if step["kind"] == "Job"]
+    assert kept["action"] == "unchanged"
+    assert kept["reason"].startswith("kept: applied on ")
+    where = {"namespace": place.namespace}
+    served.until("/jobs", lambda value: all(item["name"] != "b" for item in value["items"]), **where)
+    assert "runs training/b in" in served.call("POST", "/jobs/b/rerun", params=where, status=409)["message"]
+    again = served.call("POST", "/jobs/b/rerun", params={**where, "confirm": "true"})
+    assert again["message"] == "training/b runs again"
+    served.call("POST", "/jobs/nobody/rerun", params=where, status=404)
