@@ -371,8 +371,9 @@ def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outc
     again = place.apply(document)
     assert f"({word}; `gpuctl rerun train -n {place.namespace}` runs it again)" in again.out
     assert place.records() == before
-    # Nothing runs, so nothing is lost and nothing is asked.
-    place.apply({**document, "environment": image("v2")})
+    changed = {**document, "environment": image("v2")}
+    assert "runs again; its pods and logs are deleted" in place.apply(changed, code=2).err
+    place.apply(changed, flags=("--yes",))
     assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"] == image("v2")["image"]
 
 
