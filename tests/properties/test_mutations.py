@@ -13,7 +13,7 @@ import yaml
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.backend.validation import schema_validator
-from gpuctl.cli.output import github, junit, sarif
+from gpuctl.cli.output import github, gitlab, junit, sarif
 from gpuctl.cli.output import json as json_printer
 from gpuctl.cli.output import text as text_printer
 from gpuctl.frontend.codes import CODES
@@ -81,7 +81,8 @@ def check_printers(result: gpuctl.Compilation) -> None:
     log = json.loads(sarif.render(result.diagnostics))
     assert len(log["runs"][0]["results"]) == len(result.diagnostics)
     assert len(github.render(result.diagnostics).splitlines()) == len(result.diagnostics)
-    ElementTree.fromstring(junit.render(result.diagnostics))
+    json.loads(gitlab.render(result.diagnostics))
+    ElementTree.fromstring(junit.render(result.diagnostics, result.documents))
     shown.encode("utf-8")
 
 

@@ -554,7 +554,7 @@ def test_junit(gpuctl: Cli, here: Path) -> None:
         "errors": "0",
     }
     bad, warned = suite
-    assert (bad.get("name"), warned.get("name")) == ("bad.yaml", "other.yaml")
+    assert (bad.get("name"), warned.get("name")) == ("bad.yaml", "other.yaml: training/other")
     failure = bad.find("failure")
     assert failure is not None
     assert "bad.yaml:9:8: error[GPU202]" in (failure.get("message") or "")
@@ -563,8 +563,51 @@ def test_junit(gpuctl: Cli, here: Path) -> None:
     assert "warning[GPU408]" in (warned.findtext("system-out") or "")
     (suite,) = ElementTree.fromstring(gpuctl("validate", "-o", "junit", "good.yaml").out)
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+    several = f"{GOOD}---\n{WARNED.replace('qwen2-sft', 'other')}---\nkind: training\n---\n{GOOD.replace('qwen2-sft', 'third')}"
+    (here / "several.yaml").write_text(several)
+    (suite,) = ElementTree.fromstring(gpuctl("validate", "-o", "junit", "several.yaml").out)
+    cases = {case.get("name"): [part.tag for part in case] for case in suite}
+    assert cases == {
+        "several.yaml": ["failure", "system-out"],
+        "several.yaml: training/qwen2-sft": [],
+        "several.yaml: training/other": ["system-out"],
+        "several.yaml: training/third": [],
+    }
     odd = gpuctl("validate", "-o", "junit", "-", stdin=BAD.replace("gpu_typ", '"a<&\\u0001]]>"'))
     assert ElementTree.fromstring(odd.out)[0].get("failures") == "1"
+
+
+@pytest.mark.parametrize("where", ["jobs", ".", "jobs/deep"])
+def test_formats_for_ci_name_files_from_the_root_of_the_repository(
+    where: str, gpuctl: Cli, here: Path, monkeypatch: Patch
+) -> None:
+    """From every directory, for relative, parent and absolute paths; text, json and junit keep the name as given."""
+    (here / "jobs" / "deep").mkdir(parents=True)
+    path = here / "jobs" / "warned.yaml"
+    path.write_text(WARNED, encoding="utf-8")
+    monkeypatch.chdir(here / where)
+    for name in (os.path.relpath(path), str(path)):
+        assert "file=jobs/warned.yaml," in gpuctl("validate", "-o", "github", name).out
+        (entry,) = json.loads(gpuctl("validate", "-o", "gitlab", name).out)
+        assert entry["location"]["path"] == "jobs/warned.yaml"
+        assert '"uri": "jobs/warned.yaml"' in gpuctl("validate", "-o", "sarif", name).out
+        assert f" --> {name}:" in gpuctl("validate", name).out
+
+
+def test_gitlab_code_quality(gpuctl: Cli, here: Path) -> None:
+    """Each entry has GitLab's required fields, and keeps its fingerprint when lines are added above."""
+    found = gpuctl("validate", "-o", "gitlab", "bad.yaml")
+    assert (found.code, found.err) == (1, "")
+    entries = json.loads(found.out)
+    assert [(entry["check_name"], entry["severity"], entry["location"]["lines"]) for entry in entries] == [
+        ("GPU202", "major", {"begin": 9}),
+        ("GPU203", "major", {"begin": 10}),
+    ]
+    assert len({entry["fingerprint"] for entry in entries}) == 2
+    (here / "bad.yaml").write_text("# above\n" + (here / "bad.yaml").read_text())
+    moved = json.loads(gpuctl("validate", "-o", "gitlab", "bad.yaml").out)
+    assert [entry["fingerprint"] for entry in moved] == [entry["fingerprint"] for entry in entries]
+    assert gpuctl("validate", "-o", "gitlab", "good.yaml").out == "[]\n"
 
 
 # Colour ---------------------------------------------------------------------------------------------------
@@ -799,6 +842,25 @@ def test_fmt_rewrites_in_place_and_keeps_mode_and_links(gpuctl: Cli, here: Path)
     assert sorted(path.name for path in here.glob(".*")) == [".git"], "no temporary file stays"
 
 
+@pytest.mark.parametrize("last", ["", "\n", "\n\n"], ids=["no last break", "one", "two"])
+def test_fmt_keeps_the_line_breaks_of_a_windows_checkout(last: str, gpuctl: Cli, here: Path) -> None:
+    """Block texts, comments and documents of other tools included; a file of mixed breaks gets those of its first line."""
+    script = (
+        GOOD
+        + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n# comment\n---\nkind: compute\nversion: v0.1\njob: {name: b}\nenvironment:\n  image: a:1\n"
+    )
+    script += "  command:\n  - bash\n  - -c\n  - |\n    a  \n    b\nresources:\n  cpu: 1"
+    path, windows = here / "windows.yaml", (script + "\n").replace("\n", "\r\n").encode()
+    path.write_bytes((script + last).replace("\n", "\r\n").encode())
+    gpuctl("fmt", "windows.yaml")
+    assert path.read_bytes() == windows
+    assert gpuctl("fmt", "--check", "windows.yaml").code == 0
+    path.write_bytes(windows.replace(b"name: b}\r\n", b"name: b}\n"))
+    assert gpuctl("fmt", "--check", "windows.yaml").code == 1
+    gpuctl("fmt", "windows.yaml")
+    assert path.read_bytes() == windows
+
+
 def test_fmt_check_and_diff_change_nothing(gpuctl: Cli, here: Path) -> None:
     check = gpuctl("fmt", "--check", "good.yaml", "untidy.yaml")
     assert (check.code, check.out, check.err) == (1, "untidy.yaml: would be rewritten\n", "")
@@ -1018,7 +1080,7 @@ def test_a_credential_is_masked(command: str, words: str, gpuctl: Cli, here: Pat
     assert TOKEN not in shown
 
 
-@pytest.mark.parametrize("output", ["text", "json", "github", "junit", "sarif"])
+@pytest.mark.parametrize("output", ["text", "json", "github", "gitlab", "junit", "sarif"])
 def test_a_credential_is_in_no_format(output: str, gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', f'"--hf_token={TOKEN}"'))
     found = gpuctl("validate", "-o", output, "job.yaml")

@@ -372,7 +372,7 @@ def test_a_file_name_that_is_not_utf8(jobs: Path) -> None:
     path = os.fsencode(jobs) + b"/caf\xe9.yaml"
     with open(path, "w", encoding="utf-8") as stream:
         stream.write((JOB % "b").replace("cpu", "Cpu"))
-    for form in ("text", "json", "sarif", "github", "junit"):
+    for form in ("text", "json", "sarif", "github", "gitlab", "junit"):
         done = subprocess.run(
             [sys.executable, "-m", "gpuctl", "validate", "-n", "x", "-o", form, ".", b"./caf\xe9.yaml"],
             cwd=jobs,

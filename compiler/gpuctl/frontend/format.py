@@ -1,12 +1,13 @@
 """``fmt``: documents in canonical spelling, changed nowhere else.
 
 Edits are made in the text, at positions the reader knows, so that comments, quotes, order and layout stay. What is
-changed: spellings of keys, ``kind: resource``, blanks at the ends of lines, lines of tabs, CRLF, a missing or
-repeated last newline. The result is read again and must mean the same.
+changed: spellings of keys, ``kind: resource``, blanks at the ends of lines, lines of tabs, mixed line breaks, a missing
+or repeated last line break. The result is read again and must mean the same.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
@@ -43,10 +44,11 @@ def format_source(source: Source) -> Formatted:
     lines = lines_of(source.text)
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
-    tidied = _tidy(lines, protected)
+    # A Windows checkout has CRLF: what the first line ends with ends all of them.
+    end = "\r\n" if re.match(r"[^\r\n]*\r\n", source.text) else "\n"
     meaning = [_meaning(document.root) for document in documents]
     # Should editing by position not carry some construct: leave the blanks, and failing that everything.
-    for text in (tidied, "\n".join(lines)):
+    for text in (end.join(_tidy(lines, protected)), end.join(lines)):
         again, problems = _read(source.name, text)
         if not problems and [_meaning(document.root) for document in again] == meaning:
             return Formatted(text, [])
@@ -127,15 +129,14 @@ class _Walker:
             self.edits[(line + self.first, start)] = ((line + self.first, end), text)
 
 
-def _tidy(lines: list[str], protected: set[int]) -> str:
-    tidied = [
-        line.removesuffix("\r") if number in protected else line.rstrip(" \t\r") for number, line in enumerate(lines)
-    ]
+def _tidy(lines: list[str], protected: set[int]) -> list[str]:
+    """Return the lines without blanks at their ends, and one empty line last, so that the text ends in a line break."""
+    tidied = [line if number in protected else line.rstrip(" \t") for number, line in enumerate(lines)]
     while len(tidied) > 1 and not tidied[-1] and not tidied[-2] and len(tidied) - 2 not in protected:
         tidied.pop()
     if tidied and tidied[-1] and len(tidied) - 1 not in protected:
         tidied.append("")
-    return "\n".join(tidied)
+    return tidied
 
 
 def _meaning(node: YamlNode) -> object:

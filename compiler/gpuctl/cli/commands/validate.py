@@ -15,7 +15,7 @@ from gpuctl.cli.options.document_options import (
     placed_option,
 )
 
-FORMATS = ("text", "json", "sarif", "github", "junit")
+FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 
 
 @click.command(
@@ -49,6 +49,15 @@ def command(
     from gpuctl.incremental.run import manifests
 
     inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
+    if output == "junit":
+        from gpuctl.cli.output import junit
+        from gpuctl.compilation import compile
+
+        compiled = compile(
+            inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster
+        )
+        click.echo(junit.render(compiled.diagnostics, compiled.documents), nl=False)
+        return 0 if compiled.ok else 1
     result = manifests(
         inputs,
         platform=platform,

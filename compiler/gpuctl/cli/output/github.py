@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpuctl.cli.output.repository_paths import repository_path
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -18,7 +19,8 @@ def _line(diagnostic: Diagnostic) -> str:
     properties = {"title": diagnostic.code}
     span = diagnostic.span
     if span is not None:
-        properties = {"file": span.file, "line": str(span.line), "endLine": str(span.end_line), "col": str(span.column)}
+        file = repository_path(span.file)
+        properties = {"file": file, "line": str(span.line), "endLine": str(span.end_line), "col": str(span.column)}
         if span.end_line == span.line:
             properties["endColumn"] = str(span.end_column)
         properties["title"] = diagnostic.code

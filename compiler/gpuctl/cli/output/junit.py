@@ -1,4 +1,4 @@
-"""Diagnostics as a JUnit report: a test case a file, failed when the file has an error."""
+"""Diagnostics as a JUnit report: a test case per document, failed when the document has an error."""
 
 from __future__ import annotations
 
@@ -7,26 +7,46 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document import Document
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(diagnostics: Iterable[Diagnostic]) -> str:
-    """A ``testsuites`` document; without a diagnostic one passed case, because an empty report fails some readers."""
-    by_file: dict[str, list[Diagnostic]] = {}
+def render(diagnostics: Iterable[Diagnostic], documents: Iterable[Document]) -> str:
+    """Return a ``testsuites`` document.
+
+    Each valid document is a case, ``FILE: KIND/NAME``. What is reported outside of valid documents makes a case of its
+    file. Without any of both there is one passed case, because some readers fail on an empty report.
+    """
+    known: dict[str, list[tuple[range, str]]] = {}
+    for document in documents:
+        title = f"{document.kind}/{document.name}" if document.name else document.kind
+        known.setdefault(document.file, []).append((_lines(document), title))
+    found: dict[tuple[str, str], list[Diagnostic]] = {
+        (file, title): []
+        for file, listed in known.items()
+        for _, title in sorted(listed, key=lambda item: item[0].start)
+    }
     for diagnostic in diagnostics:
-        by_file.setdefault(diagnostic.span.file if diagnostic.span else "gpuctl", []).append(diagnostic)
-    if not by_file:
-        by_file["gpuctl"] = []
-    cases = [_case(file, found) for file, found in by_file.items()]
-    failures = sum(1 for found in by_file.values() if any(item.severity is Severity.ERROR for item in found))
-    head = f'<testsuite name="gpuctl validate" tests="{len(cases)}" failures="{failures}" errors="0" skipped="0">'
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n{head}\n{"".join(cases)}</testsuite>\n</testsuites>\n'
-    )
+        file, line = (diagnostic.span.file, diagnostic.span.line) if diagnostic.span else ("gpuctl", 0)
+        title = next((title for lines, title in known.get(file, ()) if line in lines), "")
+        found.setdefault((file, title), []).append(diagnostic)
+    if not found:
+        found[("gpuctl", "")] = []
+    failures = sum(any(item.severity is Severity.ERROR for item in group) for group in found.values())
+    head = f'<testsuite name="gpuctl validate" tests="{len(found)}" failures="{failures}" errors="0" skipped="0">'
+    # Sorted by file alone: a stable sort keeps the documents of a file in their order.
+    cases = "".join(_case(*key, found[key]) for key in sorted(found, key=lambda key: key[0]))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n{head}\n{cases}</testsuite>\n</testsuites>\n'
 
 
-def _case(file: str, found: list[Diagnostic]) -> str:
+def _lines(document: Document) -> range:
+    """Return the lines of a document's stretch of its file, counted from 1."""
+    chunk = document.chunk
+    return range(chunk.first_line + 1, chunk.first_line + chunk.place(chunk.end - chunk.start)[0] + 2)
+
+
+def _case(file: str, title: str, found: list[Diagnostic]) -> str:
     lines = [
         f"{item.span or file}: {item.severity.value}[{item.code}]: {item.message}"
         + (f" ({item.hint})" if item.hint else "")
@@ -39,7 +59,8 @@ def _case(file: str, found: list[Diagnostic]) -> str:
         body += f"<failure message={_attribute(errors[0])}>{_text(chr(10).join(errors))}</failure>"
     if others:
         body += f"<system-out>{_text(chr(10).join(others))}</system-out>"
-    return f'<testcase classname="gpuctl" name={_attribute(file)}>{body}</testcase>\n'
+    name = f"{file}: {title}" if title else file
+    return f'<testcase classname="gpuctl" name={_attribute(name)} file={_attribute(file)}>{body}</testcase>\n'
 
 
 def _text(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from gpuctl.cli.output.repository_paths import repository_path
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Diagnostic, Span
 from gpuctl.release import __version__
@@ -56,7 +57,7 @@ def _result(diagnostic: Diagnostic, codes: list[str]) -> dict[str, Any]:
 
 
 def _location(span: Span) -> dict[str, Any]:
-    path = PurePath(span.file)
+    path = PurePath(repository_path(span.file))
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     region = {
         "startLine": span.line,
