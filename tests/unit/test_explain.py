@@ -147,7 +147,7 @@ def test_fields_of_a_block_are_those_directly_below(kind: str) -> None:
         ("training.job.annotations", "mapping of label keys to text"),
         ("training.environment.command", "list of text"),
         ("training.environment.imagePullSecret", "Kubernetes object name or list of Kubernetes object names"),
-        ("training.environment.env", "list of blocks or mapping of environment variable names to text"),
+        ("training.environment.env", "list of blocks or mapping of environment variable names to text or block"),
         ("training.resources.gpu", "whole number >= 0"),
         ("training.resources.cpu", "Kubernetes quantity > 0"),
         ("training.resources.memory", "Kubernetes quantity >= 4Mi"),

@@ -15,6 +15,7 @@ from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.foreign import Owner, misspelt_kind, near_kind, owner_of
+from gpuctl.frontend.full_width import report_full_width
 from gpuctl.frontend.refusals import report_refusals
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.spans import child, within
@@ -64,6 +65,14 @@ def bind(
     ``defaults`` are the platform's: kind -> partial document that fills in what this one leaves out. None is returned
     for a document that is not ours and stands in a directory.
     """
+    first = len(diagnostics)
+    bound = _bound(raw, diagnostics, defaults)
+    if bound is not None:
+        report_full_width(raw, diagnostics, first)
+    return bound
+
+
+def _bound(raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None) -> Bound | None:
     findings = Findings(raw.chunk, raw.root, diagnostics)
     kind = _kind(findings, direct=raw.chunk.source.direct)
     if kind is None:
@@ -81,14 +90,46 @@ def bind(
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """``over`` with what only ``base`` has; mappings are merged, anything else is taken whole."""
+    """Return ``over`` with what only ``base`` has.
+
+    Mappings are merged, and variables by name in both of their spellings; anything else is taken whole.
+    """
     merged = dict(over)
     for key, value in base.items():
         if key not in merged:
             merged[key] = value
+        elif key == "env" and isinstance(value, dict | list) and isinstance(merged[key], dict | list):
+            merged[key] = _merge_variables(value, merged[key])
         elif isinstance(value, dict) and isinstance(merged[key], dict):
             merged[key] = merge(value, merged[key])
     return merged
+
+
+def _merge_variables(base: Any, over: Any) -> Any:
+    """Return a document's variables and the defaults that it does not set, in the document's spelling.
+
+    Defaults come last: the document's entries keep their places, which diagnostics name.
+    """
+    if isinstance(over, dict):
+        return over | {name: value for name, value in _as_mapping(base).items() if name not in over}
+    own = {entry.get("name") for entry in over if isinstance(entry, dict)}
+    entries = base if isinstance(base, list) else [_as_entry(name, value) for name, value in base.items()]
+    return [*over, *(entry for entry in entries if entry["name"] not in own)]
+
+
+def _as_mapping(variables: Any) -> dict[str, Any]:
+    """Return variables in the spelling of a mapping: ``NAME: value`` or ``NAME: {secret, key}``."""
+    if isinstance(variables, dict):
+        return variables
+    return {
+        entry["name"]: entry["value"] if "value" in entry else {"secret": entry["secret"], "key": entry["key"]}
+        for entry in variables
+    }
+
+
+def _as_entry(name: str, value: Any) -> dict[str, Any]:
+    """Return a variable of a mapping as an entry of a list."""
+    return {"name": name, **value} if isinstance(value, dict) else {"name": name, "value": value}
 
 
 def _kind(findings: Findings, *, direct: bool) -> str | None:

@@ -21,6 +21,7 @@ from yaml import events as yaml_events
 from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.full_width import syntax_error_at
 from gpuctl.frontend.syntax import FLATTEN, MAX_DEPTH, TOO_DEEP, character_error, syntax_error
 from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
 from gpuctl.language.wording import shorten
@@ -50,7 +51,7 @@ def compose_events(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode
         return _compose(chunk, text, restore, diagnostics)
     except yaml.MarkedYAMLError as error:
         if not re.search(_TAB_LINE, text):
-            raise ReadError(syntax_error(chunk, error)) from None
+            raise ReadError(syntax_error_at(chunk, syntax_error(chunk, error))) from None
     # libyaml refuses lines of blanks and tabs between entries. With blanks for their tabs the structure can be seen;
     # those that turn out to stand inside a scalar get their tabs back.
     blanked = re.sub(_TAB_LINE, lambda match: " " * len(match[0]), text)
@@ -64,7 +65,7 @@ def compose_events(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode
             found = []
             roots = _compose(chunk, "\n".join(lines), restore, found)
     except yaml.MarkedYAMLError as error:
-        raise ReadError(syntax_error(chunk, error)) from None
+        raise ReadError(syntax_error_at(chunk, syntax_error(chunk, error))) from None
     diagnostics += found
     return roots
 

@@ -17,7 +17,7 @@ from gpuctl.language.kinds import ALIASES, KINDS
 
 _BOUNDARY = r"(?m)^---(?=[ \t\r\n]|\Z)"
 _DIRECTIVE = r"(?m)^%"
-_OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
+_OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*[:：][ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
 """A line that makes a document one of gpuctl's, for text that cannot be read."""
 _OTHERS = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
 """Lines that make a document a Kubernetes manifest, such as a Helm template, which is no YAML."""

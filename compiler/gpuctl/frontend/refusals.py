@@ -11,11 +11,12 @@ from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.tree import YamlNode
+from gpuctl.language.environment import SecretKey
 from gpuctl.language.problems import ERROR_TYPE
 
 # What pydantic says of the branches of a union that a value does not take; the first pass chose the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type"})
-_BRANCH_NAME = r"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable)$"
+_BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{SecretKey.__name__})$"
 _MISSING_HINTS = {
     "job": "add `job:` with a `name:`",
     "environment": "add `environment:` with an `image:`",

@@ -82,7 +82,7 @@ def _no_number(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> t
     if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
         hint = f"write {int(float(bare))}"
     elif bare.replace("_", "").replace(",", "").isdigit() and len(bare) < 20:
-        hint = f"write {bare.replace('_', '').replace(',', '')}"
+        hint = f"write {int(bare.replace('_', '').replace(',', ''))}"
     elif bare.startswith("$"):
         hint += "; gpuctl reads no variables of the shell"
     share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None

@@ -41,6 +41,13 @@ class EnvVar(Block):
         return self
 
 
+class SecretKey(Block):
+    """A key of a Secret, as the value of a variable in a mapping."""
+
+    secret: ObjectName = Field(description="Name of a Secret in the job's namespace.", examples=["hf-token"])
+    key: DataKey = Field(description="Key within the Secret.", examples=["token"])
+
+
 class Environment(Block):
     """What runs in the container."""
 
@@ -62,10 +69,10 @@ class Environment(Block):
         description="Arguments after the command, or after the image's entrypoint.",
         examples=[["--lr", "2e-5"]],
     )
-    env: list[EnvVar] | dict[EnvName, Text] = Field(
+    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
         default_factory=empty_list,
         description="Environment variables: a list of `{name, value}` or `{name, secret, key}`, or a mapping `NAME: "
-        "value`.",
+        "value` or `NAME: {secret, key}`.",
         examples=[[{"name": "NCCL_DEBUG", "value": "INFO"}]],
     )
     workdir: AbsolutePath | None = Field(
@@ -99,7 +106,12 @@ class Environment(Block):
         """The user's variables, in the order written, whichever of the two forms they were written in."""
         if isinstance(self.env, list):
             return self.env
-        return [EnvVar(name=name, value=value) for name, value in self.env.items()]
+        return [
+            EnvVar(name=name, secret=value.secret, key=value.key)
+            if isinstance(value, SecretKey)
+            else EnvVar(name=name, value=value)
+            for name, value in self.env.items()
+        ]
 
     @property
     def pull_secrets(self) -> list[str]:

@@ -112,6 +112,16 @@ INPUT_CODES = (
         "Name a file or another directory.",
     ),
     CodeRule(
+        "GPU014",
+        "warning",
+        "full-width punctuation",
+        'A Chinese or Japanese keyboard writes `：`, `，` and `“` where YAML needs `:`, `,` and `"`. YAML takes '
+        "them for "
+        "text. In a command, and where the document cannot be read because of them, this is an error.",
+        "Write the ASCII character, or quote the text if the full-width one is meant.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment: {image: app:1, env: {GREETING: “hi”}}  #!\n",
+    ),
+    CodeRule(
         "GPU030",
         "error",
         "too many problems",

@@ -1,0 +1,115 @@
+"""Full-width punctuation where YAML's own was meant: the usual slip with a Chinese or Japanese keyboard.
+
+YAML takes ``：``, ``，`` and ``“`` for text, so that the document either fails at another place or says something else.
+Text in quotes, block text and comments are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, Span
+from gpuctl.frontend.tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
+from gpuctl.language.wording import shorten
+
+CODE = "GPU014"
+ASCII = str.maketrans(
+    {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+    | {"“": '"', "”": '"', "‘": "'", "’": "'", "、": ",", "【": "[", "】": "]", "\u3000": " "}
+)
+"""Full-width characters (Unicode block "Halfwidth and Fullwidth Forms") and Chinese punctuation, and what is meant."""
+_COMMANDS = frozenset({"command", "args"})
+
+
+def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: int) -> None:
+    """Report plain text that is ASCII except for full-width characters.
+
+    An error that was found at the same place gets the hint instead, so that each slip is reported once.
+
+    :param first: the index of the document's first diagnostic.
+    """
+    if raw.chunk.text.isascii():
+        return
+    for node, path in _plain_texts(raw.root, ()):
+        meant = node.value.translate(ASCII)
+        if node.value.isascii() or not meant.isascii():
+            continue
+        position = next(place for place, character in enumerate(node.value) if not character.isascii())
+        span = _character(raw.chunk, node, position)
+        character = node.value[position]
+        known = [
+            index
+            for index, found in enumerate(diagnostics[first:], first)
+            if found.severity is Severity.ERROR and found.span is not None and _holds(found.span, span)
+        ]
+        for index in known:
+            # A mapping was expected: its colon needs a blank.
+            text = node.value.replace("：", ": ").translate(ASCII) if diagnostics[index].code == "GPU202" else meant
+            hint = f"write `{shorten(text)}`: `{character}` is a full-width character"
+            diagnostics[index] = diagnostics[index]._replace(hint=hint)
+        if not known:
+            severity = Severity.ERROR if _COMMANDS.intersection(path) else Severity.WARNING
+            message = f"the full-width `{character}` is text, not `{character.translate(ASCII)}`"
+            hint = f"write `{character.translate(ASCII)}`, or quote the text if it is meant"
+            diagnostics.append(Diagnostic(severity, CODE, message, span, path, hint))
+
+
+def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
+    """Return the error at a full-width character that explains a syntax error, or the error itself if there is none.
+
+    Only characters directly after an ASCII one or a blank count, in the error's line, the line above it and the line
+    where libyaml began the construct: prose of a comment or of a text in quotes is no explanation.
+    """
+    spans = [error.span, *(related.span for related in error.related)]
+    numbers = {span.line - 1 - chunk.first_line for span in spans if span is not None}
+    lines = chunk.text.splitlines()
+    for number in sorted({*numbers, *(number - 1 for number in numbers)}, reverse=True):
+        line = lines[number] if 0 <= number < len(lines) else ""
+        for column in _unquoted(line):
+            character = line[column]
+            before = line[column - 1 : column]
+            if character.translate(ASCII) != character and before.isascii() and (before != " " or character != "："):
+                meant = character.translate(ASCII)
+                message = f"the full-width `{character}` is text, not `{meant}`"
+                hint = f"write `{meant}`" + (" and a blank" if meant == ":" and line[column + 1 :].strip() else "")
+                return error._replace(
+                    code=CODE, message=message, span=chunk.point(number, column), hint=hint, related=()
+                )
+    return error
+
+
+def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, FieldPath]]:
+    if node.kind == SCALAR:
+        if node.plain:
+            yield node, path
+    elif node.kind == MAPPING:
+        for key, value in node.value:
+            yield from _plain_texts(key, (*path, key.value))
+            yield from _plain_texts(value, (*path, key.value))
+    else:
+        for position, item in enumerate(node.value):
+            yield from _plain_texts(item, (*path, position))
+
+
+def _character(chunk: Chunk, node: YamlNode, position: int) -> Span:
+    """Return the place of a character of a plain scalar; of one over several lines, the scalar's beginning."""
+    line, column = chunk.place(node.start)
+    return chunk.point(line, column + position if chunk.is_on_one_line(node) else column)
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) < (outer.end_line, outer.end_column)
+
+
+def _unquoted(line: str) -> Iterator[int]:
+    """Yield the columns of non-ASCII characters outside of quotes and comments of one line."""
+    quote = ""
+    for column, character in enumerate(line):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'" and (column == 0 or line[column - 1] in " [{,:"):
+            quote = character
+        elif character == "#" and (column == 0 or line[column - 1] == " "):
+            return
+        elif not character.isascii():
+            yield column
