@@ -245,7 +245,7 @@ class _Conformer:
         hint = None
         if len(self.findings.diagnostics) < MOST_OF_A_FILE:
             # Of more diagnostics only the number is shown, and a hint takes longer than everything else.
-            known = what_is_known(key.value, path, shape, self.kind)
+            known = what_is_known(key.value, path, shape, self.kind, value)
             hint = torn_text(self.findings.chunk.text, node, key, value) or known
         message = f"unknown field `{shorten(key.value)}`{where}"
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

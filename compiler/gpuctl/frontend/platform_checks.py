@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.settings import Settings
-
-if TYPE_CHECKING:
-    pass
+from gpuctl.language.spelling import nearest
 
 ERROR = Severity.ERROR
 
@@ -25,6 +22,12 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
         hint = f"write `{shown}`" if shown in versions else f"the versions are {versions[0]} to {versions[-1]}"
         message = f"kubernetes.version `{version}` is not a supported minor version"
         yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
+    known = Settings(platform).gpus
+    if platform.gpu.default is not None and platform.gpu.default not in known:
+        near = nearest(platform.gpu.default, known)
+        hint = f"did you mean `{near}`?" if near else "define it in `gpu.vendors`"
+        message = f"gpu.default `{platform.gpu.default}` is not a known vendor"
+        yield document.diagnostic(ERROR, "GPU211", message, ("gpu", "default"), hint)
     storage = platform.storage.default
     if storage is not None and (storage.pvc is None) == (storage.nfs is None):
         message = "storage.default needs one of `pvc` and `nfs`"

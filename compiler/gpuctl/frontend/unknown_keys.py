@@ -4,9 +4,77 @@ from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import ModelShape, kind_shape
-from gpuctl.frontend.tree import SCALAR, YamlNode
+from gpuctl.frontend.tree import SCALAR, SEQUENCE, YamlNode
+from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import fold, nearest
 from gpuctl.language.wording import shorten
+
+_POD_FIELDS = {
+    fold(name): name
+    for name in (
+        "activeDeadlineSeconds",
+        "affinity",
+        "automountServiceAccountToken",
+        "dnsConfig",
+        "dnsPolicy",
+        "enableServiceLinks",
+        "hostAliases",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "initContainers",
+        "nodeName",
+        "nodeSelector",
+        "resourceClaims",
+        "runtimeClassName",
+        "schedulerName",
+        "securityContext",
+        "serviceAccountName",
+        "shareProcessNamespace",
+        "sysctls",
+        "terminationGracePeriodSeconds",
+        "tolerations",
+        "topologySpreadConstraints",
+    )
+}
+_CONTAINER_FIELDS = {
+    fold(name): name
+    for name in (
+        "envFrom",
+        "imagePullPolicy",
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "stdin",
+        "terminationMessagePath",
+        "tty",
+        "volumeDevices",
+        "volumeMounts",
+    )
+}
+_CODE = "put the code into the image, or fetch it in an init container: `podPatch: {initContainers: [...]}`"
+_SCRIPT = 'write `command: ["bash", "-c", "..."]` in `environment`'
+_SCHEDULE = "there is no schedule: let cron run `gpuctl rerun NAME`"
+_ARRAY = "there are no arrays: write a document per run, separated by `---`"
+_AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
+_RDMA = 'ask for the device: `podPatch: {containers: [{name: main, resources: {limits: {rdma/hca: "1"}}}]}`'
+_VOLUMES = "write `storage: {workdirs: [{path: /data, pvc: {claim: NAME}}]}`"
+_OTHER_TOOLS = {
+    fold(name): hint
+    for names, hint in (
+        ("schedule cron crontab", _SCHEDULE),
+        ("array arrays sweep matrix tasks", _ARRAY),
+        ("after depends_on dependencies dependency needs", _AFTER),
+        ("git code repo repository", _CODE),
+        ("setup run script before_script entrypoint", _SCRIPT),
+        ("rdma infiniband", _RDMA),
+        ("volumes mounts volume_claims datasets", _VOLUMES),
+        ("time timeout walltime time_limit", "write `max_runtime: 24h` in `job`"),
+    )
+    for name in names.split()
+}
+"""Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems), and what gpuctl has instead."""
 
 
 def torn_text(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
@@ -26,8 +94,11 @@ def torn_text(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> st
     return f'quote the text if the comma belongs to it: "{shorten(earlier.value + between + key.value)}"'
 
 
-def what_is_known(text: str, path: FieldPath, shape: ModelShape, kind: str) -> str:
-    """The hint for a key that the block at ``path`` has not: a near one, its right place, or all that there are."""
+def what_is_known(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> str:
+    """Return the hint for a key that the block at ``path`` does not have.
+
+    A near key, its right place, what another block or ``podPatch`` has for it, or all keys of the block.
+    """
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
     if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
@@ -39,7 +110,23 @@ def what_is_known(text: str, path: FieldPath, shape: ModelShape, kind: str) -> s
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
         return f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
+    if kind in WORKLOADS:
+        hint = _pod_patch(text, value) or hint or _OTHER_TOOLS.get(fold(text))
     return hint or f"the fields here are {', '.join(shape.keys)}"
+
+
+def _pod_patch(text: str, value: YamlNode) -> str | None:
+    """Return the lines that set a field of Kubernetes's PodSpec or Container; None for another key."""
+    folded = fold(text)
+    shown = value.value if value.kind == SCALAR and not value.is_null else "..."
+    if value.kind != SCALAR:
+        shown = "[...]" if value.kind == SEQUENCE else "{...}"
+    if folded in _POD_FIELDS:
+        return f"write `podPatch: {{{_POD_FIELDS[folded]}: {shorten(shown)}}}` at the top of the document"
+    if folded in _CONTAINER_FIELDS:
+        field = f"{_CONTAINER_FIELDS[folded]}: {shorten(shown)}"
+        return f"write `podPatch: {{containers: [{{name: main, {field}}}]}}` at the top of the document"
+    return None
 
 
 def _home_of(text: str, path: FieldPath, kind: str) -> tuple[str, frozenset[str], str] | None:

@@ -90,11 +90,16 @@ class Vendor(Block):
 class GpuBlock(Block):
     """GPUs of the platform."""
 
+    default: DnsLabel | None = Field(
+        None,
+        description="Vendor of jobs and quotas that name none. Default: nvidia.",
+        examples=["ascend"],
+    )
     vendors: Annotated[dict[DnsLabel, Vendor], Invented()] = Field(
         default_factory=empty_dict,
         description="Vendors beside, or instead of, the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
         "mthreads, "
-        "iluvatar and metax. The first one named is the default of `gpu-vendor`.",
+        "iluvatar and metax. Naming one changes no job that does not ask for it; `default` does.",
         examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
     )
     types: Annotated[

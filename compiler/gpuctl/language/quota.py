@@ -18,7 +18,7 @@ class QuotaEntry(Block):
     memory: Quantity | None = Field(None, description="Memory requested.", examples=["256Gi"])
     gpu: Count | Annotated[dict[DnsLabel, Count], Invented()] | None = Field(
         None,
-        description="GPUs requested: a number for the platform's first vendor, or a mapping `vendor: number`.",
+        description="GPUs requested: a number for the platform's default vendor, or a mapping `vendor: number`.",
         examples=[8],
     )
     maxJobs: Count | None = Field(  # noqa: N815

@@ -35,8 +35,7 @@ class Resources(Block):
         None,
         alias="gpu-vendor",
         description="GPU vendor: `nvidia`, `amd`, `ascend` or another from the platform's table. Default: the "
-        "platform's "
-        "first, `nvidia`.",
+        "platform's `gpu.default`, else `nvidia`.",
         examples=["amd"],
     )
     cpu: PositiveQuantity | None = Field(

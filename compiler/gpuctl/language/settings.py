@@ -183,13 +183,13 @@ class Settings:
 
     @cached_property
     def default_vendor(self) -> str:
-        """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
-        return next(iter(self._vendors), "nvidia")
+        """Return the vendor of jobs and quotas that name none: the platform's ``gpu.default``, else nvidia."""
+        return (self._platform.gpu.default if self._platform is not None else None) or "nvidia"
 
     @cached_property
     def used_vendors(self) -> list[str]:
-        """The vendors that the platform names, or the default one: what a quota limits."""
-        return list(self._vendors) or [self.default_vendor]
+        """Return the default vendor and those that the platform names: what a quota limits."""
+        return list(self._vendors) if self.default_vendor in self._vendors else [self.default_vendor, *self._vendors]
 
     @property
     def _vendors(self) -> dict[str, Vendor]:
