@@ -45,10 +45,10 @@ def format_source(source: Source) -> Formatted:
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
     # A Windows checkout has CRLF: what the first line ends with ends all of them.
-    end = "\r\n" if re.match(r"[^\r\n]*\r\n", source.text) else "\n"
+    line_break = "\r\n" if re.match(r"[^\r\n]*\r\n", source.text) else "\n"
     meaning = [_meaning(document.root) for document in documents]
     # Should editing by position not carry some construct: leave the blanks, and failing that everything.
-    for text in (end.join(_tidy(lines, protected)), end.join(lines)):
+    for text in (line_break.join(_tidy(lines, protected)), line_break.join(lines)):
         again, problems = _read(source.name, text)
         if not problems and [_meaning(document.root) for document in again] == meaning:
             return Formatted(text, [])
