@@ -11,7 +11,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-fast test-lowest test-newest mutants lint fmt golden schemas control-plane sandbox bench docs clean
+.PHONY: help setup lock demo test test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -92,6 +92,9 @@ schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas
 docs: setup ## Generate the field reference and the list of diagnostics
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/diagnostics.py
+
+generators: ## Install the tools that tests hold the OpenAPI document against, in a cache outside the tree
+	tests/generators/build
 
 control-plane: ## Build the Kubernetes control plane for tests, in a cache outside the tree
 	tests/binaries/build

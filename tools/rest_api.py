@@ -77,6 +77,7 @@ class Api:
 def read_api(path: Path = DOCUMENT) -> Api:
     """The API of a document."""
     document = json.loads(path.read_text(encoding="utf-8"))
+    document = _resolved(document, document["components"]["schemas"])
     models = {name: _model(name, schema) for name, schema in document["components"]["schemas"].items()}
     operations = tuple(_operations(document["paths"], models))
     bodies = {operation.body.name for operation in operations if operation.body is not None}
@@ -84,6 +85,22 @@ def read_api(path: Path = DOCUMENT) -> Api:
     kept = sorted(name for name in used if name != ERRORS)
     assert not bodies & used, "what is sent is not what is answered"
     return Api(document["info"]["version"], tuple(models[name] for name in kept), operations)
+
+
+def _resolved(value: Any, schemas: Mapping[str, Any]) -> Any:
+    """Return a part of the document in which references say what their schemas do: that they are null, or a union."""
+    if isinstance(value, list):
+        return [_resolved(item, schemas) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        schema = schemas.get(value["$ref"].rpartition("/")[2], {})
+        if "anyOf" in schema:
+            return {"anyOf": schema["anyOf"]}
+        return {"allOf": [value], "nullable": True} if schema.get("nullable") else value
+    found = {key: _resolved(item, schemas) for key, item in value.items()}
+    only = found.get("allOf", [])
+    return {**found, **only[0]} if len(only) == 1 and "allOf" in only[0] else found
 
 
 def _operations(paths: Mapping[str, Any], models: Mapping[str, Model]) -> Iterator[Operation]:

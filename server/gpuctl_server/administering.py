@@ -25,7 +25,7 @@ from gpuctl.usecases.removing import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import VALIDATED, PlanAnswer, full_plan, intended, see_that_all_was_done
+from gpuctl_server.change_values import PLAN, VALIDATED, PlanAnswer, full_plan, intended, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
 from gpuctl_server.lookups import demand
 from gpuctl_server.models.admin_models import PoolBody, QuotaBody
@@ -70,11 +70,33 @@ class Administered(AdministeredState):
 class ChangedPool(AdministeredState):
     """A pool that was changed, or (status ``validated``) would be, with the plan."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "experiment-pool",
+                "status": "updated",
+                "message": "pool/experiment-pool is updated",
+                "plan": PLAN,
+            }
+        }
+    )
+
     plan: PlanAnswer
 
 
 class CreatedQuota(Administered):
     """Quotas that were created, and whose they are."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "team-resource-quota",
+                "status": "created",
+                "message": "quota/team-resource-quota is created",
+                "users": ["sam-altman"],
+            }
+        }
+    )
 
     users: list[str]
 

@@ -13,7 +13,7 @@ from starlette.types import Lifespan
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
-from gpuctl_server.openapi import as_3_0
+from gpuctl_server.openapi import as_3_0, table_of_problems
 from gpuctl_server.operations import described, operation_id
 from gpuctl_server.routes import (
     audit_log,
@@ -36,12 +36,17 @@ from gpuctl_server.routes import (
     quota_changes,
     quotas,
 )
-from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
-needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
+needs `Authorization: Bearer TOKEN`. Errors are
+`{{"error": name, "message": text, "details": [...]}}`, with these statuses:
+
+{table}
+
+Programs compare `error`; `message` and `hint` are for people. 429 and 503 come with `Retry-After`. A method that a path
+does not have is answered with 405 and `Allow`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     job_questions.router,
@@ -81,7 +86,6 @@ def create_app(service: Service) -> FastAPI:
     app = bare_app(lifespan)
     app.state.service = service
     problems.install(app, [route for router in ROUTERS for route in router.routes])
-    app.mount(f"{BASE}{docs.FILES}", docs.files())
     if service.settings.cors:
         app.add_middleware(
             CORSMiddleware,
@@ -117,5 +121,6 @@ class Application(FastAPI):
         """The OpenAPI document."""
         if self.openapi_schema is None:
             self.openapi_schema = described(as_3_0(super().openapi()))
-            self.openapi_schema["info"]["description"] = DESCRIPTION
+            self.openapi_schema["info"]["description"] = DESCRIPTION.format(table=table_of_problems())
+            self.openapi_schema["info"]["license"] = {"name": "MIT", "url": "https://opensource.org/license/mit"}
         return self.openapi_schema

@@ -30,6 +30,37 @@ _JOB: dict[str, JsonValue] = {
 }
 
 
+PLAN: dict[str, JsonValue] = {
+    "steps": [
+        {
+            "action": "replace",
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "namespace": "team-a",
+            "name": "qwen2-7b-sft",
+            "reason": "spec.template cannot be changed",
+            "changes": [{"path": "spec.template.spec.containers[0].image", "from": "train:v1", "to": "train:v2"}],
+            "verdict": None,
+            "victims": [],
+            "waits": [],
+            "lost": [],
+            "dependents": [],
+            "unseen": [],
+            "running": "running for 3h",
+            "finished": None,
+            "checkpoint": None,
+            "result": "done",
+            "error": None,
+        }
+    ],
+    "summary": {"replace": 1},
+    "notes": [],
+    "questions": [],
+    "errors": [],
+}
+"""An example of a plan."""
+
+
 class RelatedPlace(BaseModel):
     """Another place that a diagnostic is about. Lines and columns count from 1."""
 
@@ -212,6 +243,8 @@ class PlanAnswer(BaseModel):
 class ChangedJob(SubmittedJob):
     """A job that was changed, or (status ``validated``) would be, with the plan."""
 
+    model_config = ConfigDict(json_schema_extra={"example": {**_JOB, "plan": PLAN}})
+
     plan: PlanAnswer
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
@@ -238,6 +271,17 @@ class JobState(ShortState):
 
 class RerunJob(ShortState):
     """A training that runs again, under an id of its own, or (status ``validated``) would."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "jobId": "qwen2-7b-sft-9k3fw",
+                "status": "pending",
+                "message": "training/qwen2-7b-sft runs again",
+                "plan": PLAN,
+            }
+        }
+    )
 
     plan: PlanAnswer
 

@@ -44,19 +44,88 @@ PROBLEMS: dict[int, str] = {
     409: "It contradicts what is there, or has to be confirmed.",
     413: "The body is too large.",
     429: "Too many requests at once; try again.",
+    431: "The request line and headers are too large.",
     500: "The service, or the cluster, failed.",
     503: "The cluster cannot be reached, or something is not set up.",
 }
-"""Status -> what it means, of every operation."""
+"""Status -> what it means."""
+_EXAMPLES: dict[int, tuple[str, str, str | None]] = {
+    400: (
+        "InvalidRequest",
+        "the query parameter page is invalid: input should be greater than 0",
+        None,
+    ),
+    401: ("Unauthorized", "the token is missing, wrong, or no longer valid", None),
+    403: ("Forbidden", "anna may not create jobs in the namespace team-b", None),
+    404: ("NotFound", "there is no job train", "name one by its jobId"),
+    405: ("MethodNotAllowed", "Method Not Allowed", None),
+    408: ("RequestTimeout", "the body did not come within 15 s", None),
+    409: ("AlreadyExists", "job.batch/train in team-a exists already", "PUT /jobs/{jobId} changes what exists"),
+    413: ("RequestEntityTooLarge", "the body is larger than 1048576 bytes", None),
+    429: ("TooManyRequests", "the service is busy; try again in a moment", None),
+    431: ("RequestHeaderFieldsTooLarge", "the request line and headers are larger than 32768 bytes", None),
+    500: ("InternalError", "the service failed; its log has more under the request id 5f0c6a1e", None),
+    503: ("ServiceUnavailable", "https://10.0.0.1:6443 cannot be reached: timed out", None),
+}
+"""Status -> error, message and hint of an example."""
+ALWAYS = (400, 401, 403, 429, 431, 500, 503)
+_OF_BODIES = (408, 413)
+_SCOPES = frozenset({"namespace", "pool", "cluster", "name"})
+"""Query parameters that can name what does not exist."""
+
+
+def problem_statuses(method: str, path: str, operation: Mapping[str, Any]) -> list[int]:
+    """Return the statuses other than success that an operation answers."""
+    found = {*ALWAYS}
+    named = {item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"}
+    if method != "get" or "{" in path or named & _SCOPES:
+        found.add(404)
+    if method != "get" or "{jobId}" in path:
+        found.add(409)
+    if "requestBody" in operation:
+        found.update(_OF_BODIES)
+    return sorted(found)
+
+
+def table_of_problems() -> str:
+    """Return the statuses and errors as a table of Markdown."""
+    rows = [f"| {status} | `{_EXAMPLES[status][0]}` | {text} |" for status, text in PROBLEMS.items()]
+    return "\n".join(["| status | `error`, for example | meaning |", "|---|---|---|", *rows])
+
+
+def _problem(status: int) -> dict[str, Any]:
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example_of(status)}
+    return {"description": PROBLEMS[status], **_answer({"content": {"application/json": content}})}
+
+
+def _add_nulls(example: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
+    """Add to an example the fields that are required and may be null: FastAPI drops what is null."""
+    schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    if isinstance(example, list):
+        for item in example:
+            _add_nulls(item, schema.get("items", {}), schemas)
+    elif isinstance(example, dict):
+        for name, part in schema.get("properties", {}).items():
+            if name in example:
+                _add_nulls(example[name], part, schemas)
+            elif name in schema.get("required", ()) and part.get("nullable"):
+                example[name] = None
+
+
+def example_of(status: int) -> dict[str, Any]:
+    """Return an example of a problem."""
+    error, message, hint = _EXAMPLES[status]
+    value = {"error": error, "message": message, "details": []}
+    return value if hint is None else {**value, "hint": hint}
 
 
 def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
     """An OpenAPI 3.1 document as one of 3.0.3 that says the same, as far as 3.0 can; it is not changed.
 
     ``null`` in a union becomes ``nullable``, ``const`` an ``enum`` of one, ``prefixItems`` ``items``, ``examples`` of a
-    schema its first one, exclusive bounds flags. Every operation gets the answers that problems have.
+    schema its first one, exclusive bounds flags. Every operation gets the problems that it can answer.
     """
-    paths = {path: _path(item) for path, item in document.get("paths", {}).items()}
+    paths = {path: _path(path, item) for path, item in document.get("paths", {}).items()}
     components = {
         name: {key: schema_3_0(item) if name == "schemas" else item for key, item in group.items()}
         for name, group in document.get("components", {}).items()
@@ -68,12 +137,18 @@ def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
+    _name_nullable(paths, schemas)
+    components["responses"] = {_EXAMPLES[status][0]: _problem(status) for status in PROBLEMS if status != 405}
+    for schema in schemas.values():
+        if "example" in schema:
+            _add_nulls(schema["example"], schema, schemas)
     components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
     info = {key: value for key, value in document["info"].items() if key != "summary"}
-    rest = {key: document[key] for key in ("servers", "tags") if key in document}
+    rest = {key: document[key] for key in ("tags",) if key in document}
     return {
         "openapi": VERSION,
         "info": info,
+        "servers": [{"url": "/", "description": "The service that this document is of."}],
         **rest,
         "security": [{SECURITY: []}],
         "paths": paths,
@@ -91,6 +166,7 @@ def schema_3_0(schema: Any) -> Any:
         return {"$ref": schema["$ref"]}
     found = {key: value for key, value in schema.items() if key not in _UNKNOWN}
     _null(found)
+    _merge_numbers(found)
     if "const" in found:
         found["enum"] = [found.pop("const")]
     if "prefixItems" in found:
@@ -140,6 +216,42 @@ def _null(found: dict[str, Any]) -> None:
         found["nullable"] = True
 
 
+def _merge_numbers(found: dict[str, Any]) -> None:
+    """Make one type of ``integer`` and ``number``: every integer is a number."""
+    options = found.get("anyOf")
+    if options == [{"type": "integer"}, {"type": "number"}]:
+        del found["anyOf"]
+        found["type"] = "number"
+
+
+def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
+    """Move ``nullable`` from properties to the schemas that they refer to: 3.0.3 does not apply it to a reference."""
+    plain: set[str] = set()
+    nullable: set[str] = set()
+
+    def walk(value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                walk(item)
+        elif isinstance(value, dict):
+            parts = value.get("allOf")
+            if value.get("nullable") and isinstance(parts, list) and "type" not in value:
+                reference = parts[0]["$ref"]
+                nullable.add(reference.rpartition("/")[2])
+                del value["nullable"]
+                return
+            if isinstance(value.get("$ref"), str):
+                plain.add(value["$ref"].rpartition("/")[2])
+            for item in value.values():
+                walk(item)
+
+    walk(schemas)
+    walk(paths)
+    assert not plain & nullable, f"these are null in some places, and in others not: {plain & nullable}"
+    for name in nullable:
+        schemas[name] = {**schemas[name], "nullable": True}
+
+
 def _with_parts(found: dict[str, Any]) -> dict[str, Any]:
     for key in _SCHEMA_MAPS:
         if isinstance(found.get(key), Mapping):
@@ -155,11 +267,11 @@ def _with_parts(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _path(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _operation(value) if key in _METHODS else value for key, value in item.items()}
+def _path(path: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _operation(key, path, value) if key in _METHODS else value for key, value in item.items()}
 
 
-def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(operation)
     if "parameters" in found:
         found["parameters"] = [_parameter(item) for item in found["parameters"]]
@@ -170,9 +282,8 @@ def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
             content.setdefault("application/yaml", content["application/json"])
         found["requestBody"] = {**body, "content": content}
     answers = {status: _answer(item) for status, item in found["responses"].items() if status != "422"}
-    for status, text in PROBLEMS.items():
-        problem = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-        answers.setdefault(str(status), {"description": text, **_answer(problem)})
+    for status in problem_statuses(method, path, operation):
+        answers.setdefault(str(status), {"$ref": f"#/components/responses/{_EXAMPLES[status][0]}"})
     found["responses"] = dict(sorted(answers.items()))
     return found
 

@@ -81,7 +81,7 @@ def not_found(message: str, error: str = "NotFound") -> Problem:
 
 def answer(problem: Problem, path: str = "") -> Response:
     """A problem as a response, in the form that those have to whom a path belongs."""
-    value = _of_usage(problem) if path.startswith(_USAGE) else _usual(problem)
+    value = usage_form(problem) if path.startswith(_USAGE) else _usual(problem)
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
         headers["Retry-After"] = "1"
@@ -96,7 +96,8 @@ def _usual(problem: Problem) -> dict[str, Any]:
     return value | {"hint": problem.hint} if problem.hint else value
 
 
-def _of_usage(problem: Problem) -> dict[str, Any]:
+def usage_form(problem: Problem) -> dict[str, Any]:
+    """Return a problem in the form of the paths of usage."""
     # The first is in the message.
     others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
     text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])

@@ -42,6 +42,19 @@ from gpuctl_server.service import Service
 NAME = "yamlContent"
 """What diagnostics call the text: the field that it comes in."""
 MOST_DOCUMENTS = 100
+EXAMPLE = """\
+kind: training
+version: v0.1
+job:
+  name: qwen2-7b-sft
+environment:
+  image: registry.example.com/train:v1
+  command: ["python", "train.py"]
+resources:
+  pool: training-pool
+  gpu: 1
+"""
+"""A document that can be sent as it is."""
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -51,9 +64,7 @@ class DocumentsBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={
-            "example": {"yamlContent": "kind: training\nversion: v0.1\njob:\n  name: qwen2-7b-sft\n", "dryRun": False}
-        },
+        json_schema_extra={"example": {"yamlContent": EXAMPLE, "dryRun": True}},
     )
 
     yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it

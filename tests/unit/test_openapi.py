@@ -14,6 +14,7 @@ from gpuctl_server.openapi import as_3_0, schema_3_0
     [
         ({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}, {"type": "string", "maxLength": 3, "nullable": True}),
         ({"type": ["integer", "null"]}, {"type": "integer", "nullable": True}),
+        ({"anyOf": [{"type": "integer"}, {"type": "number"}, {"type": "null"}]}, {"type": "number", "nullable": True}),
         ({"anyOf": [{"$ref": "#/a"}, {"type": "null"}]}, {"allOf": [{"$ref": "#/a"}], "nullable": True}),
         (
             {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
@@ -50,6 +51,32 @@ def test_an_operation() -> None:
     responses = found["paths"]["/a"]["get"]["responses"]
     assert found["openapi"] == "3.0.3"
     assert "422" not in responses
-    assert responses["404"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
+    assert responses["401"] == {"$ref": "#/components/responses/Unauthorized"}
+    problem = found["components"]["responses"]["Unauthorized"]["content"]["application/json"]
+    assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
+    assert problem["example"]["error"] == "Unauthorized"
+    assert not {"404", "405", "408", "409", "413"} & responses.keys(), (
+        "it has neither a body nor names what may be absent"
+    )
     assert responses["200"]["content"]["application/yaml"]["schema"] == {"enum": [1]}
     assert found["paths"]["/a"]["get"]["parameters"][0]["example"] == 1
+
+
+def test_what_may_be_null_is_said_by_the_schema_itself() -> None:
+    """In 3.0.3 `nullable` beside a reference has no effect."""
+    schemas = {
+        "A": {"type": "object", "properties": {"b": {"anyOf": [{"$ref": "#/components/schemas/B"}, {"type": "null"}]}}},
+        "B": {"type": "object", "properties": {}},
+    }
+    document = {"info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": schemas}}
+    found = as_3_0(document)["components"]["schemas"]
+    assert found["A"]["properties"]["b"] == {"allOf": [{"$ref": "#/components/schemas/B"}]}
+    assert found["B"]["nullable"] is True
+
+
+def test_examples_have_their_nulls_back() -> None:
+    """FastAPI drops what is null, also where a field is required."""
+    text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    schema = {"type": "object", "required": ["a"], "properties": {"a": text, "b": text}, "example": {}}
+    document = {"info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": {"A": schema}}}
+    assert as_3_0(document)["components"]["schemas"]["A"]["example"] == {"a": None}

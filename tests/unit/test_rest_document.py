@@ -64,10 +64,12 @@ def test_answers_are_described(document: dict[str, Any]) -> None:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             for status, found in operation["responses"].items():
+                if "$ref" in found:
+                    found = document["components"]["responses"][found["$ref"].rpartition("/")[2]]
                 schema = found["content"]["application/json"]["schema"]
                 assert schema.keys() & {"$ref", "anyOf", "additionalProperties"}, f"{method} {path}: {status}"
     for name, schema in schemas.items():
-        for field, value in {} if "example" in schema else schema["properties"].items():
+        for field, value in {} if "example" in schema else schema.get("properties", {}).items():
             is_shown = {"example", "default", "$ref"} & value.keys() or "#/components" in json.dumps(value)
             assert is_shown, f"{name}.{field}"
 

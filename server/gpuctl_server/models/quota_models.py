@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, RootModel
 
 from gpuctl_server.models.shapes import Answer
 
@@ -49,3 +49,7 @@ class QuotaList(Answer):
 
     total: int = Field(examples=[2])
     items: list[Quota]
+
+
+class QuotaOrQuotas(RootModel[Quota | QuotaList]):
+    """The quota of a user, or by the name of a quota's document those of all its users."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import swagger_ui_bundle
 from fastapi import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, Response
 
 from gpuctl_server.routes.common import api_router
 
 router = api_router()
 
-FILES = "/docs/files"
+_FILES = {
+    "swagger-ui.css": "text/css",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui-standalone-preset.js": "text/javascript",
+}
 _POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+_HEADERS = {"Content-Security-Policy": _POLICY, "X-Frame-Options": "DENY"}
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -43,11 +49,6 @@ window.ui = SwaggerUIBundle({
 """
 
 
-def files() -> StaticFiles:
-    """Swagger UI's own files."""
-    return StaticFiles(directory=str(swagger_ui_bundle.swagger_ui_path))
-
-
 @router.get("/openapi.json", include_in_schema=False)
 async def document(request: Request) -> dict[str, Any]:
     """The OpenAPI document."""
@@ -64,10 +65,18 @@ async def without_slash(request: Request) -> Response:
 @router.get("/docs/", include_in_schema=False)
 async def page() -> Response:
     """The page."""
-    return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY, "X-Frame-Options": "DENY"})
+    return HTMLResponse(_PAGE, headers=_HEADERS)
 
 
 @router.get("/docs/start.js", include_in_schema=False)
 async def start() -> Response:
     """What begins it: a script of its own, so that the page may forbid those that stand in it."""
-    return Response(_START, media_type="text/javascript")
+    return Response(_START, media_type="text/javascript", headers=_HEADERS)
+
+
+@router.get("/docs/files/{name}", include_in_schema=False)
+async def file(name: str) -> Response:
+    """Return one of the files of Swagger UI that the page loads. Its other pages load documents from the internet."""
+    if name not in _FILES:
+        raise HTTPException(404)
+    return FileResponse(Path(swagger_ui_bundle.swagger_ui_path) / name, media_type=_FILES[name], headers=_HEADERS)

@@ -35,8 +35,8 @@ from gpuctl_server.models.usage_models import (
     WorkloadUsage,
 )
 from gpuctl_server.negotiation import JSON
-from gpuctl_server.openapi import PROBLEMS
-from gpuctl_server.problems import Problem, Route
+from gpuctl_server.openapi import ALWAYS, PROBLEMS, example_of
+from gpuctl_server.problems import Problem, Route, usage_form
 from gpuctl_server.routes.common import BASE, ServiceOf, allowed
 from gpuctl_server.routes.usage_parameters import (
     Asked,
@@ -59,7 +59,12 @@ DAY = 24 * 3600
 _SECONDS = {"m": 60, "h": 3600, "d": DAY}
 _INTERVAL = r"^([1-9]\d{0,5}[mhd])?$"
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": UsageProblem, "description": text} for status, text in PROBLEMS.items()
+    status: {
+        "model": UsageProblem,
+        "description": PROBLEMS[status],
+        "content": {"application/json": {"example": usage_form(Problem(status, example_of(status)["message"]))}},
+    }
+    for status in (*(status for status in ALWAYS if status != 431), 404)
 }
 router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, responses=_PROBLEMS)
 

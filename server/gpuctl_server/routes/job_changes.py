@@ -28,7 +28,7 @@ from gpuctl_server.routes.common import (
     touched_by,
     write_router,
 )
-from gpuctl_server.submissions import DocumentsBody, body_of, documents_of, parsed
+from gpuctl_server.submissions import EXAMPLE, DocumentsBody, body_of, documents_of, parsed
 
 router = write_router()
 previews = api_router()
@@ -62,7 +62,7 @@ class BatchBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"example": {"yamlContents": ["kind: training\nversion: v0.1\njob:\n  name: task1\n"]}},
+        json_schema_extra={"example": {"yamlContents": [EXAMPLE, EXAMPLE.replace("qwen2-7b-sft", "task1")]}},
     )
 
     yamlContents: list[Annotated[str, StringConstraints()]] = Field(  # noqa: N815 - as the body has it

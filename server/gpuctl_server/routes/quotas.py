@@ -8,7 +8,7 @@ from fastapi import Depends, Path
 
 from gpuctl.answers.quota_answers import quota_answer, quota_list
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.quota_models import Quota, QuotaList
+from gpuctl_server.models.quota_models import QuotaList, QuotaOrQuotas
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
 
@@ -23,7 +23,7 @@ def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     return quota_list(visible_quotas(service, caller))
 
 
-@router.get("/quotas/{userName}", tags=["quotas"], responses={200: {"model": Quota | QuotaList}})
+@router.get("/quotas/{userName}", tags=["quotas"], responses={200: {"model": QuotaOrQuotas}})
 @from_memory
 def one_quota(
     service: ServiceOf,
