@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+NULLABLE = "OrNull"
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "schemas" / "rest" / "openapi.json"
 ERRORS = "Problem"
@@ -94,7 +95,10 @@ def _resolved(value: Any, schemas: Mapping[str, Any]) -> Any:
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
-        schema = schemas.get(value["$ref"].rpartition("/")[2], {})
+        name = value["$ref"].rpartition("/")[2]
+        schema = schemas.get(name, {})
+        # A schema and its twin that may be null are one type.
+        value = {"$ref": f"#/components/schemas/{name.removesuffix(NULLABLE)}"}
         if "anyOf" in schema:
             return {"anyOf": schema["anyOf"]}
         return {"allOf": [value], "nullable": True} if schema.get("nullable") else value

@@ -68,6 +68,8 @@ _EXAMPLES: dict[int, tuple[str, str, str | None]] = {
     503: ("ServiceUnavailable", "https://10.0.0.1:6443 cannot be reached: timed out", None),
 }
 """Status -> error, message and hint of an example."""
+NULLABLE = "OrNull"
+"""Ends the name of a schema's twin that may be null."""
 ALWAYS = (400, 401, 403, 429, 431, 500, 503)
 _OF_BODIES = (408, 413)
 _SCOPES = frozenset({"namespace", "pool", "cluster", "name"})
@@ -225,9 +227,12 @@ def _merge_numbers(found: dict[str, Any]) -> None:
 
 
 def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
-    """Move ``nullable`` from properties to the schemas that they refer to: 3.0.3 does not apply it to a reference."""
+    """Move ``nullable`` from properties to the schemas that they refer to: 3.0.3 does not apply it to a reference.
+
+    A schema that is not null everywhere gets a twin for the places where it may be.
+    """
     plain: set[str] = set()
-    nullable: set[str] = set()
+    nullable: dict[str, list[dict[str, Any]]] = {}
 
     def walk(value: Any) -> None:
         if isinstance(value, list):
@@ -237,7 +242,7 @@ def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
             parts = value.get("allOf")
             if value.get("nullable") and isinstance(parts, list) and "type" not in value:
                 reference = parts[0]["$ref"]
-                nullable.add(reference.rpartition("/")[2])
+                nullable.setdefault(reference.rpartition("/")[2], []).append(parts[0])
                 del value["nullable"]
                 return
             if isinstance(value.get("$ref"), str):
@@ -247,9 +252,11 @@ def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
 
     walk(schemas)
     walk(paths)
-    assert not plain & nullable, f"these are null in some places, and in others not: {plain & nullable}"
-    for name in nullable:
-        schemas[name] = {**schemas[name], "nullable": True}
+    for name, references in nullable.items():
+        twin = f"{name}{NULLABLE}" if name in plain else name
+        schemas[twin] = {**schemas[name], "nullable": True}
+        for reference in references:
+            reference["$ref"] = f"#/components/schemas/{twin}"
 
 
 def _with_parts(found: dict[str, Any]) -> dict[str, Any]:
