@@ -1099,7 +1099,8 @@ func (c *Client) AllAudit(ctx context.Context, options *ListAuditOptions) *Itera
 	}}
 }
 
-// ListUsageClusters: The names of clusters; the first is asked about where none is named.
+// ListUsageClusters: Names of clusters; the first is the default. Others than that of this service are only listed for
+// callers who see all namespaces and pools.
 func (c *Client) ListUsageClusters(ctx context.Context) (*UsageNames, error) {
 	var answer UsageNames
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/clusters", repeatable: true}, &answer); err != nil {
@@ -1110,7 +1111,8 @@ func (c *Client) ListUsageClusters(ctx context.Context) (*UsageNames, error) {
 
 // ListUsageNamespacesOptions are what may be said to ListUsageNamespaces. The zero value says nothing.
 type ListUsageNamespacesOptions struct {
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 }
 
@@ -1132,7 +1134,8 @@ func (c *Client) ListUsageNamespaces(ctx context.Context, options *ListUsageName
 type ListUsageKeysOptions struct {
 	// What kind of dimension it is.
 	DimensionType string
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 }
 
@@ -1155,7 +1158,8 @@ func (c *Client) ListUsageKeys(ctx context.Context, options *ListUsageKeysOption
 type ListUsageValuesOptions struct {
 	// What kind of dimension it is.
 	DimensionType string
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 }
 
@@ -1177,7 +1181,8 @@ func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, optio
 
 // GetClusterUsageOptions are what may be said to GetClusterUsage. The zero value says nothing.
 type GetClusterUsageOptions struct {
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Hours that begin at it or later; RFC 3339. Required without `hours`.
 	StartTime string
@@ -1231,7 +1236,8 @@ type GetNamespaceUsageOptions struct {
 	ExcludeNamespaces string
 	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
 	IncludeIdle bool
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Hours that begin at it or later; RFC 3339. Required without `hours`.
 	StartTime string
@@ -1286,7 +1292,8 @@ type GetLabelUsageOptions struct {
 	DimensionValue string
 	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
 	IncludeIdle bool
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Hours that begin at it or later; RFC 3339. Required without `hours`.
 	StartTime string
@@ -1350,7 +1357,8 @@ type GetWorkloadUsageOptions struct {
 	OrderBy string
 	// The least first, or the most.
 	OrderDirection string
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Hours that begin at it or later; RFC 3339. Required without `hours`.
 	StartTime string
@@ -1414,7 +1422,8 @@ type GetUsageLedgerOptions struct {
 	Namespace string
 	// Namespaces that are left out, separated by commas.
 	ExcludeNamespaces string
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Hours that begin at it or later; RFC 3339. Required without `hours`.
 	StartTime string
@@ -1468,7 +1477,8 @@ func (c *Client) GetUsageLedger(ctx context.Context, options *GetUsageLedgerOpti
 
 // GetUsageWasteOptions are what may be said to GetUsageWaste. The zero value says nothing.
 type GetUsageWasteOptions struct {
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
@@ -1500,7 +1510,8 @@ func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOption
 
 // GetLatestSnapshotOptions are what may be said to GetLatestSnapshot. The zero value says nothing.
 type GetLatestSnapshotOptions struct {
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 }
 
@@ -1520,7 +1531,8 @@ func (c *Client) GetLatestSnapshot(ctx context.Context, options *GetLatestSnapsh
 
 // ListSnapshotsOptions are what may be said to ListSnapshots. The zero value says nothing.
 type ListSnapshotsOptions struct {
-	// A cluster's name. Default: the first that was collected.
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
 	Cluster string
 	// From when on, RFC 3339. Default: 24 hours before the end.
 	StartTime string

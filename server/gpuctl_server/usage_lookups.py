@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
+from gpuctl.backend.api_resources import Key
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
@@ -20,15 +21,77 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _OF_THE_SYSTEM = "kube-system"
 """Whoever sees it, and all that are no namespaces of the system, sees all of those as well."""
+_NAMED = 5
 _NO_POOL = ""
 """Somebody who is limited to pools may not see what is in none."""
 
 
-def usage_answer(service: Service, ask: Callable[[Database], Result]) -> Result:
-    """What a question to the database is answered with.
+def usage_answer(service: Service, caller: Caller, cluster: str, ask: Callable[[Database, str], Result]) -> Result:
+    """Return the answer to a question about one cluster.
 
-    :raises Problem: 503 without a database that can be used, 404 for what is not in it, 400 for what is asked wrongly.
+    :param cluster: its name; "" for the cluster of this service.
+    :param ask: called with the database and the name of the cluster.
+    :raises Problem: 503 without a usable database, 404 for what it does not contain, 400 for an invalid question, 403
+        for another cluster unless the caller sees all namespaces and pools.
     """
+    return _answered(service, lambda database: ask(database, _cluster_of(service, caller, cluster, database)))
+
+
+def cluster_names(service: Service, caller: Caller) -> list[str]:
+    """Return the names of the clusters that the caller may ask about, that of this service first.
+
+    :raises Problem: 503 without a usable database.
+    """
+    from gpuctl_usage.answers.name_answers import cluster_names as all_names
+
+    def names(database: Database) -> list[str]:
+        own = _own_cluster(service, database)
+        others = [name for name in all_names(database) if name != own] if _sees_every_cluster(caller) else []
+        return others if own is None else [own, *others]
+
+    return _answered(service, names)
+
+
+def _cluster_of(service: Service, caller: Caller, name: str, database: Database) -> str:
+    from gpuctl_usage.answers.name_answers import cluster_names as all_names
+
+    own = _own_cluster(service, database)
+    if name == own or (name and _sees_every_cluster(caller)):
+        return name
+    if name:
+        raise forbidden(
+            f"{caller.name} may not get the usage of other clusters than that of this service; leave `cluster` out"
+        )
+    if own is not None:
+        return own
+    others = all_names(database) if _sees_every_cluster(caller) else []
+    raise not_found(
+        f"usage of the cluster of this service is not in the database; `cluster` may be {', '.join(others[:_NAMED])}"
+        if others
+        else "no usage of the cluster of this service has been collected yet; is `gpuctl usage collect` running?"
+    )
+
+
+def _own_cluster(service: Service, database: Database) -> str | None:
+    """Return the name of the service's cluster; None if its usage was never collected.
+
+    :raises Problem: 503 if the uid of the cluster is not known yet.
+    """
+    from gpuctl_usage.answers.name_answers import cluster_of
+
+    system = service.mirror.find(Key("Namespace", "", _OF_THE_SYSTEM))
+    if system is None:
+        raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, is not read yet")
+    found = cluster_of(database, str(system["metadata"]["uid"]))
+    return None if found is None else found.name
+
+
+def _sees_every_cluster(caller: Caller) -> bool:
+    # Namespaces and pools of equal names in two clusters are not the same.
+    return caller.sees_all() and caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed
+
+
+def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
     from gpuctl_usage.answers.scopes import Refused, Unanswerable
     from gpuctl_usage.store.engines import DatabaseProblem
 
@@ -79,19 +142,19 @@ def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
     return frozenset(filter(caller.sees, service.mirror.names("Namespace")))
 
 
-def namespaces_seen(
-    service: Service, caller: Caller, there: Callable[[Database], Iterable[str]], namespace: str = ""
-) -> frozenset[str] | None:
-    """Of the namespaces that there are those that somebody may see; None for all that there are or will be.
+def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
+    """Return the namespaces of a cluster that the caller may see; None for all, including future ones.
 
-    :param namespace: the one that they name, if they do.
-    :raises Problem: 403 for one that is not theirs.
+    :param cluster: as for :func:`usage_answer`; ``namespace``: the one that the caller asks about, if any.
+    :raises Problem: 403 for a namespace, or cluster, that the caller may not see.
     """
-    # Whose right it is not learns nothing, not even whether there is a database.
+    from gpuctl_usage.answers.name_answers import namespace_names
+
+    # A caller without the right learns nothing, not even whether there is a database.
     demand(caller, Wish("get", "metrics", namespace or None))
     if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):
         return None
-    return frozenset(filter(caller.sees, usage_answer(service, there)))
+    return frozenset(filter(caller.sees, usage_answer(service, caller, cluster, namespace_names)))
 
 
 def pausable_by(service: Service, caller: Caller, wanted: Collection[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from functools import partial
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
 
+LOG = logging.getLogger("gpuctl_usage")
 _LARGEST = 16 * 2**20
 """Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
 
@@ -68,10 +70,14 @@ def opened(settings: UsageSettings, stopping: threading.Event, health: Collector
         database = open_database(settings.usage_database)
         name = settings.usage_cluster or connection.context or "default"
         cluster = database.cluster(str(system["metadata"]["uid"]), name)
+        known_as = database.cluster_name(cluster)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
     health = health or CollectorHealth()
-    health.cluster = name
+    health.cluster = known_as
+    if known_as != name:
+        said = "another cluster has this name; set `usage_cluster` to a name of its own"
+        LOG.warning(said, extra={"cluster": name, "calledInstead": known_as})
     samples = None
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)

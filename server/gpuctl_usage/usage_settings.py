@@ -15,7 +15,10 @@ Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
 
 UsageCluster = Annotated[
     Annotated[str, Field(max_length=253, pattern=r"^\S+$")] | None,
-    Field(description="What the cluster is called in answers about usage. Default: the kubeconfig's context."),
+    Field(
+        description="Name of the cluster in answers about usage, unique in the database. Default: the "
+        "kubeconfig's context."
+    ),
 ]
 UsageKeys = tuple[Annotated[str, Field(min_length=1, max_length=317)], ...]
 UsageLabels = Annotated[UsageKeys, Field(description="Keys of labels by which usage is told.")]

@@ -80,9 +80,13 @@ SPREAD = {60: 20, 70: 36, 89: 4}
 """60 minutes: of rank 30 is 70, of rank 57 is 89."""
 
 
-def filled(database: Database) -> None:
-    """What the document's examples say, and beside it what they do not have."""
-    cluster = database.cluster("uid-1", "cluster-1")
+def filled(database: Database, uid: str) -> None:
+    """What the document's examples say, and beside it what they do not have.
+
+    :param uid: of the cluster of the service. Another cluster was collected first, into the same database.
+    """
+    other = database.cluster("uid-2", "prod-cluster")
+    cluster = database.cluster(uid, "cluster-1")
     pods = [
         Holding("p1", "ml-training", "bert-0", BERT, "n1", 8.0, "A100", *_SAID_OF_BERT, float(FIRST - 10), 0.0, None),
         Holding("p2", "ml-inference", "s-0", SERVER, "n1", 2.0, "V100", *_SAID_OF_SERVER, float(FIRST), 1.0, None),
@@ -128,8 +132,11 @@ def filled(database: Database) -> None:
     )
     for minutes in (0, 5, 25):
         database.put_snapshot(cluster, AllocationSnapshot(FIRST + minutes * 60, 128, 96, held))
-    other = database.cluster("uid-2", "prod-cluster")
-    database.put_rolled_up(other, RolledUp(FIRST, HOUR, {WHOLE: sums(1, 50, 50, 50, cap_gpu_s=8 * HOUR)}, "o"), False)
+    of_other = {
+        WHOLE: sums(1, 50, 50, 50, cap_gpu_s=8 * HOUR),
+        Group(Level.NAMESPACE, value="ml-training"): sums(1, 5, 5, 5),
+    }
+    database.put_rolled_up(other, RolledUp(FIRST, HOUR, of_other, "o"), False)
     for number in range(301):
         database.put_snapshot(other, AllocationSnapshot(time.time() - 60 - number * 20, 8, 8, held[:1]))
 
@@ -141,12 +148,17 @@ _SAID_OF_BERT = (
 _SAID_OF_SERVER = ({"team": "production", "app": "inference"}, {})  # type: ignore[var-annotated]
 
 
+def uid_of(plane: ControlPlane) -> str:
+    """The uid by which a cluster is identified."""
+    return str(plane.get("namespace", "kube-system")["metadata"]["uid"])
+
+
 @pytest.fixture(scope="module")
 def usage(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("usage")
     path = directory / "usage.db"
     database = open_database(str(path), clock=lambda: FIRST + HOUR + 1.7)
-    filled(database)
+    filled(database, uid_of(plane))
     database.close()
     with serving(directory, plane.kubeconfig(), USERS, usage_database=str(path)) as running:  # type: ignore[arg-type]
         yield running
@@ -660,7 +672,7 @@ def test_rows_that_come_while_a_cursor_goes_on(plane: ControlPlane, tmp_path: Pa
     """They move no others, wherever they come."""
     path = tmp_path / "usage.db"
     database = open_database(str(path))
-    cluster = database.cluster("uid-1", "cluster-1")
+    cluster = database.cluster(uid_of(plane), "cluster-1")
 
     def put(number: int, *names: str) -> None:
         values = {Group(Level.NAMESPACE, value=name): sums(1, 50, 50, 50) for name in names}
@@ -724,7 +736,7 @@ def cursor(value: list[Any]) -> str:
         ("workloads/hourly-stats", {**ALL, "page": 0}, 400, "page is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_by": "name"}, 400, "order_by is invalid"),
         ("workloads/hourly-stats", {**ALL, "order_direction": "up"}, 400, "order_direction is invalid"),
-        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there are cluster-1, prod-cluster"),
+        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; there are prod-cluster, cluster-1"),
         ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("nothing", {}, 404, "there is nothing at this path"),
@@ -792,12 +804,16 @@ def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> 
         path.unlink()
         assert ask(running, "clusters") == []
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)
-        assert text.startswith("no cluster has been collected yet")
-        # Somebody else fills it.
+        assert text.startswith("no usage of the cluster of this service has been collected yet")
+        # A collector of another cluster, then that of this one, begin to fill it.
         database = open_database(str(path))
-        database.cluster("uid", "late")
+        database.cluster("uid", "early")
+        text = refused(running, "cluster/hourly-stats", status=404, **ALL)
+        assert text == "usage of the cluster of this service is not in the database; `cluster` may be early"
+        assert ask(running, "cluster/hourly-stats", cluster="early", **ALL) == []
+        database.cluster(uid_of(plane), "late")
         database.close()
-        assert ask(running, "clusters") == ["late"]
+        assert ask(running, "clusters") == ["late", "early"]
         assert refused(running, "snapshots/latest", status=404) == "there is no snapshot of the cluster late yet"
 
 
@@ -865,6 +881,49 @@ def test_a_token_of_some_pools(usage: Served) -> None:
             text = refused(usage, path, name, status=403, **query)
             assert text.endswith("limited to some; ask /gpu-aggregation/namespaces/hourly-stats")
         assert ask(usage, "namespaces/hourly-stats", name, **ALL)
+
+
+OF_A_CLUSTER = [
+    ("namespaces", {}),
+    ("dimension-keys", {}),
+    ("dimension-values", {"dimension_key": "team"}),
+    ("cluster/hourly-stats", ALL),
+    ("namespaces/hourly-stats", ALL),
+    ("labels/hourly-stats", {**ALL, "dimension_type": "label", "dimension_key": "team"}),
+    ("workloads/hourly-stats", ALL),
+    *(("ledger", {**ALL, "by": by}) for by in ("cluster", "namespace", "workload", "node", "model")),
+    ("ledger", {**ALL, "by": "label", "key": "team"}),
+    ("waste", ALL),
+    ("snapshots/latest", {}),
+    ("snapshots", ALL),
+]
+"""Every question about one cluster."""
+
+
+@pytest.mark.parametrize(("path", "query"), OF_A_CLUSTER)
+def test_another_cluster_takes_a_token_without_limits(usage: Served, path: str, query: dict[str, Any]) -> None:
+    """A namespace, or a pool, of the same name in another cluster is another one."""
+    for name in ("anna", "twice", "nora", "pooled", "both"):
+        text = refused(usage, path, name, status=403, cluster="prod-cluster", **query)
+        # The same as for a cluster that does not exist.
+        assert refused(usage, path, name, status=403, cluster="absent", **query) == text
+        value = usage.client(name).get(f"{BASE}/{path}", params=query)
+        assert usage.client(name).get(f"{BASE}/{path}", params={**query, "cluster": "cluster-1"}).json() == value.json()
+        assert "prod-cluster" not in value.text
+    assert "prod-cluster" not in json.dumps(ask(usage, path, "vera", **query))
+    ask(usage, path, "vera", cluster="prod-cluster", **query)
+
+
+def test_the_clusters_that_a_token_may_ask_about(usage: Served) -> None:
+    for name in ("admin", "vera"):
+        assert ask(usage, "clusters", name) == ["cluster-1", "prod-cluster"]
+    for name in ("anna", "twice", "nora", "pooled", "both"):
+        assert ask(usage, "clusters", name) == ["cluster-1"]
+
+
+def test_every_path_about_a_cluster_is_covered(usage: Served) -> None:
+    paths = {path.removeprefix(f"/api/v1{BASE}/") for path in usage.get("/openapi.json")["paths"] if BASE in path}
+    assert paths - {"clusters"} == {path for path, _ in OF_A_CLUSTER}
 
 
 def test_yaml(usage: Served) -> None:

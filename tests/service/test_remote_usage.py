@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl_usage.store.database import open_database
 from support.cluster_tools import Outcome, Place, inference, training
 from support.remote import Remote
 from support.served import Served, serving
@@ -70,10 +72,14 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
         Worker(keys[0], "n1", 2, (80.0, 0.5), START, None, {"creator": "anna"}),
         Worker(keys[1], "n2", 1, (0.0,), START + 20 * HOUR, None),
     ]
+    uid = plane.get("namespace", "kube-system")["metadata"]["uid"]
     database, platform = tmp_path / "usage.db", tmp_path / "prices" / "platform.yaml"
     platform.parent.mkdir()
     platform.write_text(PLATFORM)
-    small_world(START, idle).collected(database, START, END).close()
+    # The cluster that was collected first is not the one at hand.
+    with closing(open_database(str(database))) as both:
+        both.cluster("uid-1", "elsewhere")
+    small_world(START, idle).collected(database, START, END, uid).close()
     settings = {"usage_database": str(database), "platform": str(platform)}
     with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as served:  # type: ignore[arg-type]
         remote = Remote(place, served, tmp_path / "config", monkeypatch)
@@ -104,7 +110,9 @@ def _tables_are_the_same(world: World) -> None:
         far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
         assert page == far, "the prices are those of the platform that is at hand"
         assert page != near
-    assert world.far("cluster", "--cluster", "nope", code=1).err.startswith("error: there is no cluster nope")
+    assert world.far("cluster", "--cluster", "nope", code=1).err.startswith(
+        "error: there is no cluster nope; there are elsewhere, prod"
+    )
     assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
     refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)
     assert "asks no service" in refused.err

@@ -379,7 +379,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for number in (0, 1):
         plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
         plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
-    usage = usage_database(directory)
+    usage = usage_database(directory, plane)
     more = {"usage_database": usage, "label_keys": '["who.example.com/"]'}
     with serving(directory, plane.kubeconfig(), ROLES, **more) as served:  # type: ignore[arg-type]
         expired, entry = new_token("expired", "admin", lasts=timedelta(seconds=-1))

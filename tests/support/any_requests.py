@@ -159,7 +159,7 @@ def served_world(directory: Path, plane: ControlPlane) -> Iterator[Served]:
             plane.kubeconfig(),
             USERS,
             prometheus=prometheus,
-            usage_database=usage_database(directory),
+            usage_database=usage_database(directory, plane),
         ) as served,
     ):
         yield served

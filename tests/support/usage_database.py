@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from control_plane import ControlPlane
 from gpuctl_usage.facts import AllocationSnapshot
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -12,11 +13,11 @@ START = 1_762_300_800
 """2025-11-05, 00:00 UTC."""
 
 
-def usage_database(directory: Path) -> str:
-    """The path of a database with an hour and a snapshot of one cluster."""
+def usage_database(directory: Path, plane: ControlPlane) -> str:
+    """Return the path of a database with an hour and a snapshot of the cluster of a control plane."""
     path = directory / "usage.db"
     database = open_database(str(path))
-    cluster = database.cluster("uid-1", "cluster-1")
+    cluster = database.cluster(str(plane.get("namespace", "kube-system")["metadata"]["uid"]), "cluster-1")
     sums = Sums(alloc_gpu_s=3600, cap_gpu_s=7200, obs_gpu_s=3600, util_gpu_s=180000, util_min=50, util_max=50)
     groups = [
         Group(Level.CLUSTER),

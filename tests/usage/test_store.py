@@ -59,7 +59,7 @@ from gpuctl_usage.store.packing import (
     unpack_sums,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import holdings, metadata, periods, sums
+from gpuctl_usage.store.tables import clusters, holdings, metadata, periods, sums
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
@@ -176,6 +176,39 @@ def test_intervals(database: Database, cluster: int) -> None:
     assert database.last_seen(cluster) == 341.0
 
 
+def test_names_of_clusters_are_unique(database: Database) -> None:
+    """The second cluster of a name gets a part of its uid as a suffix, whoever comes again; a free name is taken."""
+    named = [("uid-1-aaaa", "default"), ("uid-2-bbbb", "default"), ("uid-2-b-long", "default"), ("uid-3", "prod")]
+    for _ in range(2):
+        numbers = [database.cluster(uid, name) for uid, name in named]
+        assert [database.cluster_name(number) for number in numbers] == [
+            "default",
+            "default-uid-2-bb",
+            "default-uid-2-b-",
+            "prod",
+        ]
+    database.cluster("uid-1-aaaa", "first")
+    assert database.cluster_name(database.cluster("uid-2-bbbb", "default")) == "default"
+    assert database.cluster_name(database.cluster("uid-3", "default")) == "default-uid-3"
+
+
+def test_equal_names_of_an_earlier_version_are_told_apart(path: Path) -> None:
+    """The oldest cluster keeps its name; all have the names that their collectors give them."""
+    open_database(str(path)).close()
+    engine = engine_of(url_of(str(path)))
+    with writing(engine) as connection:
+        migrate(connection, "0007")
+        rows = [{"uid": f"{number}-6d1f-4d61", "name": "default"} for number in (1, 2, 3)]
+        connection.execute(clusters.insert(), rows)
+    engine.dispose()
+    database = open_database(str(path))
+    names = ["default", "default-2-6d1f-4", "default-3-6d1f-4"]
+    assert [database.cluster_name(number) for number in (1, 2, 3)] == names
+    assert database.cluster("2-6d1f-4d61", "default") == 2
+    assert [database.cluster_name(number) for number in (1, 2, 3)] == names
+    database.close()
+
+
 def test_clusters_are_apart(database: Database, cluster: int) -> None:
     other = database.cluster("uid-2", "cluster-2")
     assert other != cluster
@@ -183,8 +216,9 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     database.put_holdings(cluster, [holding()], 1.0)
     database.put_rolled_up(cluster, hour(), False)
     assert (database.open_holdings(other), database.hours(other, 0, HOUR), database.last_seen(other)) == ([], {}, None)
-    # Its name may change, and it is the same.
+    # The uid identifies a cluster; its name may change.
     assert database.cluster("uid-1", "renamed") == cluster
+    assert database.cluster_name(cluster) == "renamed"
     # Time does not go back.
     database.seen(cluster, 50.0)
     database.seen(cluster, 40.0)

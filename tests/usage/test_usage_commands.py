@@ -16,9 +16,12 @@ import pytest
 from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows
 from gpuctl.cli.main import run
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.language.settings import Settings
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import in_units
-from gpuctl.reading.usage_shapes import IdleHolder
+from gpuctl.reading.usage_shapes import IdleHolder, UsageRange
+from gpuctl.usecases.usage_ways import DatabaseWay
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR
@@ -70,6 +73,52 @@ def usage(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
         return Outcome(found, captured.out, captured.err)
 
     return call
+
+
+EVERY_COMMAND = [
+    ("top",),
+    *((name, *DAY) for name in ("cluster", "namespaces", "workloads", "nodes", "models", "waste")),
+    ("labels", "team", *DAY),
+    ("report", "--month", "2026-10"),
+]
+"""Every command that asks about one cluster."""
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: command[0])
+def test_of_several_clusters_one_is_named(
+    usage: Usage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Without a cluster at hand there is no default: the one that was collected first is no better than another."""
+    path = tmp_path / "both.db"
+    with closing(open_database(str(path))) as both:
+        both.cluster("uid-0", "empty")
+    small_world(START).collected(path, START, END).close()
+    if command[0] == "report":
+        monkeypatch.setattr("time.time", lambda: float(END))
+    else:
+        command = (*command, "-o", "json")
+    alone = usage(*command).out
+    assert usage(*command, "--cluster", "prod", where=str(path)).out == alone
+    said = usage(*command, where=str(path), code=1)
+    assert "the database has the usage of 2 clusters, and none of them is that of the kubeconfig" in said.out + said.err
+    assert "name one with --cluster: empty, prod" in said.out + said.err
+
+
+def test_the_default_of_several_clusters_is_the_one_at_hand(tmp_path: Path) -> None:
+    path = tmp_path / "both.db"
+    with closing(open_database(str(path))) as both:
+        both.cluster("uid-0", "empty")
+    small_world(START).collected(path, START, END).close()
+    asked = UsageRange(START, END)
+    with closing(DatabaseWay(str(path), lambda: "uid-1")) as way:
+        assert way.clusters() == ["prod", "empty"]
+        assert way.snapshot("")["cluster_name"] == way.waste(asked, 5.0, Settings())["cluster"] == "prod"
+        assert [row.use.held > 0 for row in way.ledger("cluster", asked, "total")] == [True]
+    for uid in ("uid-9", None):
+        with closing(DatabaseWay(str(path), lambda uid=uid: uid)) as way:  # type: ignore[misc]
+            assert way.clusters() == ["empty", "prod"]
+            with pytest.raises(NotThere, match="none of them is that of the kubeconfig"):
+                way.snapshot("")
 
 
 def test_the_cluster_is_told_by_its_parts(usage: Usage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
@@ -42,7 +42,7 @@ class UsageWay(Protocol):
         """
 
     def clusters(self) -> list[str]:
-        """The names of clusters; the first is asked about where none is named."""
+        """Return the names of clusters; the first is the default."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -51,9 +51,16 @@ class UsageWay(Protocol):
 class DatabaseWay:
     """The database itself."""
 
-    def __init__(self, address: str) -> None:
-        """:raises ClusterError: it is not there, or cannot be used."""
+    def __init__(self, address: str, own_uid: Callable[[], str | None] = lambda: None) -> None:
+        """Open the database.
+
+        :param own_uid: returns the uid of the cluster that is the default if the database has several; None if no
+            cluster can be asked.
+        :raises ClusterError: it does not exist, or cannot be used.
+        """
         self._database = opened_database(address)
+        self._own_uid = own_uid
+        self._default: str | None = None
 
     def close(self) -> None:
         self._database.close()
@@ -66,10 +73,11 @@ class DatabaseWay:
         from gpuctl_usage.sums import Level
 
         namespaces = [asked.namespace] if asked.namespace else None
+        cluster = self._cluster(asked.cluster)
 
         def page(number: int) -> Mapping[str, Any]:
             hours = Hours(
-                asked.cluster,
+                cluster,
                 asked.start,
                 asked.end,
                 namespaces=namespaces,
@@ -84,7 +92,7 @@ class DatabaseWay:
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
         from gpuctl_usage.answers.snapshot_answers import latest
 
-        return self._ask(lambda database: latest(database, cluster))
+        return self._ask(lambda database: latest(database, self._cluster(cluster)))
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
         from gpuctl_usage.answers.waste_answers import IdleRule, Prices, waste
@@ -93,7 +101,7 @@ class DatabaseWay:
         return self._ask(
             lambda database: waste(
                 database,
-                asked.cluster,
+                self._cluster(asked.cluster),
                 asked.start,
                 asked.end,
                 prices=Prices(priced.models, priced.currency or ""),
@@ -103,9 +111,39 @@ class DatabaseWay:
         )
 
     def clusters(self) -> list[str]:
+        names = self._names()
+        default = self._default_of(names)
+        return names if default is None else [default, *(name for name in names if name != default)]
+
+    def _cluster(self, name: str) -> str:
+        """Return the name, or for "" that of the default cluster; "" if there is no cluster yet.
+
+        :raises NotThere: no name is given, and none of several clusters is at hand.
+        """
+        names = [] if name else self._names()
+        default = name or self._default_of(names)
+        if default is None and names:
+            raise NotThere(
+                f"the database has the usage of {len(names)} clusters, and none of them is that of the kubeconfig",
+                f"name one with --cluster: {', '.join(names)}",
+            )
+        return default or ""
+
+    def _names(self) -> list[str]:
         from gpuctl_usage.answers.name_answers import cluster_names
 
         return self._ask(cluster_names)
+
+    def _default_of(self, names: Sequence[str]) -> str | None:
+        """Return the only cluster, else the one at hand; None if neither exists."""
+        if self._default is None and len(names) == 1:
+            self._default = names[0]
+        if self._default is None and names and (uid := self._own_uid()):
+            from gpuctl_usage.answers.name_answers import cluster_of
+
+            own = self._ask(lambda database: cluster_of(database, uid))
+            self._default = None if own is None else own.name
+        return self._default
 
     def _ask(self, question: Callable[[Database], Found]) -> Found:
         from gpuctl_usage.answers.scopes import Unanswerable

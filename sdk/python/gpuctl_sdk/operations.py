@@ -1042,14 +1042,17 @@ class Operations(ABC):
                 return
 
     def list_usage_clusters(self) -> models.UsageNames:
-        """The names of clusters; the first is asked about where none is named."""
+        """Names of clusters; the first is the default. Others than that of this service are only listed for callers
+        who see all namespaces and pools.
+        """
         found: models.UsageNames = self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
         return found
 
     def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
         """Namespaces in which GPUs were held, of those that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = self.send(
             Call("GET", "/gpu-aggregation/namespaces", models.UsageNames, query=given({"cluster": cluster}))
@@ -1060,7 +1063,8 @@ class Operations(ABC):
         """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
 
         :param dimension_type: What kind of dimension it is.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = self.send(
             Call(
@@ -1079,7 +1083,8 @@ class Operations(ABC):
 
         :param dimension_key: The key of the label.
         :param dimension_type: What kind of dimension it is.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = self.send(
             Call(
@@ -1107,7 +1112,8 @@ class Operations(ABC):
     ) -> models.ClusterUsage:
         """A cluster, hour by hour. For those who see all namespaces.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -1165,7 +1171,8 @@ class Operations(ABC):
         :param exclude_namespaces: Namespaces that are left out, separated by commas.
         :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
             none.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -1228,7 +1235,8 @@ class Operations(ABC):
         :param dimension_value: Of this value. Default: of all.
         :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
             none.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -1295,7 +1303,8 @@ class Operations(ABC):
         :param workload_type: Of this kind.
         :param order_by: By what; what is not known is last.
         :param order_direction: The least first, or the most.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -1362,7 +1371,8 @@ class Operations(ABC):
         :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -1413,7 +1423,8 @@ class Operations(ABC):
     ) -> models.WasteAnswer:
         """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
         :param end_time: Before this time. Default: now.
@@ -1440,7 +1451,8 @@ class Operations(ABC):
     def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
         """Who held GPUs when that was looked at last, of the namespaces that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.LatestAllocation = self.send(
             Call("GET", "/gpu-aggregation/snapshots/latest", models.LatestAllocation, query=given({"cluster": cluster}))
@@ -1460,7 +1472,8 @@ class Operations(ABC):
     ) -> models.AllocationHistory:
         """Who held GPUs, every five minutes, of the namespaces that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
         :param end_time: Before this time. Default: now.
         :param include_details: Whether to tell of every workload. Default: where there are no more than 300
@@ -2526,14 +2539,17 @@ class AsyncOperations(ABC):
                 return
 
     async def list_usage_clusters(self) -> models.UsageNames:
-        """The names of clusters; the first is asked about where none is named."""
+        """Names of clusters; the first is the default. Others than that of this service are only listed for callers
+        who see all namespaces and pools.
+        """
         found: models.UsageNames = await self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
         return found
 
     async def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
         """Namespaces in which GPUs were held, of those that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = await self.send(
             Call("GET", "/gpu-aggregation/namespaces", models.UsageNames, query=given({"cluster": cluster}))
@@ -2546,7 +2562,8 @@ class AsyncOperations(ABC):
         """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
 
         :param dimension_type: What kind of dimension it is.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = await self.send(
             Call(
@@ -2565,7 +2582,8 @@ class AsyncOperations(ABC):
 
         :param dimension_key: The key of the label.
         :param dimension_type: What kind of dimension it is.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.UsageNames = await self.send(
             Call(
@@ -2593,7 +2611,8 @@ class AsyncOperations(ABC):
     ) -> models.ClusterUsage:
         """A cluster, hour by hour. For those who see all namespaces.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -2651,7 +2670,8 @@ class AsyncOperations(ABC):
         :param exclude_namespaces: Namespaces that are left out, separated by commas.
         :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
             none.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -2714,7 +2734,8 @@ class AsyncOperations(ABC):
         :param dimension_value: Of this value. Default: of all.
         :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
             none.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -2781,7 +2802,8 @@ class AsyncOperations(ABC):
         :param workload_type: Of this kind.
         :param order_by: By what; what is not known is last.
         :param order_direction: The least first, or the most.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -2848,7 +2870,8 @@ class AsyncOperations(ABC):
         :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param exclude_namespaces: Namespaces that are left out, separated by commas.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
         :param end_time: Before this time. Required without `hours`.
         :param hours: So many hours, up to now with the one that runs, or with one of the two times.
@@ -2899,7 +2922,8 @@ class AsyncOperations(ABC):
     ) -> models.WasteAnswer:
         """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
         :param end_time: Before this time. Default: now.
@@ -2926,7 +2950,8 @@ class AsyncOperations(ABC):
     async def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
         """Who held GPUs when that was looked at last, of the namespaces that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         """
         found: models.LatestAllocation = await self.send(
             Call("GET", "/gpu-aggregation/snapshots/latest", models.LatestAllocation, query=given({"cluster": cluster}))
@@ -2946,7 +2971,8 @@ class AsyncOperations(ABC):
     ) -> models.AllocationHistory:
         """Who held GPUs, every five minutes, of the namespaces that may be seen.
 
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
         :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
         :param end_time: Before this time. Default: now.
         :param include_details: Whether to tell of every workload. Default: where there are no more than 300

@@ -49,7 +49,14 @@ from gpuctl_server.routes.usage_parameters import (
     seconds_of,
 )
 from gpuctl_server.service import Service
-from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, pausable_by, usage_answer
+from gpuctl_server.usage_lookups import (
+    cluster_names,
+    demand_whole,
+    demand_workloads,
+    namespaces_seen,
+    pausable_by,
+    usage_answer,
+)
 
 if TYPE_CHECKING:
     from gpuctl_usage.answers.hourly_answers import Answer, Hours
@@ -96,9 +103,14 @@ def _success(value: Any, note: str = "") -> Response:
     return Response(orjson.dumps({"code": 200, "message": note or "success", "data": value}), media_type=JSON)
 
 
-def _rows(service: Service, asked: Asked, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]) -> Response:
-    """Rows, as they are wanted."""
-    found = usage_answer(service, lambda database: ask(database, asked.hours))
+def _rows(
+    service: Service, caller: Caller, asked: Asked, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]
+) -> Response:
+    """Return rows as JSON or CSV."""
+    hours = asked.hours
+    found = usage_answer(
+        service, caller, hours.cluster, lambda database, cluster: ask(database, replace(hours, cluster=cluster))
+    )
     if not asked.as_csv:
         return _success(found)
     from gpuctl_usage.answers.rows_as_csv import as_csv
@@ -121,18 +133,11 @@ def _only(asked: Asked, seen: frozenset[str] | None, excluded: str = "") -> Aske
     return asked._replace(hours=replace(asked.hours, namespaces=seen, excluded=without))
 
 
-def _seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
-    from gpuctl_usage.answers.name_answers import namespace_names
-
-    return namespaces_seen(service, caller, lambda database: namespace_names(database, cluster), namespace)
-
-
 @router.get("/clusters", responses=_of(UsageNames))
 def clusters(service: ServiceOf, caller: Reads) -> Response:
-    """The names of clusters; the first is asked about where none is named."""
-    from gpuctl_usage.answers.name_answers import cluster_names
-
-    return _success(usage_answer(service, cluster_names))
+    """Names of clusters; the first is the default. Others than that of this service are only listed for callers who see
+    all namespaces and pools."""
+    return _success(cluster_names(service, caller))
 
 
 @router.get("/namespaces", responses=_of(UsageNames))
@@ -140,8 +145,8 @@ def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Resp
     """Namespaces in which GPUs were held, of those that may be seen."""
     from gpuctl_usage.answers.name_answers import namespace_names
 
-    there = usage_answer(service, lambda database: namespace_names(database, cluster))
-    seen = _seen(service, caller, cluster)
+    there = usage_answer(service, caller, cluster, namespace_names)
+    seen = namespaces_seen(service, caller, cluster)
     return _success([name for name in there if seen is None or name in seen])
 
 
@@ -154,7 +159,9 @@ def dimension_keys(
     from gpuctl_usage.sums import Level
 
     demand_whole(caller, _WORKLOADS)
-    return _success(usage_answer(service, lambda database: keys(database, cluster, Level(dimension_type))))
+    return _success(
+        usage_answer(service, caller, cluster, lambda database, name: keys(database, name, Level(dimension_type)))
+    )
 
 
 @router.get("/dimension-values", responses=_of(UsageNames))
@@ -167,7 +174,9 @@ def dimension_values(
 
     demand_whole(caller, _WORKLOADS)
     level = Level(dimension_type)
-    return _success(usage_answer(service, lambda database: values(database, cluster, level, dimension_key)))
+    return _success(
+        usage_answer(service, caller, cluster, lambda database, name: values(database, name, level, dimension_key))
+    )
 
 
 @router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
@@ -176,7 +185,7 @@ def cluster_hours(service: ServiceOf, caller: Reads, asked: AskedHours) -> Respo
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
     demand_whole(caller, _NAMESPACES)
-    return _rows(service, asked, ClusterHour, answer)
+    return _rows(service, caller, asked, ClusterHour, answer)
 
 
 @router.get("/namespaces/hourly-stats", responses=_of_rows(NamespaceUsage))
@@ -191,9 +200,10 @@ def namespace_hours(
     """Namespaces, hour by hour, of those that may be seen."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
-    asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
     return _rows(
         service,
+        caller,
         asked,
         NamespaceHour,
         lambda database, hours: answer(database, hours, namespace, with_idle=include_idle),
@@ -218,6 +228,7 @@ def label_hours(
     level = Level(dimension_type)
     return _rows(
         service,
+        caller,
         asked,
         LabelHour,
         lambda database, hours: answer(database, hours, level, dimension_key, dimension_value, with_idle=include_idle),
@@ -247,10 +258,10 @@ def workload_hours(
     demand_workloads(caller)
     if asked.hours.paging is None and not asked.as_csv:
         asked = asked._replace(hours=replace(asked.hours, paging=Paging(1, 20)))
-    asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
     about: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
     about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
-    return _rows(service, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
+    return _rows(service, caller, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
 
 
 @router.get("/ledger", responses=_of_rows(LedgerAnswer))
@@ -284,12 +295,14 @@ def ledger(
         said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
         raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
     if level in OF_NAMESPACES:
-        asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+        asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
     elif namespace or exclude_namespaces:
         said = "namespace" if namespace else "exclude_namespaces"
         raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
     about: dict[str, Any] = {"value": value, "namespace": namespace}
-    return _rows(service, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about))
+    return _rows(
+        service, caller, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about)
+    )
 
 
 @router.get("/waste", responses=_of(WasteAnswer))
@@ -311,7 +324,7 @@ def waste(
     demand_workloads(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
-    seen = _seen(service, caller, cluster, namespace)
+    seen = namespaces_seen(service, caller, cluster, namespace)
     if namespace:
         seen = frozenset({namespace}) if seen is None else seen & {namespace}
     priced = service.platform.platform.usage.prices
@@ -320,7 +333,9 @@ def waste(
         "rule": IdleRule(below=below),
         "namespaces": seen,
     }
-    found = usage_answer(service, lambda database: answer(database, cluster, hours.start, hours.end, **asked))
+    found = usage_answer(
+        service, caller, cluster, lambda database, name: answer(database, name, hours.start, hours.end, **asked)
+    )
     pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
     told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
     return _success({**found, "workloads": told})
@@ -332,8 +347,8 @@ def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") ->
     from gpuctl_usage.answers.snapshot_answers import latest
 
     demand_workloads(caller)
-    seen = _seen(service, caller, cluster)
-    return _success(usage_answer(service, lambda database: latest(database, cluster, seen)))
+    seen = namespaces_seen(service, caller, cluster)
+    return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
 
 
 @router.get("/snapshots", responses=_of(AllocationHistory))
@@ -371,9 +386,14 @@ def snapshots(
     end = seconds_of("end_time", end_time, time.time())
     start = seconds_of("start_time", start_time, end - DAY)
     hours = hours_between(cluster, start, end, paging_of(page, page_size))
-    hours = replace(hours, namespaces=_seen(service, caller, cluster))
+    hours = replace(hours, namespaces=namespaces_seen(service, caller, cluster))
     every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
     found = usage_answer(
-        service, lambda database: snapshot_list(database, hours, details=include_details, interval=every)
+        service,
+        caller,
+        cluster,
+        lambda database, name: snapshot_list(
+            database, replace(hours, cluster=name), details=include_details, interval=every
+        ),
     )
     return _success(found.answer, found.note)

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 HOUR = 3600
 _MOST_HOURS = 10 * 366 * 24
-Cluster = Annotated[str, Query(max_length=253, description="A cluster's name. Default: the first that was collected.")]
+Cluster = Annotated[
+    str,
+    Query(
+        max_length=300,
+        description="Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who "
+        "see all namespaces and pools.",
+    ),
+]
 Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from 1: then the answer is one.")]
 PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
 

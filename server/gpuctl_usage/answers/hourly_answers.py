@@ -51,7 +51,7 @@ _LONGEST = 32 * DAY
 class Hours:
     """Which hours are asked about, and what a row is of.
 
-    :param cluster: its name; "" is the first that was collected.
+    :param cluster: its name; "" is the only one.
     :param start: seconds since 1970: hours that begin at it or later, and before ``end``.
     :param namespaces: those that may be seen; None for all.
     :param excluded: those that are left out.

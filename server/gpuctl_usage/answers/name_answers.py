@@ -14,7 +14,7 @@ from gpuctl_usage.sums import Level
 
 
 def cluster_names(database: Database) -> list[str]:
-    """The first that was collected, which is the default, first."""
+    """Return the names of all clusters, in the order in which they were first collected."""
     with database.reading() as connection:
         return [cluster.name for cluster in find_clusters(connection)]
 

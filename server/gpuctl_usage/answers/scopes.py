@@ -56,22 +56,22 @@ class Cursor(NamedTuple):
 
 
 def cluster_named(connection: Connection, name: str) -> NamedCluster:
-    """The cluster of a name; of "" the first that was collected.
+    """Return the cluster with a name; for "" the only cluster.
 
-    :raises UnknownCluster: there is none.
+    :raises UnknownCluster: it does not exist, or no name is given and the database has several clusters.
     """
     known = find_clusters(connection)
+    if not known:
+        raise UnknownCluster("no cluster has been collected yet; is `gpuctl usage collect` running?")
+    named = ", ".join(cluster.name for cluster in known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
     if not name:
-        if not known:
-            raise UnknownCluster("no cluster has been collected yet; is `gpuctl usage collect` running?")
+        if len(known) > 1:
+            raise UnknownCluster(f"the database has the usage of {len(known)} clusters: name one of {named}")
         return known[0]
     for cluster in known:
         if cluster.name == name:
             return cluster
-    named = ", ".join(cluster.name for cluster in known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
-    raise UnknownCluster(
-        f"there is no cluster {name}; there {'is' if len(known) == 1 else 'are'} {named or 'none yet'}"
-    )
+    raise UnknownCluster(f"there is no cluster {name}; there {'is' if len(known) == 1 else 'are'} {named}")
 
 
 def rows_after(

@@ -81,18 +81,27 @@ class Database:
             return size_of(connection)
 
     def cluster(self, uid: str, name: str) -> int:
-        """The number of a cluster, which has it from now on.
+        """Return the number of the cluster with this uid; add the cluster, or rename it, if necessary.
 
-        :param uid: of its namespace kube-system; ``name`` is what answers show, and may change.
+        If another cluster has the name, this one gets the name with the first 8 characters of its uid appended.
+
+        :param uid: of its namespace kube-system; it identifies the cluster. The name may change.
         """
         with self.reading() as connection:
+            free = _free_name(connection, uid, name)
             row = connection.execute(select(clusters).where(clusters.c.uid == uid)).one_or_none()
-        if row is not None and row.name == name:
+        if row is not None and row.name == free:
             return int(row.id)
         with self._writing() as connection:
-            statement = upsert(connection, clusters).values(uid=uid, name=name)
-            connection.execute(statement.on_conflict_do_update(index_elements=["uid"], set_={"name": name}))
+            free = _free_name(connection, uid, name)
+            statement = upsert(connection, clusters).values(uid=uid, name=free)
+            connection.execute(statement.on_conflict_do_update(index_elements=["uid"], set_={"name": free}))
             return int(connection.execute(select(clusters.c.id).where(clusters.c.uid == uid)).scalar_one())
+
+    def cluster_name(self, cluster: int) -> str:
+        """Return the name of a cluster."""
+        with self.reading() as connection:
+            return str(connection.execute(select(clusters.c.name).where(clusters.c.id == cluster)).scalar_one())
 
     def lease(self, cluster: int) -> LeaseState:
         """Who collects a cluster."""
@@ -288,6 +297,13 @@ class Database:
         """Insert a snapshot, or replace that of the same moment."""
         with self._writing() as connection:
             moments.put_snapshot(connection, cluster, snapshot, self._clock())
+
+
+def _free_name(connection: Connection, uid: str, name: str) -> str:
+    """Return the name, or the name with a suffix, that no cluster but the one with this uid has."""
+    others = set(connection.execute(select(clusters.c.name).where(clusters.c.uid != uid)).scalars())
+    short = f"{name}-{uid[:8]}"
+    return next((free for free in (name, short) if free not in others), f"{name}-{uid}")
 
 
 def _seen(connection: Connection, cluster: int, at: float, column: Column[Any] = clusters.c.last_seen) -> None:

@@ -42,6 +42,7 @@ clusters = Table(
     Column("quotas_seen", Float),
     # How often something has become known that hours of before are made of.
     Column("late_changes", Integer, nullable=False, server_default="0"),
+    Index("uq_clusters_name", "name", unique=True),
 )
 
 groups = Table(

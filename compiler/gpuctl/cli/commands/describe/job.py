@@ -70,7 +70,7 @@ def _usage(looking: Reader, detail: JobDetail) -> UsageView | None:
     workload, namespace = detail.job.workload, detail.job.identity.namespace
     uid = str((workload or {}).get("metadata", {}).get("uid") or "")
     try:
-        with kept_way(looking.service) as way:
+        with kept_way(looking) as way:
             if way is None or not uid:
                 return None
             from gpuctl.usecases.job_usage import job_usage

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -21,7 +22,7 @@ from gpuctl.language.durations import parse_duration
 if TYPE_CHECKING:
     from gpuctl.reading.gpu_time import GpuTime, KnownTime
     from gpuctl.reading.usage_shapes import UsageRange
-    from gpuctl.usecases.service_client import ServiceClient
+    from gpuctl.usecases.looking import Reader
     from gpuctl.usecases.usage_ways import UsageWay
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ def where_options(function: Function) -> Function:
     for decorate in (
         server_option,
         database_options,
-        click.option("--cluster", default="", metavar="NAME", help="Of this cluster. Default: the first."),
+        click.option("--cluster", default="", metavar="NAME", help="Of this cluster. Default: the one at hand."),
     ):
         function = decorate(function)
     return function
@@ -94,40 +95,65 @@ class Told(NamedTuple):
 
 
 @contextmanager
-def usage_way(database: str | None, config: str | None, *, as_json: bool = False) -> Iterator[UsageWay]:
-    """The way to what is known of usage: the database that is named, else a service, else the database of the settings.
+def usage_way(
+    database: str | None,
+    config: str | None,
+    *,
+    as_json: bool = False,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+) -> Iterator[UsageWay]:
+    """Yield the stated database, else a service, else the database of the settings.
 
     Failures become messages and exit codes.
+
+    :param kubeconfig: with ``context`` the cluster that is the default if the database has several.
     """
     if is_server_stated() and (database or config):
         raise click.UsageError("--server is a service, which has a database of its own: leave --database out.")
     with cluster_errors(as_json=as_json, of_plan=False):
-        way = _way(database, config)
+        way = _way(database, config, partial(_uid_at_hand, kubeconfig, context))
         try:
             yield way
         finally:
             way.close()
 
 
-def _way(database: str | None, config: str | None) -> UsageWay:
+def _way(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageWay:
     from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
 
     if not database and not config and (service := chosen_service(())) is not None:
         return ServiceWay(service)
-    return DatabaseWay(stated_database(database, config))
+    return DatabaseWay(stated_database(database, config), own_uid)
+
+
+def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
+    """Return the uid of the cluster of the kubeconfig; None if it cannot be read."""
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.kube.configuration import open_session
+    from gpuctl.kube.right_cluster import system_uid
+
+    try:
+        session = open_session(kubeconfig=kubeconfig, context=context)
+        try:
+            return system_uid(session)
+        finally:
+            session.close()
+    except ClusterError:
+        return None
 
 
 @contextmanager
-def kept_way(service: ServiceClient | None) -> Iterator[UsageWay | None]:
-    """The way to what is known of usage, for commands about other things; None where nobody has set one up.
+def kept_way(looking: Reader) -> Iterator[UsageWay | None]:
+    """Yield the service or the database of the settings, for commands about other things; None if none is set up.
 
-    :param service: the one that is asked, which stays open; without one it is the database of the settings.
+    :param looking: its service is asked, and stays open. Without one the default cluster of the database is its own.
     :raises ClusterError: there is one, and it cannot be used.
     """
-    if service is not None:
+    if looking.service is not None:
         from gpuctl.usecases.usage_ways import ServiceWay
 
-        yield ServiceWay(service)
+        yield ServiceWay(looking.service)
         return
     if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
         # To read settings costs more than all the rest.
@@ -141,7 +167,9 @@ def kept_way(service: ServiceClient | None) -> Iterator[UsageWay | None]:
         # A file of settings need not name one.
         yield None
         return
-    way = DatabaseWay(address)
+    from gpuctl.kube.right_cluster import system_uid
+
+    way = DatabaseWay(address, lambda: system_uid(looking.scope.session))
     try:
         yield way
     finally:

@@ -81,7 +81,7 @@ def command(
 
     told = Told.of(output, as_json, no_headers, limit)
     asked = asked_range(last, start, end, tz, cluster, namespace)
-    with usage_way(database, config, as_json=told.output == "json") as way:
+    with usage_way(database, config, as_json=told.output == "json", kubeconfig=kubeconfig, context=context) as way:
         from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.usecases.usage_ways import DatabaseWay
 
