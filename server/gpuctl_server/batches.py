@@ -10,12 +10,15 @@ from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_values import Batch, BatchFailure, BatchItem, Submitted
 from gpuctl_server.changing import await_listed
 from gpuctl_server.creating import Ask, create, validate
+from gpuctl_server.mirror.survey import Lookback
 from gpuctl_server.problems import Problem, problem_for
 from gpuctl_server.service import Service
 
 PATH = "/jobs/batch"
 MOST = 100
 """Entries of a batch."""
+_LOOKBACK = 15.0
+"""Seconds for which the entries of a batch share a list of all pods: each entry would read it anew."""
 
 
 def create_each(
@@ -33,11 +36,12 @@ def create_each(
     act = validate if dry_run else create
     batch = Batch(success=[], failed=[])
     away: Problem | None = None
+    lookback = Lookback(_LOOKBACK)
     for index, text in enumerate(texts):
         before = len(touched)
         if away is None:
             ask = Ask(text, key and f"{key}\0{index}", confirmed, queue)
-            problem = _created(partial(act, service, caller, ask, touched), batch)
+            problem = _created(partial(act, service, caller, ask, touched, lookback), batch)
         else:
             # Each would wait for a cluster that does not answer.
             problem = away

@@ -34,8 +34,9 @@ from gpuctl_server.change_values import (
     full_plan,
     see_that_all_was_done,
 )
-from gpuctl_server.lookups import demand, find_job, no_job
+from gpuctl_server.lookups import demand, find_job, no_job, simulating
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.mirror.survey import READING, Lookback
 from gpuctl_server.others import seen_names
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
@@ -64,9 +65,12 @@ class Bringing(NamedTuple):
 
 
 @contextmanager
-def changing(service: Service, caller: Caller, *, dry_run: bool = False) -> Iterator[Session]:
+def changing(
+    service: Service, caller: Caller, lookback: Lookback | None = None, *, dry_run: bool = False
+) -> Iterator[Session]:
     """A session for a change, of which there are only so many at a time.
 
+    :param lookback: how old lists of all pods and nodes may be.
     :param dry_run: nothing is to be written: also the API server is asked for dry runs alone.
 
     :raises Problem: 429, or 503 when the service is to end.
@@ -76,7 +80,7 @@ def changing(service: Service, caller: Caller, *, dry_run: bool = False) -> Iter
     if not service.writes.begin():
         raise Problem(429, "too many changes are under way; nothing was changed, try again in a moment")
     try:
-        with service.asking(caller, dry_run=dry_run) as session:
+        with service.asking(caller, lookback, dry_run=dry_run) as session:
             yield session
     finally:
         service.writes.done()
@@ -133,10 +137,12 @@ def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) 
 
     :raises Problem: 400, 403.
     """
-    with service.asking(caller) as session:
+    with service.asking(caller, Lookback(READING)) as session:
         submission = compile_documents(service, caller, session, text, planning=PlanOptions(queue=queue))
         demand_documents(caller, "create", submission.documents, jobs="plans")
-        return PlanAnswer(**full_plan(preview_request(session, submission.wanted, talking(service))))
+        with simulating(service):
+            plan = preview_request(session, submission.wanted, talking(service))
+        return PlanAnswer(**full_plan(plan))
 
 
 def change_job(

@@ -12,7 +12,8 @@ from gpuctl.usecases.service_fit import ToldFits, told_fits
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.command_line import Asked
-from gpuctl_server.lookups import demand
+from gpuctl_server.lookups import demand, simulating
+from gpuctl_server.mirror.survey import READING, Lookback
 from gpuctl_server.others import seen_names
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -57,7 +58,7 @@ def judged(service: Service, caller: Caller, found: FitDocuments, *, suggest: bo
 
 
 def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
-    with service.weighing(caller) as reader:
+    with service.weighing(caller, lookback=Lookback(READING)) as reader, simulating(service):
         return found.fit(take_snapshot(reader.scope.session), suggest=suggest)
 
 
@@ -65,7 +66,7 @@ def fit_waiting_jobs(asked: Asked) -> ToldFits:
     """Whether the jobs whose pods wait for a node would find room. All that wait count, as far as the cluster lets who
     asks look; told is what may be seen."""
     demand(asked.caller, Wish("get", "jobs", asked.namespace))
-    with asked.service.weighing(asked.caller) as reader:
+    with asked.service.weighing(asked.caller, lookback=Lookback(READING)) as reader, simulating(asked.service):
         session = reader.scope.session
         result = fit_waiting_seen(session, asked.namespace, asked.caller.home or session.namespace)
     sees = seen_names(asked.caller)

@@ -23,6 +23,7 @@ from gpuctl_server.change_values import VALIDATED, Submitted, SubmittedJob, full
 from gpuctl_server.changing import changing, talking
 from gpuctl_server.lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
+from gpuctl_server.mirror.survey import READING, Lookback
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -48,13 +49,16 @@ class Ask(NamedTuple):
     queue: bool = False
 
 
-def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+def create(
+    service: Service, caller: Caller, ask: Ask, touched: AuditTrail, lookback: Lookback | None = None
+) -> Submitted:
     """Create what documents describe. :func:`await_listed` follows, once for all.
 
     :param touched: hears the names of what they are about.
+    :param lookback: how old lists of all pods and nodes may be.
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller) as session:
+    with changing(service, caller, lookback) as session:
         submission = _submission(service, caller, session, ask, touched)
         mark = _mark(caller, ask)
         submission = _marked(submission, mark)
@@ -65,12 +69,14 @@ def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> S
         return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
 
 
-def validate(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+def validate(
+    service: Service, caller: Caller, ask: Ask, touched: AuditTrail, lookback: Lookback | None = None
+) -> Submitted:
     """Check documents here and at the API server, which writes nothing.
 
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller, dry_run=True) as session:
+    with changing(service, caller, lookback or Lookback(READING), dry_run=True) as session:
         submission = _submission(service, caller, session, ask, touched)
         demand_homes(caller, session, submission.documents)
         plan = _tried(session, submission, RunOptions(dry_run=True), talking(service))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import anyio.to_thread
@@ -16,6 +17,8 @@ from gpuctl_server.problems import Problem, forbidden, not_found
 from gpuctl_server.service import Service
 
 Result = TypeVar("Result")
+_PATIENCE = 50.0
+"""Seconds that a plan waits for others."""
 REVIEWS = CapacityLimiter(40)
 """Threads in which it is found out who somebody is, and what they may: most often that is known already, and has not to
 wait for requests that ask the cluster."""
@@ -29,6 +32,20 @@ def demand(caller: Caller, wish: Wish) -> None:
     decision = caller.may(wish)
     if not decision.allowed:
         raise forbidden(decision.message)
+
+
+@contextmanager
+def simulating(service: Service) -> Iterator[None]:
+    """Hold one of the few places for what places all pods of the cluster.
+
+    :raises Problem: 429, none became free in time.
+    """
+    if not service.simulations.acquire(timeout=_PATIENCE):
+        raise Problem(429, "other plans are being worked out; try again in a moment")
+    try:
+        yield
+    finally:
+        service.simulations.release()
 
 
 def board_of(service: Service) -> Board:

@@ -29,6 +29,7 @@ from gpuctl_server.audit import audit_to
 from gpuctl_server.certificates import Certificate, UnusableCertificate
 from gpuctl_server.limited_server import LimitedServer
 from gpuctl_server.listening import CannotListen, bound, close
+from gpuctl_server.memory import give_back, share_heaps
 from gpuctl_server.protocols import AbortableWebSocket, LimitedHttp
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
@@ -41,6 +42,8 @@ FIRST = "admin"
 FIRST_LASTS = timedelta(days=90)
 
 
+_GIVEN_BACK = 600
+"""Ticks after which free memory is returned to the system."""
 _LOOKED_AT = 10
 """Ticks, of a tenth of a second, after which it is seen whether the certificate was replaced."""
 
@@ -60,6 +63,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
             "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or "
             "use --usage-database"
         )
+    share_heaps()
     certificate = _certificate(settings)
     try:
         # Before anything is made for a start that comes to nothing.
@@ -155,6 +159,8 @@ class _Server(LimitedServer):
 
     async def on_tick(self, counter: int) -> bool:
         """As uvicorn's, ten times a second."""
+        if counter % _GIVEN_BACK == 0:
+            give_back()
         if self._certificate is not None and self.config.ssl is not None and counter % _LOOKED_AT == 0:
             self._certificate.renew(self.config.ssl)
         return await super().on_tick(counter)

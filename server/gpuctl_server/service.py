@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.sight import Sight
+from gpuctl_server.mirror.survey import Lookback, Survey, SurveyedSession
 from gpuctl_server.mirror.veiled_session import NarrowedSession, VeiledSession
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.usage_process import UsageProcess
@@ -48,6 +50,9 @@ GLANCE = 5.0
 READS = 16
 """Threads for what is answered out of memory. Requests that ask the cluster have others, and may hold all of those for
 as long as an API server is slow."""
+SIMULATIONS = 2
+"""Plans and fits that are worked out at a time: each holds the cluster's pods as the scheduler sees them, and
+they compute, so that more would not be done sooner."""
 WAITS = 16
 """Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
 
@@ -70,6 +75,8 @@ class Service:
     prometheus: Prometheus | None
     usage: UsageSource
     collecting: UsageProcess | None
+    survey: Survey = field(default_factory=Survey)
+    simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
     compiling: CompileTurns = field(default_factory=CompileTurns)
     writes: Writes = field(default_factory=Writes)
     audit: AuditMemory = field(default_factory=AuditMemory)
@@ -119,28 +126,38 @@ class Service:
         return frozenset(node.name for node in self.fleet.now().nodes.values() if node.pool not in caller.pools)
 
     @contextlib.contextmanager
-    def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
-        """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
+    def weighing(
+        self, caller: Caller, namespace: str | None = None, lookback: Lookback | None = None
+    ) -> Iterator[Reader]:
+        """A look at the cluster itself, in which what somebody may not see counts, but has no name.
+
+        :param lookback: how old lists of all pods and nodes may be.
+        """
         connection = caller.connection(self.connection)
         hidden = self.hidden_nodes(caller)
-        session = VeiledSession(connection, self.sight(caller), hidden, alone=connection is not self.connection)
+        alone = connection is not self.connection
+        session = VeiledSession(connection, self.sight(caller), hidden, alone=alone)
+        if not alone:
+            session.share(self.survey, lookback)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:
             session.close()
 
     @contextlib.contextmanager
-    def asking(self, caller: Caller, *, dry_run: bool = False) -> Iterator[Session]:
+    def asking(self, caller: Caller, lookback: Lookback | None = None, *, dry_run: bool = False) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment.
 
         Jobs and nodes of pools that are not the caller's are not there.
 
+        :param lookback: how old lists of all pods and nodes may be.
         :param dry_run: the API server checks what is written, and stores nothing.
         """
         connection = caller.connection(self.connection)
         alone = connection is not self.connection
+        session: SurveyedSession
         if caller.pools is None:
-            session = Session(connection, alone=alone, dry_run=dry_run)
+            session = SurveyedSession(connection, alone=alone, dry_run=dry_run)
         else:
             hidden = self.hidden_nodes(caller)
             # What is done in which namespace is decided by the documents and names of a request; a change reads more,
@@ -148,6 +165,8 @@ class Service:
             sight = Sight(lambda namespace: True, caller.pools, self.keys.pool)
             session = NarrowedSession(connection, sight, hidden, alone=alone, dry_run=dry_run)
         session.caller = caller.name
+        if not alone:
+            session.share(self.survey, lookback)
         try:
             yield session
         finally:

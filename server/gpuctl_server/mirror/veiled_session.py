@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuctl.backend.api_resources import Key, Object, Resource, labels_of
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl_server.mirror.sight import Sight, namespace_of
+from gpuctl_server.mirror.survey import SurveyedSession
 
 _TELLING = (
     *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
@@ -22,7 +22,7 @@ HIDDEN = r"\(hidden [0-9a-f]{16} \d+\)"
 """What such a name looks like; answers tell all of them together (:mod:`gpuctl_server.others`)."""
 
 
-class VeiledSession(Session):
+class VeiledSession(SurveyedSession):
     """Asks the API server, as :class:`Session`; objects that the caller may not see are renamed.
 
     Whether a pod finds room depends on all pods and nodes; their names are only for those who may see them. An object
@@ -142,5 +142,5 @@ class NarrowedSession(VeiledSession):
 
     def get(self, key: Key) -> Object | None:
         """As :meth:`Session.get`."""
-        found = Session.get(self, key)
+        found = SurveyedSession.get(self, key)
         return self._veiled(found) if found is not None and self._sight.sees(found) else None
