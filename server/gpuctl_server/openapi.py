@@ -254,7 +254,7 @@ def _name_nullable(paths: Mapping[str, Any], schemas: dict[str, Any]) -> None:
     walk(paths)
     for name, references in nullable.items():
         twin = f"{name}{NULLABLE}" if name in plain else name
-        schemas[twin] = {**schemas[name], "nullable": True}
+        schemas[twin] = {**schemas[name], "title": twin, "nullable": True}
         for reference in references:
             reference["$ref"] = f"#/components/schemas/{twin}"
 

@@ -80,3 +80,15 @@ def test_examples_have_their_nulls_back() -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": text, "b": text}, "example": {}}
     document = {"info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": {"A": schema}}}
     assert as_3_0(document)["components"]["schemas"]["A"]["example"] == {"a": None}
+
+
+def test_what_is_null_in_some_places_has_a_twin() -> None:
+    """Under a title of its own: generators name classes by it."""
+    reference = {"$ref": "#/components/schemas/B"}
+    parts = {"b": {"anyOf": [reference, {"type": "null"}]}, "always": reference}
+    schemas = {"A": {"type": "object", "properties": parts}, "B": {"type": "object", "title": "B", "properties": {}}}
+    document = {"info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": schemas}}
+    found = as_3_0(document)["components"]["schemas"]
+    assert found["A"]["properties"] == {"b": {"allOf": [{"$ref": "#/components/schemas/BOrNull"}]}, "always": reference}
+    assert "nullable" not in found["B"]
+    assert (found["BOrNull"]["title"], found["BOrNull"]["nullable"]) == ("BOrNull", True)
