@@ -348,14 +348,16 @@ def _describe_namespace(asked: Asked, name: str) -> Namespace:
     return quota_queries.describe_namespace(asked.reader, name)
 
 
-def _names(asked: Asked, which: Literal["job", "pool", "node", "namespace"]) -> list[str]:
-    """Names that a shell completes."""
+def _names(asked: Asked, which: Literal["job", "pool", "node", "quota", "namespace"]) -> list[str]:
+    """Return names that a shell completes."""
     if which == "job":
         return [row.identity.name for row in _list_jobs(asked, JobQuery()).rows]
     if which == "pool":
         return [pool.name for pool in _list_pools(asked, [])]
     if which == "node":
         return [node.name for node in _list_gpu_labels(asked)]
+    if which == "quota":
+        return [quota.name for quota in _list_quotas(asked, [])]
     return [item.name for item in _list_namespaces(asked, [], True)]
 
 

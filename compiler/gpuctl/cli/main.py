@@ -101,7 +101,10 @@ def run(arguments: Sequence[str]) -> int:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
-                setattr(sys, name, _terminal(stream))
+                terminal = _terminal(stream)
+                setattr(sys, name, terminal)
+                # The width of help texts is asked of this one, whose descriptor is gone otherwise.
+                setattr(sys, f"__{name}__", terminal)
             else:
                 stream.reconfigure(encoding="utf-8", errors=errors)
     try:
@@ -144,7 +147,13 @@ def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 def _invoke(arguments: list[str]) -> Any:
     if COMPLETION in os.environ:
-        return cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        # Errors, and what a credential plugin asks, would be in the line that the user types.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 2):
+            os.dup2(nothing, descriptor)
+        with contextlib.suppress(click.ClickException):
+            cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        return SUCCESS
     # Not click's own `main`: it ends the process with 1, which says "invalid" here, when a reader goes away.
     with cli.make_context(PROGRAM, arguments) as context:
         return cli.invoke(context)

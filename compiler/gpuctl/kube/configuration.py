@@ -25,6 +25,7 @@ from gpuctl.kube.credentials import (
     read_file,
 )
 from gpuctl.kube.kubeconfig import Chosen, Named, choose
+from gpuctl.kube.kubeconfig import context_names as kubeconfig_contexts
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.session import Session
 from gpuctl.kube.transport import ServerAccess, Transport
@@ -54,10 +55,7 @@ def connect(
     :raises ConfigurationError: no usable configuration.
     """
     impersonated = impersonated or Impersonated()
-    listed = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
-    files = [kubeconfig] if kubeconfig else list(dict.fromkeys(listed.split(os.pathsep)))
-    # kubectl leaves out files of the list that do not exist.
-    present = [name for name in files if name and os.path.exists(os.path.expanduser(name))]
+    listed, present = _kubeconfigs(kubeconfig)
     if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
         access = _service_account(impersonation(impersonated.user, impersonated.uid, impersonated.groups))
         return Connection(Transport(access), _service_account_namespace(), "")
@@ -68,6 +66,19 @@ def connect(
         )
     chosen = choose(present, context)
     return Connection(Transport(_access(chosen, impersonated)), chosen.namespace or "default", chosen.context)
+
+
+def context_names(kubeconfig: str | None) -> list[str]:
+    """Return the names of the contexts in the kubeconfig that :func:`connect` reads."""
+    return kubeconfig_contexts(_kubeconfigs(kubeconfig)[1])
+
+
+def _kubeconfigs(kubeconfig: str | None) -> tuple[str, list[str]]:
+    """Return where kubeconfigs are looked for, and those of them that exist."""
+    listed = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    files = [kubeconfig] if kubeconfig else list(dict.fromkeys(listed.split(os.pathsep)))
+    # kubectl leaves out files of the list that do not exist.
+    return listed, [name for name in files if name and os.path.exists(os.path.expanduser(name))]
 
 
 def open_session(

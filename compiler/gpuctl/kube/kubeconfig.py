@@ -98,6 +98,14 @@ class Chosen(NamedTuple):
     user: Named
 
 
+def context_names(files: Sequence[str]) -> list[str]:
+    """Return the names of the contexts that files define.
+
+    :raises ConfigurationError: a file is not a kubeconfig.
+    """
+    return list(_merged([(name, _read(name)) for name in files], "context"))
+
+
 def choose(files: Sequence[str], wanted: str | None) -> Chosen:
     """Read the files and find the context ``wanted``, or the current one.
 

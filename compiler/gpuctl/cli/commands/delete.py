@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.completing import complete_deletion
+from gpuctl.cli.options.completing import complete_job, complete_namespace, complete_pool, complete_quota
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
 from gpuctl.cli.options.planning_options import platform_settings
@@ -24,6 +24,16 @@ KINDS = {
     "ns": "namespace",
 }
 """What can be deleted by name, by each of its names."""
+_COMPLETE = {"job": complete_job, "pool": complete_pool, "quota": complete_quota, "namespace": complete_namespace}
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the kind, then names of that kind."""
+    given = context.params.get("arguments") or ()
+    if not given:
+        return [kind for kind in dict.fromkeys(KINDS.values()) if kind.startswith(incomplete)]
+    complete = _COMPLETE.get(KINDS.get(given[0], ""))
+    return complete(context, parameter, incomplete) if complete else []
 
 
 @click.command(
@@ -32,7 +42,7 @@ KINDS = {
     epilog="Examples:\n\n  $ gpuctl delete -f training.yaml\n\n  $ gpuctl delete job qwen-sft\n\n"
     "  $ gpuctl delete pool training-pool --yes",
 )
-@click.argument("arguments", nargs=-1, metavar="[KIND NAME...] [FILE...]", shell_complete=complete_deletion)
+@click.argument("arguments", nargs=-1, metavar="[KIND NAME...] [FILE...]", shell_complete=_complete)
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
 @compile_options
 @cluster_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.completing import complete_job, complete_namespace
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
 
@@ -34,7 +34,14 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")
 @click.option("--pod", metavar="POD", help="In this pod, by its name or the end of it. Default: the first that runs.")
 @click.option("-c", "--container", metavar="NAME", help="In another container than the job's own.")
-@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where it is. Default: search.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    shell_complete=complete_namespace,
+    callback=checked_namespace,
+    help="Where it is. Default: search.",
+)
 @reading_options
 def command(
     name: str,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.groups import Family, Subcommand
 from gpuctl.cli.options.reading_options import reader, reading_options
@@ -42,7 +43,7 @@ def command() -> None:
     epilog="Examples:\n\n  $ gpuctl label node node-1 node-2 runwhere.ai/gpu-type=A100-80G --overwrite\n\n"
     "  $ gpuctl label node node-1 runwhere.ai/gpu-type --delete",
 )
-@click.argument("arguments", nargs=-1, metavar="NODE... KEY=VALUE...")
+@click.argument("arguments", nargs=-1, metavar="NODE... KEY=VALUE...", shell_complete=complete_node)
 @click.option("--overwrite", is_flag=True, help="Replace another value.")
 @click.option("--delete", "delete", is_flag=True, help="Delete the label KEY; the same as KEY- .")
 @json_option

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.completing import complete_job, complete_namespace
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
 
@@ -36,7 +36,14 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
 @click.argument("ports", required=False, callback=_ports, metavar="[PORT | LOCAL:REMOTE]")
 @click.option("--pod", metavar="POD", help="To this pod, by its name or the end of it. Default: the first that serves.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where it is. Default: search.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    shell_complete=complete_namespace,
+    callback=checked_namespace,
+    help="Where it is. Default: search.",
+)
 @reading_options
 def command(
     name: str,

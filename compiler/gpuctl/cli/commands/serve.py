@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
 
 
 @click.command(
@@ -28,8 +28,7 @@ from gpuctl.cli.options.connecting import ClusterFailure
 @click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start makes it.")
 @click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
-@click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@kubeconfig_options
 @click.option("--usage", is_flag=True, default=None, help="Collect usage as well, as `gpuctl usage collect` does.")
 @click.option("--usage-database", metavar="FILE", help="File, or URL, of the database of usage.")
 def command(config: str | None, **given: Any) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from gpuctl.cli.options.command_help import help_of
+
 _PATTERNS = frozenset({"grep"})
 """Options whose value is a pattern, which a blank may be."""
 
@@ -22,6 +24,9 @@ class NoBlanks(click.Context):
             if not is_free and _holds_blank(self.params.get(parameter.name or "")):
                 raise click.BadParameter("it is empty; is a variable of the shell not set?", self, parameter)
         return super().invoke(callback, *args, **kwargs)
+
+    def get_help(self) -> str:
+        return super().get_help() if isinstance(self.command, click.Group) else help_of(self)
 
 
 def without_blanks(command: click.Command) -> click.Command:

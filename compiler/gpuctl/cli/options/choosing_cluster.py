@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.named_clusters import note_clusters, platform_files, stated_clusters
+from gpuctl.cli.options.command_help import ConnectionOption
+from gpuctl.cli.options.completing import complete_cluster
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
@@ -52,10 +54,12 @@ def cluster_option(function: Function) -> Function:
     """``--cluster``, of which the command does not hear either."""
     return click.option(
         "--cluster",
+        cls=ConnectionOption,
         metavar="NAME",
         multiple=True,
         expose_value=False,
         callback=note_clusters,
+        shell_complete=complete_cluster,
         help="A cluster that the platform names; another is refused. apply, create, diff and delete -f take several.",
     )(function)
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.options.command_help import ConnectionOption
+from gpuctl.cli.options.completing import complete_server
+
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient
 
@@ -19,10 +22,12 @@ def server_option(function: Function) -> Function:
     """``--server``, of which the command does not hear either."""
     return click.option(
         "--server",
+        cls=ConnectionOption,
         metavar="URL",
         help="Ask this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
         expose_value=False,
         callback=_note_server,
+        shell_complete=complete_server,
     )(function)
 
 

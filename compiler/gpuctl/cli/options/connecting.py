@@ -22,6 +22,8 @@ from gpuctl.cli.options.choosing_cluster import (
     stated_cluster,
 )
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
+from gpuctl.cli.options.command_help import ConnectionOption
+from gpuctl.cli.options.completing import complete_context
 from gpuctl.language.durations import format_duration
 
 if TYPE_CHECKING:
@@ -40,15 +42,34 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 def cluster_options(function: Function) -> Function:
     """Which cluster, as whom; or which service instead."""
     for decorate in (
+        _impersonating("--as-uid", "UID", "The uid of the user to act as."),
+        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
+        _impersonating("--as", "USER", "Act as another user; the API server asks for the right to impersonate."),
         server_option,
         cluster_option,
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+        kubeconfig_options,
+    ):
+        function = decorate(function)
+    return function
+
+
+def kubeconfig_options(function: Function) -> Function:
+    """``--kubeconfig`` and ``--context``."""
+    for decorate in (
         click.option(
-            "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
+            "--context",
+            cls=ConnectionOption,
+            metavar="NAME",
+            shell_complete=complete_context,
+            help="Context of the kubeconfig. Default: its current one.",
         ),
-        _impersonating("--as", "USER", "Act as another user; the API server asks for the right to impersonate."),
-        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
-        _impersonating("--as-uid", "UID", "The uid of the user to act as."),
+        click.option(
+            "--kubeconfig",
+            cls=ConnectionOption,
+            type=click.Path(),
+            metavar="FILE",
+            help="Default: $KUBECONFIG, or ~/.kube/config.",
+        ),
     ):
         function = decorate(function)
     return function
@@ -61,7 +82,9 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
         if value:
             context.find_root().meta[f"{__name__}{name}"] = value
 
-    return click.option(name, metavar=metavar, help=text, multiple=multiple, expose_value=False, callback=note)
+    return click.option(
+        name, cls=ConnectionOption, metavar=metavar, help=text, multiple=multiple, expose_value=False, callback=note
+    )
 
 
 def changing_options(function: Function) -> Function:
@@ -312,11 +335,11 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
-        import shutil
+        from gpuctl.cli.output.terminal import columns_of
 
         with self._lock:
             self._clear()
-            width = max(20, shutil.get_terminal_size().columns) - 1
+            width = max(20, columns_of(sys.stderr)) - 1
             shown = text[:width]
             sys.stderr.write(shown)
             sys.stderr.flush()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.options.completing import complete_cluster, complete_namespace
+
 if TYPE_CHECKING:
     from gpuctl.incremental.store import Store
 
@@ -50,6 +52,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
             "--namespace",
             default=namespace,
             metavar="NAME",
+            shell_complete=complete_namespace,
             callback=checked_namespace,
             help=help,
         ),
@@ -64,6 +67,7 @@ def placed_option(function: Function) -> Function:
         "--cluster",
         metavar="NAME",
         callback=_checked_cluster,
+        shell_complete=complete_cluster,
         help="Leave out the documents that belong on other clusters, by their `placement`.",
     )(function)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.completing import complete_job, complete_namespace
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.reading_options import reading_options
@@ -23,6 +23,7 @@ def naming_options(function: Function) -> Function:
             "-n",
             "--namespace",
             metavar="NAME",
+            shell_complete=complete_namespace,
             callback=checked_namespace,
             help="Where the jobs are. Default: any namespace, where the name is the only one.",
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
 from gpuctl.cli.options.document_options import checked_namespace
 
@@ -36,7 +37,12 @@ def namespace_options(function: Function) -> Function:
     for decorate in (
         click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
         click.option(
-            "-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Only this namespace. Default: all."
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            shell_complete=complete_namespace,
+            callback=checked_namespace,
+            help="Only this namespace. Default: all.",
         ),
     ):
         function = decorate(function)

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 _OURS = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
 _CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_COLUMNS = 80
+
 
 class Terminal(io.TextIOWrapper):
     """A stream to a terminal that shows control characters as escapes. Its ``buffer`` takes bytes as they are."""
@@ -80,9 +82,16 @@ def is_coloured(stream: Any = None) -> bool:
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that standard output is, None in a pipe."""
-    if not sys.stdout.isatty():
-        return None
-    import shutil
+    """Return the columns of the terminal that standard output is, None for a pipe or a file."""
+    return columns_of(sys.stdout) if sys.stdout.isatty() else None
 
-    return shutil.get_terminal_size().columns
+
+def columns_of(stream: Any) -> int:
+    """Return how many columns the terminal of a stream has: $COLUMNS, else its own answer, else 80."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    with contextlib.suppress(OSError):
+        # A terminal that does not know its size answers 0.
+        return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
+    return _COLUMNS

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     short_help="Limits of a user, and what is used.",
     epilog="Example:\n\n  $ gpuctl describe quota zhang-san",
 )
-@click.argument("name", metavar="USER")
+@click.argument("name", metavar="USER", shell_complete=complete_quota)
 @detail_options
 @namespace_options
 @reading_options

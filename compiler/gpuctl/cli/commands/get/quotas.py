@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ WIDE = ("AGE", "DESCRIPTION")
     short_help="Quotas and their use.",
     epilog="Examples:\n\n  $ gpuctl get quotas\n\n  $ gpuctl get quotas zhang-san -o json",
 )
-@click.argument("names", nargs=-1, metavar="[USER]...")
+@click.argument("names", nargs=-1, metavar="[USER]...", shell_complete=complete_quota)
 @list_options
 @namespace_options
 @reading_options

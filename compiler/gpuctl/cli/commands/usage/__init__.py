@@ -13,7 +13,7 @@ import click
 
 from gpuctl.cli.commands.usage.stores import stated_settings
 from gpuctl.cli.options.choosing_service import is_server_stated
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.groups import Family, Subcommand
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ def _options(function: Function) -> Function:
         click.option(
             "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
         ),
-        click.option(
-            "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
-        ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+        kubeconfig_options,
     ):
         function = decorate(function)
     return function

@@ -15,6 +15,7 @@ import click
 
 from gpuctl.cli.commands.usage.stores import database_options, stated_database
 from gpuctl.cli.options.choosing_service import chosen_service, is_server_stated, server_option
+from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.connecting import cluster_errors
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.language.durations import parse_duration
@@ -75,7 +76,12 @@ def shape_options(function: Function) -> Function:
 def namespace_option(function: Function) -> Function:
     """``-n``."""
     return click.option(
-        "-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Only this namespace. Default: all."
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        shell_complete=complete_namespace,
+        callback=checked_namespace,
+        help="Only this namespace. Default: all.",
     )(function)
 
 

@@ -20,6 +20,7 @@ from gpuctl.cli.commands.usage.asking import (
     usage_way,
     where_options,
 )
+from gpuctl.cli.options.connecting import kubeconfig_options
 from gpuctl.cli.output.printing import show_table, show_value
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
     metavar="FILE",
     help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
 )
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
-@click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
+@kubeconfig_options
 @where_options
 def command(
     namespace: str | None,
