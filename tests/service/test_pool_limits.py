@@ -48,7 +48,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     fresh_namespaces(plane, SPACE)
     for node, pool in ((NODE, POOL), (OTHER_NODE, OTHER)):
         plane.add_node(node, gpus=8, cpu="64", memory="256Gi", labels={"runwhere.ai/pool": pool})
-    usage = usage_database(directory)
+    usage = usage_database(directory, plane)
     with serving(directory, plane.kubeconfig(), USERS, usage_database=usage) as served:  # type: ignore[arg-type]
         quota = {"name": "limited", "users": {SPACE: {"cpu": 900, "memory": "900Gi", "gpu": 400}}}
         served.call("POST", "/quotas", status=201, json=quota)

@@ -6,6 +6,8 @@ import html
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,7 +24,7 @@ from gpuctl_usage.day_rolling import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, Kept, WorkloadKey
 from gpuctl_usage.moving import import_store
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.sums import Level
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.small_usage import STRANGE, UsageWorld, Worker, small_world
 
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
@@ -207,6 +209,61 @@ def test_names_do_nothing_in_it(report: Report) -> None:
     assert len(marks) == 29, "of October two days are known; of the others nothing is drawn"
 
 
+def test_by_an_annotation(report: Report, database: Path) -> None:
+    """Spelled as `usage labels KEY --annotation`; what has no such annotation is a row, so that the parts add up."""
+    text = report("--by", "cost-center", "--annotation")
+    *rows, last = tables_of_markdown(text)["By cost-center"]
+    assert {row[0] for row in rows} == {STRANGE, "__unset__"}
+    assert tenths(last[1]) == round(10 * ledger_of(database, Level.CLUSTER)["all"]["held"])
+    assert r"\_\_unset\_\_ is what workloads without this annotation held." in text
+    assert "ledger is open" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said", "fix"),
+    [
+        (["--by", "nosuch"], 1, "usage is not collected by the label `nosuch`", "with --by: team"),
+        (["--by", "Team"], 1, "usage is not collected by the label `Team`", "with --by: team"),
+        (["--by", "nosuch", "--annotation"], 1, "by the annotation `nosuch`", "with --by: cost-center"),
+        (["--by", "cost-center"], 1, "`cost-center` is the key of a collected annotation", "add --annotation"),
+        (["--by", "team", "--annotation"], 1, "`team` is the key of a collected label", "leave --annotation out"),
+        (["--annotation"], 2, "--annotation is about the KEY of --by", "name one"),
+    ],
+)
+def test_a_key_by_which_nothing_is_collected_is_refused(
+    arguments: list[str], code: int, said: str, fix: str, database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["usage", "report", "--month", "2026-10", "--database", str(database), *arguments]) == code
+    captured = capsys.readouterr()
+    assert (captured.out, said in captured.err, fix in captured.err) == ("", True, True), captured.err
+
+
+@pytest.mark.parametrize("kind", ["label", "annotation"])
+def test_a_key_that_was_collected_only_later(kind: str, report: Report, database: Path, tmp_path: Path) -> None:
+    """Hours before are `__unset__`; the ledger is not open."""
+    path = tmp_path / "later.db"
+    path.write_bytes(database.read_bytes())
+    key, more = ("project", []) if kind == "label" else ("project-id", ["--annotation"])
+    with closing(open_database(str(path))) as opened:
+        [rolled] = opened.rolled_up(1, END - HOUR, END)
+        rolled.sums[Group(Level(kind), key, "__unset__")] = rolled.sums[Group(Level.CLUSTER)]
+        assert opened.put_rolled_up(1, replace(rolled, digest="later"), False)
+    text = report("--by", key, *more, "--database", str(path))
+    [row, _] = tables_of_markdown(text)[f"By {key}"]
+    assert (row[0], tenths(row[1])) == ("__unset__", round(10 * ledger_of(path, Level.CLUSTER)["all"]["held"]))
+    assert "ledger is open" not in text
+
+
+def test_a_collector_without_the_default_label(report: Report, tmp_path: Path) -> None:
+    """The report has no part by label then."""
+    path = tmp_path / "bare.db"
+    with closing(open_database(str(path))) as opened:
+        cluster = opened.cluster("uid-1", "prod")
+        sums = Sums(alloc_gpu_s=HOUR, cap_gpu_s=2 * HOUR, free_gpu_s=HOUR)
+        opened.put_rolled_up(cluster, RolledUp(START, HOUR, {Group(Level.CLUSTER): sums}, "d"), False)
+    assert "By team" not in report("--database", str(path))
+
+
 def test_a_strange_value(database: Path) -> None:
     """As Markdown and HTML would show a value that anybody may have written into an annotation."""
     from gpuctl.cli.output.report_markdown import report_markdown
@@ -230,7 +287,7 @@ def test_a_strange_value(database: Path) -> None:
     whole = GpuTime(*(8 * (value or 0) for value in use))
     stamp = "2026-10-01T00:00:00Z"
     made = MonthReport(
-        "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, groups, groups, groups,
+        "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, "label", groups, groups, groups,
         KnownTime(741 * 3600.0, stamp, stamp, False), 741 * 3600.0, float(END), {}, STRANGE,
     )  # fmt: skip
     page = report_page(made)

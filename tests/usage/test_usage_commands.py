@@ -193,7 +193,7 @@ def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
     assert nothing.rows == []
     said, why = nothing.err.splitlines()
     assert said == "Nothing is known of 2026-10-30 00:00 to 2026-10-31 00:00 (UTC)."
-    assert why.startswith("note: is `nope` a key that is collected?")
+    assert why.startswith("note: usage is not collected by the label `nope`, but by team: set `usage_labels`")
     assert "usage_labels" in why
     # Of a time of which nothing at all is known, the key is not to blame.
     assert usage("labels", "team", "--from", "2030-01-01", "--to", "2030-01-02").err.count("\n") == 1

@@ -20,7 +20,8 @@ class MonthReport:
 
     :param month: ``2026-10``; its first and last moment by the zone are ``start`` and ``end``, seconds since 1970.
     :param whole: the cluster; ``days``: the beginning of each, RFC 3339, or "" of one of which nothing is known.
-    :param key: of the label; the groups of each level stand by GPU-hours, the most first.
+    :param key: of the label or annotation (``key_kind``) of ``labels``; "" if usage is not collected by it.
+    :param namespaces: the most GPU-hours first; likewise the groups of the other levels.
     :param known: the part of the month for which usage is known; ``days_known``: seconds of it that ``days`` cover.
     :param made: when the report was made, seconds since 1970.
     :param prices: model -> price of one GPU for one hour.
@@ -35,6 +36,7 @@ class MonthReport:
     days: Sequence[tuple[str, GpuTime | None]]
     namespaces: Sequence[GroupUse]
     key: str
+    key_kind: str
     labels: Sequence[GroupUse]
     models: Sequence[GroupUse]
     workloads: Sequence[GroupUse]

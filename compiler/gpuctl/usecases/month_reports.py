@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
+from typing import NamedTuple
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
@@ -15,6 +16,17 @@ from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 from gpuctl.usecases.usage_ways import UsageWay
 
 
+class ReportKey(NamedTuple):
+    """The label or annotation of one part of a report.
+
+    :param kind: ``label`` or ``annotation``; ``is_default``: nobody named the key.
+    """
+
+    key: str
+    kind: str = "label"
+    is_default: bool = False
+
+
 def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
     """When a month begins and ends, by a zone's calendar."""
     following = (year + month // 12, month % 12 + 1)
@@ -23,15 +35,15 @@ def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
 
 
 def month_report(
-    way: UsageWay, month: str, asked: UsageRange, key: str, settings: Settings, made: float
+    way: UsageWay, month: str, asked: UsageRange, by: ReportKey, settings: Settings, made: float
 ) -> MonthReport:
     """Return the report on the GPUs of a cluster in a month.
 
     :param month: as it is called; ``asked``: when that is, by whose days.
-    :param key: of the label by which it is told.
+    :param by: the label or annotation of one part of it.
     :param settings: those of the platform, whose prices count.
     :param made: the present time, seconds since 1970.
-    :raises NotThere: nothing is known of it.
+    :raises NotThere: no usage of the month is known, or no usage is collected by that label or annotation.
     :raises ClusterError: it cannot be answered, or not to whoever asks.
     """
     # Totals of whole groups and of the cluster are made of the same hours and days.
@@ -41,6 +53,7 @@ def month_report(
             f"no usage is known of {month}", "`gpuctl usage cluster --last 400d --step month` lists the known months"
         )
     names = way.clusters()
+    key = _checked_key(way, asked.cluster, by)
     days = list(way.ledger("cluster", asked, "day"))
     by_day = {(row.time, row.end): row.use for row in days}
     priced = settings.platform.usage.prices
@@ -54,7 +67,8 @@ def month_report(
         days=[(time, _of(by_day, time, end)) for time, end in timeline(days)],
         namespaces=_groups(way, "namespace", asked),
         key=key,
-        labels=_groups(way, "label", asked, key),
+        key_kind=by.kind,
+        labels=_groups(way, by.kind, asked, key) if key else [],
         models=_groups(way, "model", asked),
         workloads=_groups(way, "workload", asked),
         known=whole[0].known,
@@ -62,6 +76,26 @@ def month_report(
         made=made,
         prices={visible(model): price for model, price in priced.models.items()},
         currency=visible(priced.currency or ""),
+    )
+
+
+def _checked_key(way: UsageWay, cluster: str, by: ReportKey) -> str:
+    """Return the key; "" if it is the default and usage is not collected by it.
+
+    :raises NotThere: usage is not collected by a key that was named.
+    """
+    keys = way.keys(cluster, by.kind)
+    if by.key in keys:
+        return by.key
+    if by.is_default:
+        return ""
+    other = "annotation" if by.kind == "label" else "label"
+    if by.key in way.keys(cluster, other):
+        change = "add --annotation" if other == "annotation" else "leave --annotation out"
+        raise NotThere(f"`{by.key}` is the key of a collected {other}, not of a {by.kind}", change)
+    raise NotThere(
+        f"usage is not collected by the {by.kind} `{by.key}`",
+        f"name one of these with --by: {', '.join(keys)}" if keys else f"add it to `usage_{by.kind}s` of the collector",
     )
 
 

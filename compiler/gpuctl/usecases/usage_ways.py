@@ -44,6 +44,12 @@ class UsageWay(Protocol):
     def clusters(self) -> list[str]:
         """Return the names of clusters; the first is the default."""
 
+    def keys(self, cluster: str, level: str) -> list[str]:
+        """Return the keys of labels or annotations by which usage is collected.
+
+        :param level: ``label`` or ``annotation``.
+        """
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -114,6 +120,12 @@ class DatabaseWay:
         names = self._names()
         default = self._default_of(names)
         return names if default is None else [default, *(name for name in names if name != default)]
+
+    def keys(self, cluster: str, level: str) -> list[str]:
+        from gpuctl_usage.answers.name_answers import dimension_keys
+        from gpuctl_usage.sums import Level
+
+        return self._ask(lambda database: dimension_keys(database, self._cluster(cluster), Level(level)))
 
     def _cluster(self, name: str) -> str:
         """Return the name, or for "" that of the default cluster; "" if there is no cluster yet.
@@ -192,8 +204,14 @@ class ServiceWay:
         return found
 
     def clusters(self) -> list[str]:
-        found = self._ask("clusters", {})
-        return [visible(str(name)) for name in found] if isinstance(found, list) else []
+        return self._texts("clusters", {})
+
+    def keys(self, cluster: str, level: str) -> list[str]:
+        return self._texts("dimension-keys", {"cluster": cluster, "dimension_type": level})
+
+    def _texts(self, path: str, query: Mapping[str, str]) -> list[str]:
+        found = self._ask(path, query)
+        return [visible(str(text)) for text in found] if isinstance(found, list) else []
 
     def _ask(self, path: str, query: Mapping[str, str]) -> Any:
         try:

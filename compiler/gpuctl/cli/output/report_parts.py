@@ -69,19 +69,18 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
         ReportPart(
             "By namespace", (), _groups(report, "namespace", report.namespaces), notes=_open(report, report.namespaces)
         ),
-        ReportPart(
-            f"By {report.key}",
-            (),
-            _groups(report, report.key, report.labels),
-            notes=[
-                f"{_UNSET} is what workloads without this label held.",
-                *_open(report, report.labels),
-            ],
-        ),
+        *_labels(report),
         _models(report),
         *_workloads(report),
         _unknown(report),
     ]
+
+
+def _labels(report: MonthReport) -> list[ReportPart]:
+    if not report.key:
+        return []
+    notes = [f"{_UNSET} is what workloads without this {report.key_kind} held.", *_open(report, report.labels)]
+    return [ReportPart(f"By {report.key}", (), _groups(report, report.key, report.labels), notes=notes)]
 
 
 def amounts_of(use: GpuTime) -> list[float]:

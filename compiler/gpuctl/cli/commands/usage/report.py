@@ -8,16 +8,21 @@ import click
 
 from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
 
+_BY = "team"
+"""The key of a report for which none is named."""
+
 
 @click.command(
     "report",
     short_help="A month on a page, for whoever pays.",
     epilog="Examples:\n\n  $ gpuctl usage report --month 2026-10 > october.md\n\n"
-    "  $ gpuctl usage report --month 2026-10 -o html --tz Asia/Shanghai > october.html",
+    "  $ gpuctl usage report --month 2026-10 -o html --tz Asia/Shanghai > october.html\n\n"
+    "  $ gpuctl usage report --month 2026-10 --by cost-center --annotation",
 )
 @click.option("--month", metavar="MONTH", required=True, help="As 2026-10.")
 @click.option("-o", "--output", type=click.Choice(["markdown", "html"]), default="markdown", show_default=True)
-@click.option("--by", "key", default="team", show_default=True, metavar="LABEL", help="The label of those who pay.")
+@click.option("--by", "key", metavar="KEY", help="Label that identifies the cost center. Default: team.")
+@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
 @click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
 @click.option(
     "--platform",
@@ -29,7 +34,8 @@ from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_name
 def command(
     month: str,
     output: str,
-    key: str,
+    key: str | None,
+    is_annotation: bool,
     tz: str,
     platform: str | None,
     cluster: str,
@@ -46,15 +52,18 @@ def command(
 
     from gpuctl.cli.options.planning_options import platform_settings
     from gpuctl.reading.usage_shapes import UsageRange
-    from gpuctl.usecases.month_reports import month_range, month_report
+    from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
     match = re.fullmatch(r"(?a)(\d{4})-(0[1-9]|1[0-2])", month)
     if match is None or not 1970 <= int(match[1]) <= 9998:
         raise click.UsageError(f"--month has to be a month such as 2026-10, and is `{month[:40]}`.")
+    if is_annotation and key is None:
+        raise click.UsageError("--annotation is about the KEY of --by: name one.")
+    by = ReportKey(key or _BY, "annotation" if is_annotation else "label", key is None)
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
     with usage_way(database, config) as way:
         asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
-        found = month_report(way, month, asked, key, settings, time.time())
+        found = month_report(way, month, asked, by, settings, time.time())
     if output == "html":
         from gpuctl.cli.output.report_page import report_page
 

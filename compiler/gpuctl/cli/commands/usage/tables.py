@@ -159,6 +159,7 @@ def _show(
     options = ViewOptions(step or "", sort, told.limit, over_time=told.output != "csv" or step is not None)
     with usage_way(database, config, as_json=told.output == "json") as way:
         view = usage_view(way, level, asked, options, key)
+        keys = way.keys(cluster, level) if key and not view.groups else []
     if told.output == "table":
         _show_table(view, told, by_step=step is not None)
     else:
@@ -168,10 +169,10 @@ def _show(
         say_what_is_unsized(view.whole)
     if not view.groups:
         click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
-        if key and view.whole is not None and view.whole.held:
+        if key and key not in keys:
             click.echo(
-                f"note: is `{key}` a key that is collected? Those are set by "
-                f"`usage_{level}s` of whoever collects: the case of letters counts.",
+                f"note: usage is not collected by the {level} `{key}`, but by {', '.join(keys) or 'none'}: "
+                f"set `usage_{level}s` of the collector",
                 err=True,
             )
     return 0
