@@ -501,7 +501,7 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 type GetJobLogsOptions struct {
 	// How many of the last lines of each pod. Default: 100; with `since` all.
 	Tail *int64
-	// Of this pod alone, by its name or the end of it.
+	// Only of this pod: its name, its index in the job, or the end of its name.
 	Pod string
 	// Lines not older than this: a length of time (10m, 1h30m), or a time.
 	Since string

@@ -39,6 +39,8 @@ def test_two_nodes_that_find_each_other(queue_place: Place, writes_nothing: Judg
     pods = place.api.list_objects("Pod", place.namespace)
     hosts = sorted(f"{pod['spec']['hostname']}.{pod['spec']['subdomain']}" for pod in pods)
     assert hosts == ["train-node-0-0.train", "train-node-0-1.train"]
+    second = next(pod["metadata"]["name"] for pod in pods if pod["spec"]["hostname"] == "train-node-0-1")
+    assert place.gpuctl("logs", "train", "--pod", "1", "--prefix") == place.gpuctl("logs", second, "--prefix")
     env = {item["name"]: item.get("value") for item in pods[0]["spec"]["containers"][0]["env"]}
     assert env["MASTER_ADDR"] == hosts[0]
     service = place.get("Service", "train")

@@ -20,6 +20,8 @@ from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""The label, and annotation, that numbers the pods of an indexed Job, also of one that a JobSet made."""
 _OWNER_LABELS = ("jobset.sigs.k8s.io/jobset-name", *JOB_LABELS)
 
 

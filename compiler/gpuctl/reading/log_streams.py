@@ -6,20 +6,21 @@ import heapq
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
+from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of, labels_of
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.session import Session
 from gpuctl.kube.streams import Stream
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_POD_INDEX = "apps.kubernetes.io/pod-index"
 _TRIES = 8
 _PAUSE = 0.3
 _SILENT_NODE = re.compile(r"(?:dial|read) tcp [^ ]*: (?:connect: )?(.*?)\s*$|(context deadline exceeded|i/o timeout)")
@@ -151,27 +152,41 @@ class ContainerLog:
 
 
 def pods_of(job: Job, text: str | None) -> list[Object]:
-    """The pods of a job that are meant, by the whole name of one or by the end of it that ``logs`` shows.
+    """Return the pods of a job, or the one that ``text`` means.
 
-    :raises NotThere: there is no such pod, or there are several.
+    :param text: a pod's name, its index in the job, or the end or middle of its name, as the prefix of ``logs`` shows
+        it. Of several pods of one index, as retries make them, the newest is meant.
+    :raises NotThere: no pod is meant, or several.
     """
     if text is None:
         return job.pods
     wanted = text.rpartition("/")[2]
-    names = [pod["metadata"]["name"] for pod in job.pods]
-    found = [pod for pod in job.pods if pod["metadata"]["name"] == wanted]
-    found = found or [pod for pod in job.pods if pod["metadata"]["name"].endswith(f"-{wanted}")]
-    # An index of a training may have had several pods.
-    found = found or [
-        pod for pod in job.pods if pod["metadata"]["name"].startswith(f"{job.identity.object_name}-{wanted}-")
-    ]
+    tests: tuple[Callable[[Object, str], bool], ...] = (
+        lambda pod, name: name == wanted,
+        lambda pod, name: _index_of(pod) == (wanted.lstrip("0") or "0") if wanted.isdecimal() else False,
+        lambda pod, name: name.endswith(f"-{wanted}"),
+        lambda pod, name: name.startswith(f"{job.identity.object_name}-{wanted}-"),
+    )
+    for test in tests:
+        found = [pod for pod in job.pods if test(pod, pod["metadata"]["name"])]
+        if found:
+            break
+    places = {(labels_of(pod).get(JOB_LABELS[0]), _index_of(pod)) for pod in found}
+    if len(found) > 1 and len(places) == 1 and places != {(None, None)}:
+        found = found[-1:]
     if len(found) != 1:
         what = "several pods" if found else "no pod"
+        names = ", ".join(pod["metadata"]["name"] for pod in found or job.pods)
         raise NotThere(
             f"{job.identity.kind}/{job.identity.name} has {what} {wanted}",
-            f"it has {', '.join(names)}" if names else "it has no pods",
+            (f"write one of {names}" if found else f"it has {names}") if names else "it has no pods",
         )
     return found
+
+
+def _index_of(pod: Object) -> str | None:
+    """Return the index of a pod of an indexed Job or a StatefulSet; None of any other pod."""
+    return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
 
 
 def container_of(pod: Object, name: str | None) -> str:

@@ -54,7 +54,7 @@ def choose_pod(reader: Reader, name: str, pod: str | None = None, *, ready: bool
     """The pod of a job that commands go into. With ``ready`` one that serves is preferred.
 
     :param name: of the job, ``KIND/NAME``, or of a pod.
-    :param pod: the pod's name, or the end of it.
+    :param pod: the pod's name, its index in the job, or the end of its name.
     :raises NotThere: there is no such job or pod, or none runs.
     """
     job, named = find_job(reader.scope, name, reader.keys)

@@ -450,7 +450,7 @@ class Operations(ABC):
 
         :param job_id: A job's id, its name, or the name of one of its pods.
         :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
-        :param pod: Of this pod alone, by its name or the end of it.
+        :param pod: Only of this pod: its name, its index in the job, or the end of its name.
         :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
         :param grep: Only lines that contain this text, exactly as it is.
         :param container: Another container than the job's own.
@@ -1942,7 +1942,7 @@ class AsyncOperations(ABC):
 
         :param job_id: A job's id, its name, or the name of one of its pods.
         :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
-        :param pod: Of this pod alone, by its name or the end of it.
+        :param pod: Only of this pod: its name, its index in the job, or the end of its name.
         :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
         :param grep: Only lines that contain this text, exactly as it is.
         :param container: Another container than the job's own.

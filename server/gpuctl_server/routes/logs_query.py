@@ -25,7 +25,9 @@ class LogsQuery(BaseModel):
         le=LONGEST_TAIL,
         description=f"How many of the last lines of each pod. Default: {DEFAULT_TAIL}; with `since` all.",
     )
-    pod: str = Field("", max_length=253, description="Of this pod alone, by its name or the end of it.")
+    pod: str = Field(
+        "", max_length=253, description="Only of this pod: its name, its index in the job, or the end of its name."
+    )
     since: str = Field(
         "", max_length=64, description="Lines not older than this: a length of time (10m, 1h30m), or a time."
     )

@@ -32,7 +32,9 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGUMENT]...]")
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")
-@click.option("--pod", metavar="POD", help="In this pod, by its name or the end of it. Default: the first that runs.")
+@click.option(
+    "--pod", metavar="POD", help="In this pod: its name, index, or the end of its name. Default: the first that runs."
+)
 @click.option("-c", "--container", metavar="NAME", help="In another container than the job's own.")
 @click.option(
     "-n",

@@ -87,7 +87,7 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 @click.option("--since-time", callback=_moment, metavar="DATE", help="Lines since a time: 2026-01-31T08:00:00Z.")
 @click.option("--grep", metavar="PATTERN", help="Only lines that a regular expression matches somewhere.")
 @click.option("-i", "--ignore-case", is_flag=True, help="--grep takes capital and small letters as the same.")
-@click.option("--pod", metavar="POD", help="Only this pod, by its name or the end of it that the prefix shows.")
+@click.option("--pod", metavar="POD", help="Only this pod: its name, index, or the end of its name.")
 @click.option("-c", "--container", metavar="NAME", help="Another container than the job's own.")
 @click.option("-p", "--previous", is_flag=True, help="Of the run before the container was restarted.")
 @click.option("--timestamps", is_flag=True, help="Begin lines with the time at which they were written.")

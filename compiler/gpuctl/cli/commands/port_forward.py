@@ -34,7 +34,9 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.argument("name", shell_complete=complete_job)
 @click.argument("ports", required=False, callback=_ports, metavar="[PORT | LOCAL:REMOTE]")
-@click.option("--pod", metavar="POD", help="To this pod, by its name or the end of it. Default: the first that serves.")
+@click.option(
+    "--pod", metavar="POD", help="To this pod: its name, index, or the end of its name. Default: the first that serves."
+)
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "-n",

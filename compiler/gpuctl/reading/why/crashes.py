@@ -11,11 +11,12 @@ from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.log_streams import container_of as container_of_log
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.containers import gpu_driver, no_command
-from gpuctl.reading.why.ends import INDEX, End, ends
+from gpuctl.reading.why.ends import End, ends
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, first, several, times
 from gpuctl.reading.why.idle import again, command

@@ -12,10 +12,6 @@ STEADY = 600.0
 """Seconds of running after which a restart is history; kubelet forgets its back-off then, too (kubelet.go)."""
 
 
-INDEX = "batch.kubernetes.io/job-completion-index"
-"""The label of the pods of an indexed Job."""
-
-
 class End(NamedTuple):
     """The last end of a container.
 

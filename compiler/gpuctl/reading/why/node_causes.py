@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.ends import INDEX
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.idle import again, command

@@ -1,0 +1,77 @@
+"""Which pod `--pod` means: by its name, its index or the end of its name, whatever made the pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.log_streams import pods_of
+
+JOB_NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
+
+
+def indexed(name: str, job: str, index: str) -> Object:
+    """A pod as the Job controller labels it."""
+    return {"metadata": {"name": name, "namespace": "ml", "labels": {JOB_NAME: job, INDEX: index}}}
+
+
+def annotated(name: str, job: str, index: str) -> Object:
+    """As Kubernetes before 1.28 numbers it."""
+    return {"metadata": {"name": name, "labels": {JOB_NAME: job}, "annotations": {INDEX: index}}}
+
+
+JOBSET = [indexed(f"two-node-0-{n}-abcd{n}", "two-node-0", str(n)) for n in range(12)]
+INDEXED = [indexed(f"two-{n}-abcd{n}", "two", str(n)) for n in range(12)]
+OLDER = [annotated(f"two-{n}-abcd{n}", "two", str(n)) for n in range(12)]
+RETRIED = [
+    indexed("two-node-0-0-aaaaa", "two-node-0", "0"),
+    indexed("two-node-0-1-bbbbb", "two-node-0", "1"),
+    indexed("two-node-0-1-ccccc", "two-node-0", "1"),
+]
+STATEFUL = [{"metadata": {"name": f"two-{n}", "labels": {"apps.kubernetes.io/pod-index": str(n)}}} for n in range(12)]
+DEPLOYED: list[Object] = [{"metadata": {"name": f"two-5d8f9c7b6d-{end}"}} for end in ("24567", "x7k2p")]
+TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-0-0-bbbbb", "two-node-0", "0")]
+
+
+@pytest.mark.parametrize(
+    ("pods", "text", "found"),
+    [
+        pytest.param(JOBSET, "1", "two-node-0-1-abcd1", id="JobSet"),
+        pytest.param(JOBSET, "11", "two-node-0-11-abcd11", id="JobSet, two digits"),
+        pytest.param(JOBSET, "0", "two-node-0-0-abcd0", id="JobSet, the first"),
+        pytest.param(JOBSET, "node-0-1", "two-node-0-1-abcd1", id="JobSet, without the random part"),
+        pytest.param(JOBSET, "node-0-1-abcd1", "two-node-0-1-abcd1", id="JobSet, the prefix of logs"),
+        pytest.param(JOBSET, "abcd1", "two-node-0-1-abcd1", id="JobSet, the random part"),
+        pytest.param(JOBSET, "pod/two-node-0-1-abcd1", "two-node-0-1-abcd1", id="JobSet, the name"),
+        pytest.param(INDEXED, "1", "two-1-abcd1", id="indexed Job"),
+        pytest.param(INDEXED, "01", "two-1-abcd1", id="indexed Job, a leading zero"),
+        pytest.param(OLDER, "11", "two-11-abcd11", id="indexed Job, annotation only"),
+        pytest.param(RETRIED, "1", "two-node-0-1-ccccc", id="retried, the newest"),
+        pytest.param(RETRIED, "node-0-1", "two-node-0-1-ccccc", id="retried, by the middle of the name"),
+        pytest.param(RETRIED, "bbbbb", "two-node-0-1-bbbbb", id="retried, an older one by its name"),
+        pytest.param(STATEFUL, "11", "two-11", id="StatefulSet"),
+        pytest.param(DEPLOYED, "24567", "two-5d8f9c7b6d-24567", id="Deployment, a random part of digits"),
+    ],
+)
+def test_the_pod_that_is_meant(pods: list[Object], text: str, found: str) -> None:
+    job = Job(Identity("ml", "two", "training"), None, pods)
+    assert [item["metadata"]["name"] for item in pods_of(job, text)] == [found]
+
+
+@pytest.mark.parametrize(
+    ("pods", "text", "message", "hint"),
+    [
+        (RETRIED[:2], "7", "training/two has no pod 7", "it has two-node-0-0-aaaaa, two-node-0-1-bbbbb"),
+        (TWO_JOBS, "0", "training/two has several pods 0", "write one of two-head-0-0-aaaaa, two-node-0-0-bbbbb"),
+        (DEPLOYED, "5d8f9c7b6d", "training/two has several pods 5d8f9c7b6d", "write one of "),
+        ([], "0", "training/two has no pod 0", "it has no pods"),
+    ],
+    ids=["no such index", "two Jobs of a JobSet", "replicas", "no pods"],
+)
+def test_no_pod_or_several(pods: list[Object], text: str, message: str, hint: str) -> None:
+    with pytest.raises(NotThere) as raised:
+        pods_of(Job(Identity("ml", "two", "training"), None, pods), text)
+    assert raised.value.message == message
+    assert (raised.value.hint or "").startswith(hint)
