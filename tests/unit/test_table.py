@@ -48,16 +48,73 @@ def test_nothing_at_all() -> None:
     assert list(table(HEADERS, [], headings=False)) == []
 
 
-@pytest.mark.parametrize("width", [20, 43, 44, 45, 48, 49, 52, 60, 200])
+@pytest.mark.parametrize("width", [20, 41, 42, 43, 44, 45, 48, 49, 52, 60, 200])
 def test_a_terminal_that_is_narrow(width: int) -> None:
+    """The first column, NAME and STATUS stay whole."""
     found = lines(width=width)
     full = lines()
-    if width >= max(map(width_of, full)) or width < 44:
-        # Below what cells of eight columns take lines are left whole, for the terminal to break.
+    if width >= max(map(width_of, full)) or width < 42:
+        # If not even these fit, lines are left whole, for the terminal to break.
         assert found == full
         return
     assert max(map(width_of, found)) <= width
-    assert all(line.startswith(row[0]) for line, row in zip(found[1:], ROWS, strict=True))
+    for line, row in zip(found[1:], ROWS, strict=True):
+        assert line.split()[:3] == [row[0], row[1], row[2].replace(" ", "")]
+
+
+JOBS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
+POD_ROWS = [
+    ("pretrain-7b-node-0-0-x7k2p", "pretrain-7b", "nlp", "training", "Running", "1/1", "gpu-1", "10.0.0.1", "3h"),
+    ("pretrain-7b-node-0-1-lq9wd", "pretrain-7b", "nlp", "training", "Running", "1/1", "gpu-2", "10.0.0.2", "3h"),
+    (
+        "dashboard-5d8f9c7b6d-m4n8s",
+        "dashboard",
+        "nlp",
+        "inference",
+        "CrashLoopBackOff",
+        "0/1",
+        "gpu-2",
+        "10.0.0.3",
+        "9d",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (130, ["pretrain-7b-node-0-0-x7k2p", *POD_ROWS[0][1:]]),
+        (100, ["pretrain-7b-node-0-0-x7k2p", "pretrain-7b", "nlp", "training", "Running", "1/1", "gpu-1", "3h"]),
+        (80, ["…node-0-0-x7k2p", "pretrain-7b", "nlp", "training", "Running", "1/1", "3h"]),
+        (73, ["…0-x7k2p", "pretrain-7b", "nlp", "training", "Running", "1/1", "3h"]),
+        (60, ["…0-x7k2p", "pretrain-7b", "nlp", "training", "Running"]),
+        (30, ["pretrain-7b", "Running"]),
+    ],
+)
+def test_ids_and_places_give_way_to_names_and_states(width: int, shown: list[str]) -> None:
+    found = list(table(JOBS, POD_ROWS, width=width, droppable=("IP", "NODE", "JOB ID")))
+    assert found[1].split() == shown
+    assert max(map(width_of, found)) <= width
+    assert all("CrashLoopBackOff" in line for line in found[3:])
+    assert len(set(found)) == 4 or width == 30
+
+
+def test_every_list_keeps_names_and_states_whole() -> None:
+    """Nodes, pools, quotas, usage: the first column is the name."""
+    row = ["ip-10-0-128-33.us-west-2.compute.internal", "maintaining", *["8"] * 5]
+    heads = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
+    for width in (60, 80, 100, 120):
+        found = list(table(heads, [row], width=width))
+        assert found[1].split()[:2] == row[:2]
+        assert max(map(width_of, found)) <= width
+
+
+def test_an_id_that_only_repeats_the_name_is_left_out() -> None:
+    rows = [("qwen2-7b-llamafactory-sft", "qwen2-7b-llamafactory-sft", "nlp", "Running", "2/2")]
+    found = list(
+        table(("JOB ID", "NAME", "NAMESPACE", "STATUS", "READY"), rows, width=55, droppable=("JOB ID", "JOB ID"))
+    )
+    assert found[1].split() == ["qwen2-7b-llamafactory-sft", "nlp", "Running", "2/2"]
 
 
 def test_columns_that_may_be_left_out_go_before_others_are_cut() -> None:

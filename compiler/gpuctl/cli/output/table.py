@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import click
@@ -15,6 +15,8 @@ EMPTY = "-"
 _NARROW_GAP = 2
 _SHORTEST, _SHORTEST_LAST = 8, 16
 _MEASURED = 1000
+_WHOLE = frozenset({"NAME", "STATUS"})
+_TAILS = frozenset({"JOB ID"})
 
 STATES = {
     "green": frozenset({"Running", "Succeeded", "active", "Ready", "Bound", "ok"}),
@@ -60,9 +62,10 @@ class Table:
     Blanks within words of a column other than the last one are left out (``Partially Running`` is
     ``PartiallyRunning``), so that awk finds every column; ``with_blanks`` they stay.
 
-    With a ``width`` that is too narrow columns move together, the last one is cut (``…``), ``droppable`` ones are left
-    out, in their order, and the others are cut, but never the first: it is what one copies. Where even that does not
-    help, lines are whole and the terminal breaks them.
+    In a terminal of a ``width`` that is too narrow, columns move together and the last one is cut (``…``). Then
+    ``droppable`` columns are left out in their order (a JOB ID is first cut at its beginning: its end distinguishes
+    pods), the others are cut, and left out from the right. NAME, STATUS and a first column that is not droppable stay
+    whole: they are what a user copies. If even these do not fit, lines are whole and the terminal breaks them.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Table:
         self._width = width
         self._state = self._heads.index("STATUS") if coloured and "STATUS" in self._heads else None
         self._droppable = [self._heads.index(name) for name in droppable if name in self._heads]
+        self._tails = frozenset(number for number, head in enumerate(self._heads) if head in _TAILS)
         self._layout: _Layout | None = None
 
     def lines(self, rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -107,22 +111,36 @@ class Table:
     def _laid_out(self, rows: Sequence[Sequence[str]]) -> _Layout:
         least = [width_of(head) if self._headings else 1 for head in self._heads]
         widths = [max([low, *(width_of(row[column]) for row in rows)]) for column, low in enumerate(least)]
-        layout = _Layout(list(range(len(self._heads))), widths, GAP, cut=False)
-        return layout if self._width is None else _fitting(layout, self._width, least, self._droppable)
+        layout = _Layout(list(range(len(self._heads))), widths, GAP, cut=False, tails=self._tails)
+        if self._width is None:
+            return layout
+        first = {0} - {*self._droppable}
+        kept = first | {number for number, head in enumerate(self._heads) if head in _WHOLE}
+        return _fitting(layout, self._width, least, kept, self._droppable)
 
 
 class _Layout(NamedTuple):
-    """The columns that are shown, the width of every column, the blanks between them, and whether cells are cut."""
+    """The columns that are shown, the width of every column, the blanks between them, whether cells are cut, and the
+    columns whose cells are cut at their beginning."""
 
     columns: list[int]
     widths: list[int]
     gap: int
     cut: bool
+    tails: frozenset[int]
 
     @property
     def total(self) -> int:
         """How wide a row is."""
         return sum(self.widths[column] for column in self.columns) + self.gap * (len(self.columns) - 1)
+
+    def narrowed(self, column: int, by: int) -> _Layout:
+        """Return the layout with a column that is narrower by so much."""
+        return self._replace(widths=[width - by * (number == column) for number, width in enumerate(self.widths)])
+
+    def without(self, column: int) -> _Layout:
+        """Return the layout without a column."""
+        return self._replace(columns=[other for other in self.columns if other != column])
 
 
 def _shown(cell: str) -> str:
@@ -134,34 +152,42 @@ def _shown(cell: str) -> str:
     return visible(cell)
 
 
-def _fitting(layout: _Layout, limit: int, least: Sequence[int], droppable: Sequence[int]) -> _Layout:
-    """The layout that fits, as :func:`table` says; the one that was given when none does."""
+def _fitting(layout: _Layout, limit: int, least: Sequence[int], kept: Collection[int], order: Sequence[int]) -> _Layout:
+    """Return the layout that fits, as :class:`Table` describes it; the one that was given if none does.
+
+    :param least: the width of each heading.
+    :param kept: columns that stay whole.
+    :param order: columns that are left out, or shortened, first.
+    """
     if layout.total <= limit:
         return layout
-    last = layout.columns[-1]
-    tried = layout._replace(gap=_NARROW_GAP)
-    for gone in (None, *droppable):
-        tried = tried._replace(columns=[column for column in tried.columns if column != gone])
-        spare = max(0, tried.widths[last] - max(_SHORTEST_LAST, least[last]))
-        over = tried.total - limit
-        if over <= spare:
-            widths = [width - (max(0, over) if column == last else 0) for column, width in enumerate(tried.widths)]
-            return tried._replace(widths=widths, cut=True)
-    widths = list(tried.widths)
-    others = tried.columns[1:]
-    while tried._replace(widths=widths).total > limit:
-        widest = max(others, key=lambda column: widths[column] - max(_SHORTEST, least[column]), default=None)
-        if widest is None or widths[widest] <= max(_SHORTEST, least[widest]):
-            return layout
-        widths[widest] -= 1
-    return tried._replace(widths=widths, cut=True)
+    tried = layout._replace(gap=_NARROW_GAP, cut=True)
+    last = tried.columns[-1]
+    spare = max(0, tried.widths[last] - max(_SHORTEST_LAST, least[last])) if last not in {*kept, *order} else 0
+    for column in order:
+        over = tried.total - spare - limit
+        if over > 0 and column in tried.tails and tried.widths[column] > _SHORTEST:
+            tried = tried.narrowed(column, min(over, tried.widths[column] - _SHORTEST))
+        elif over > 0:
+            tried = tried.without(column)
+    tried = tried.narrowed(last, min(spare, max(0, tried.total - limit)))
+    others = [column for column in tried.columns if column not in kept]
+    while tried.total > limit:
+        spares = {column: tried.widths[column] - max(_SHORTEST, least[column]) for column in others}
+        widest = max(spares, key=lambda column: spares[column], default=None)
+        if widest is None or spares[widest] <= 0:
+            break
+        tried = tried.narrowed(widest, 1)
+    while tried.total > limit and others:
+        tried = tried.without(others.pop())
+    return tried if tried.total <= limit else layout
 
 
 def _line(row: Sequence[str], layout: _Layout, state: int | None) -> str:
     out = []
     for column in layout.columns:
         cell, width = row[column], layout.widths[column]
-        shown = shorten(cell, width) if layout.cut else cell
+        shown = shorten(cell, width, tail=column in layout.tails) if layout.cut else cell
         padding = " " * max(1, width - width_of(shown) + layout.gap)
         if column == state and colour_of(cell) is not None:
             shown = click.style(shown, fg=colour_of(cell))
@@ -174,18 +200,18 @@ def colour_of(status: str) -> str | None:
     return _COLOURS.get(status.replace(" ", "").removeprefix("Init:"))
 
 
-def shorten(text: str, width: int) -> str:
-    """A text that takes at most so many columns, cut with ``…``."""
+def shorten(text: str, width: int, *, tail: bool = False) -> str:
+    """Return a text of at most so many columns, cut with ``…`` at its end, or with ``tail`` at its beginning."""
     if width_of(text) <= width:
         return text
     shown = ""
     taken = 0
-    for character in text:
+    for character in reversed(text) if tail else text:
         taken += width_of(character)
         if taken > width - 1:
             break
         shown += character
-    return shown + "…"
+    return "…" + shown[::-1] if tail else shown + "…"
 
 
 def details(pairs: Iterable[tuple[str, str]], *, style: Callable[[str], str] = str) -> Iterator[str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
 WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON")
+_YIELDING = ("IP", "NODE", "PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL")
+"""Columns that are left out first in a narrow terminal."""
 
 
 class JobTableOptions(NamedTuple):
@@ -168,7 +170,9 @@ def _print_names(rows: Iterable[Row], looks: JobTableOptions) -> bool:
 
 def _table(looks: JobTableOptions) -> Table:
     headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
-    return shown_table(headers, headings=looks.headings, droppable=("IP", "NODE"))
+    # The id in a job's row is often its name again, so it is left out and not only shortened.
+    order = ("JOB ID", "JOB ID", *_YIELDING) if looks.by_job else (*_YIELDING[:2], "JOB ID", *_YIELDING[2:])
+    return shown_table(headers, headings=looks.headings, droppable=order)
 
 
 def _name(row: Row, looks: JobTableOptions) -> str:
