@@ -42,15 +42,17 @@ lock: setup ## Renew requirements/*.txt: the newest releases that pyproject.toml
 	  --extra server --extra postgresql --extra usage | \
 	  $(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra test -c - -o requirements/lowest.txt
 
-demo: setup ## Render the examples to standard output and to demo-out/
+EXAMPLE := examples/tour/finetune.yaml
+demo: setup ## Render the examples to demo-out/, and print one of them
 	@rm -rf demo-out && mkdir demo-out
 	@for example in examples/*/; do \
 	  name=$$(basename $$example); \
-	  echo "# gpuctl render -f $$example"; \
-	  $(BIN)/gpuctl render -f $$example > demo-out/$$name.yaml || exit 1; \
-	  cat demo-out/$$name.yaml; \
+	  $(BIN)/gpuctl render -f $$example > demo-out/$$name.yaml 2> demo-out/$$name.log || { cat demo-out/$$name.log >&2; exit 1; }; \
 	done
-	@echo "The manifests are in demo-out/: $$(ls demo-out | tr '\n' ' ')" >&2
+	@find demo-out -empty -delete
+	@echo "# $(EXAMPLE)"; cat $(EXAMPLE)
+	@echo; echo "# gpuctl render -f $(EXAMPLE), the first lines"; $(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed 16q
+	@echo; echo "# The manifests of all examples, in lines; the warnings about each are in demo-out/NAME.log"; wc -l demo-out/*.yaml
 
 test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
 	@PYTHONPATH=tests $(BIN)/python -m support.report

@@ -947,8 +947,12 @@ def test_fmt_leaves_other_peoples_files_alone(gpuctl: Cli, here: Path) -> None:
 # init -----------------------------------------------------------------------------------------------------
 
 
-def test_init_knows_every_kind() -> None:
+def test_init_knows_every_kind(gpuctl: Cli) -> None:
     assert init_module.KINDS == KINDS
+    found = gpuctl("init")
+    # On standard error, so that `gpuctl init > job.yaml` makes no document of the list.
+    assert (found.code, found.out) == (2, "")
+    assert re.findall(r"^  gpuctl init (\w+) +[A-Z][^\n]+\.$", found.err, re.M) == list(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -52,23 +52,33 @@ def advised(text: str) -> str:
 
 
 def recover_command(name: str | None = None) -> str:
-    """The command that finishes on the same cluster what the one that runs has begun.
+    """Return the command that finishes on the same cluster what the current command began.
 
-    :param name: the cluster; default: the one that it is at work on.
+    :param name: the cluster; default: the one that the command is at work on.
+    """
+    return command_here("recover", cluster=name)
+
+
+def command_here(*words: str, cluster: str | None = None) -> str:
+    """Return a gpuctl command line for the cluster, or the service, that the current command was given.
+
+    :param cluster: the cluster; default: the one that the command is at work on.
     """
     import shlex
 
+    from gpuctl.cli.options.choosing_service import stated_server
     from gpuctl.frontend.platform_file import find_platform
 
     given = click.get_current_context().params
     current = click.get_current_context().find_root().meta.get(_CURRENT)
-    name = name or current or next(iter(stated_clusters()), None)
-    words = ["gpuctl", "recover"]
-    words += [f"--{option}={given[option]}" for option in ("kubeconfig", "context") if given.get(option)]
+    name = cluster or current or next(iter(stated_clusters()), None)
+    line = ["gpuctl", *words]
+    line += [f"--{option}={given[option]}" for option in ("kubeconfig", "context") if given.get(option)]
+    line += [f"--server={server}" for server in (stated_server(),) if server]
     if name is not None:
-        words.append(f"--cluster={name}")
+        line.append(f"--cluster={name}")
     files = platform_files() if given.get("platform") or name is not None else []
     here = find_platform(".")
     if files and (here is None or os.path.realpath(files[0]) != os.path.realpath(here)):
-        words.append(f"--platform={files[0]}")
-    return " ".join(map(shlex.quote, words))
+        line.append(f"--platform={files[0]}")
+    return " ".join(map(shlex.quote, line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -81,11 +81,16 @@ def _cause(topic: str) -> bool:
     return True
 
 
-def _kinds() -> int:
+def kinds() -> Iterator[tuple[str, str]]:
+    """Return each kind of document and a sentence about it."""
     from gpuctl.language.kinds import KINDS, model_of
 
+    return ((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
+
+
+def _kinds() -> int:
     _print_heading("The kinds of documents")
-    _print_list((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
+    _print_list(kinds())
     click.echo()
     _print_heading("Go on with")
     _print_list(

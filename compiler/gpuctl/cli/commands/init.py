@@ -7,9 +7,14 @@ import click
 from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS
 
 
-def _kind(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _kind(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     from gpuctl.language.spelling import nearest
 
+    if value is None:
+        from gpuctl.cli.commands.explain import kinds
+
+        listed = "".join(f"\n  gpuctl init {kind:<9}  {text}" for kind, text in kinds())
+        raise click.UsageError(f"Name the KIND of the document:{listed}", context)
     kind = ALIASES.get(value, value)
     if kind not in KINDS:
         close = nearest(value, KINDS)
@@ -28,7 +33,7 @@ def complete_kind(context: click.Context, parameter: click.Parameter, incomplete
     short_help="Print a commented starter document.",
     epilog="Example:\n\n  $ gpuctl init training > training.yaml",
 )
-@click.argument("kind", metavar="KIND", callback=_kind, shell_complete=complete_kind)
+@click.argument("kind", required=False, metavar="KIND", callback=_kind, shell_complete=complete_kind)
 @click.option("--name", metavar="NAME", help="Name of the job, pool or quota.")
 def command(kind: str, name: str | None) -> int:
     """Print a commented, valid document of a KIND: training, inference, notebook, compute, pool, quota or platform."""

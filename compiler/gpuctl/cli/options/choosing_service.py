@@ -41,13 +41,19 @@ def is_server_stated(context: click.Context | None = None) -> bool:
     return _SERVER in (context or click.get_current_context()).find_root().meta
 
 
+def stated_server() -> str | None:
+    """Return what ``--server`` was given."""
+    stated: str | None = click.get_current_context().find_root().meta.get(_SERVER)
+    return stated
+
+
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     """The service that is asked instead of a cluster; None when it is a cluster.
 
     :param of_cluster: the options about a cluster that were given.
     :raises ConfigurationError: nobody has logged in to it, or its address is none.
     """
-    stated = click.get_current_context().find_root().meta.get(_SERVER)
+    stated = stated_server()
     if stated is not None and "--cluster" in of_cluster:
         raise click.UsageError(
             "--server is a service of one cluster: leave --cluster out, and name the service of that one"

@@ -100,6 +100,21 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
     return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to do"
 
 
+def reachable_job(plan: Plan) -> tuple[str, str] | None:
+    """Return name and namespace of the first job that was created and can be reached at a port; None without any."""
+    served = {
+        (step.title, step.key.namespace)
+        for step in plan.steps
+        if step.title.startswith("notebook/")
+        or (step.key.kind == "Service" and step.title.startswith(("inference/", "compute/")))
+    }
+    for step in plan.steps:
+        job = (step.title, step.key.namespace)
+        if job in served and step.action in ("create", "replace") and step.result == "done" and not step.shared:
+            return step.title.partition("/")[2], step.key.namespace or ""
+    return None
+
+
 def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:
     """The unified diff of one step, in YAML."""
     before, after = before_and_after(step, keys)

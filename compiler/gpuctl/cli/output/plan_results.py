@@ -10,7 +10,7 @@ import click
 from gpuctl.answers.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.records import Records
-from gpuctl.cli.named_clusters import advised, recover_command
+from gpuctl.cli.named_clusters import advised, command_here, recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_value
@@ -118,6 +118,9 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
     elif undone:
         click.echo(f"error: {undone[0].error}: {len(undone)} steps were not begun", err=True)
+    elif not as_json and cluster is None and sys.stderr.isatty() and (job := printer.reachable_job(plan)) is not None:
+        command = command_here("port-forward", job[0], "-n", job[1])
+        click.echo(f"`{command}` opens {job[0]} on this machine as soon as it runs", err=True)
 
 
 def _tell_notes(plan: Plan) -> None:
