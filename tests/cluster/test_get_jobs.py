@@ -20,7 +20,7 @@ from support.command import Command, Start
 from support.tables import job_rows, table
 
 HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE"]
-WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON"]
+WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON"]
 
 
 def test_the_nine_columns_and_one_row_a_pod(place: Place) -> None:
@@ -173,7 +173,9 @@ def test_filters(place: Place) -> None:
     assert [row["NAME"] for row in job_rows(place, "--kind", "training")] == ["a"]
     assert [row["NAME"] for row in job_rows(place, "--type", "notebook")] == ["c"]
     assert [row["NAME"] for row in job_rows(place, "--pool", POOL)] == ["a", "b", "c"]
-    assert place.gpuctl("get", "jobs", "--pool", "other", "--no-headers").out == ""
+    absent = place.gpuctl("get", "jobs", "--pool", POOL[:-1], "--no-headers")
+    assert (absent.out, absent.err) == ("", f"There is no pool {POOL[:-1]}: did you mean `{POOL}`?\n")
+    assert place.gpuctl("get", "jobs", "--pool", "default").err.endswith("that are like this.\n"), "a pool without jobs"
     assert [row["NAME"] for row in job_rows(place, "-l", "runwhere.ai/priority=high")] == ["a"]
     assert [row["NAME"] for row in job_rows(place, "b", "c")] == ["b", "c"]
     pod = next(iter(place.pods("b")))

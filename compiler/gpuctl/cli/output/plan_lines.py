@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -150,9 +151,22 @@ def _flow(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
+def _in_order_of(model: Any, value: Any) -> Any:
+    """Return a value with the keys of its mappings in the order of another: a difference in order is none."""
+    if isinstance(model, dict) and isinstance(value, dict):
+        names = [*(name for name in model if name in value), *(name for name in value if name not in model)]
+        return {name: _in_order_of(model.get(name), value[name]) for name in names}
+    if isinstance(model, list) and isinstance(value, list):
+        paired = zip_longest(model[: len(value)], value)
+        return [_in_order_of(one, item) for one, item in paired]
+    return value
+
+
 def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
     """How the old object differs that a recovery creates where the new one is refused."""
     sides = [before_and_after(each, keys)[1] for each in (step, Step("create", step.key, desired=old))]
+    if sides[0] is not None:
+        sides[1] = _in_order_of(sides[0], sides[1])
     new, other = ("" if side is None else emit_object(side) for side in sides)
     lines = unified_diff(
         new.splitlines(keepends=True), other.splitlines(keepends=True), f"wanted/{step.key}", f"if refused/{step.key}"

@@ -142,8 +142,25 @@ def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
 
 def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
     where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
+    if query.pool and (unknown := _no_such_pool(looking, query.pool)):
+        return unknown
     said = f"No jobs {where}{' that are like this' if query.is_narrowed else ''}."
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
+
+
+def _no_such_pool(looking: Reader, name: str) -> str:
+    """Return what is said of a pool that does not exist; "" if it does, or if the pools may not be read."""
+    from gpuctl.kube.absent import suggestion
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.usecases.pool_queries import list_pools
+
+    unseen = len(looking.scope.notes)
+    try:
+        pools = [pool.name for pool in list_pools(looking)]
+    except ClusterError:
+        return ""
+    is_known = name in pools or len(looking.scope.notes) > unseen
+    return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
 def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
