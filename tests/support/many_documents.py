@@ -48,7 +48,7 @@ environment:
   command: [python, main.py, --seed, "{number}"]
 resources: {{gpu: {gpus}{pool}, cpu: 4, memory: 8Gi}}
 storage:
-  workdirs: [{{path: /data/{number}}}]
+  workdirs: [{{path: /data/{number}, type: DirectoryOrCreate}}]
 """
 
 
