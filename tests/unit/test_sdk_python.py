@@ -268,7 +268,7 @@ def test_asyncio_sends_again_too() -> None:
 
 def described(status: str) -> httpx.Response:
     value = dict.fromkeys(
-        ("description", "version", "yamlContent", "reason", "pool", "priority", "createdAt", "startedAt")
+        ("description", "version", "yamlContent", "reason", "pool", "priority", "createdAt", "startedAt", "appliedBy")
     )
     value |= {"jobId": "a-1", "name": "a", "namespace": "n", "kind": "training", "ready": "1/1", "status": status}  # type: ignore[dict-item]
     value |= {"resources": {"gpu": 1, "gpuType": None, "cpu": None, "memory": None}, "images": [], "pods": []}  # type: ignore[dict-item]

@@ -82,13 +82,13 @@ def test_capacity_is_that_of_the_quota(database: Database) -> None:
 
 def test_there_is_something_to_see(database: Database) -> None:
     """Teams that use their GPUs well and less well, GPUs that are held and idle, and some that are free."""
-    total: dict[str, list[float]] = defaultdict(lambda: [0.0] * 6)
+    total: dict[str, list[float]] = defaultdict(lambda: [0.0] * 7)
     for hour in database.rolled_up(1, START, END):
         for group, sums in hour.sums.items():
             if group.level in {Level.CLUSTER, Level.NAMESPACE}:
                 parts = ledger(sums, group.level)
                 total[group.value] = [before + part for before, part in zip(total[group.value], parts, strict=True)]
     assert total.keys() == {"", "nlp", "vision", "speech"}
-    capacity, busy, idle, unobserved, free, _ = total[""]
+    capacity, busy, idle, unobserved, free, *_ = total[""]
     assert min(busy, idle, free) > capacity / 10
     assert 0 < unobserved < capacity / 10

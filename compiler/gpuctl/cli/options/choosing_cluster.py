@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.named_clusters import note_clusters, platform_files, stated_clusters
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.completing import complete_cluster
+from gpuctl.cli.options.completing_locally import complete_cluster
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session

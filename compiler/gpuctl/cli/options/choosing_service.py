@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.completing import complete_server
+from gpuctl.cli.options.completing_locally import complete_server
 
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_cluster, complete_namespace
+from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.options.completing_locally import complete_cluster
 
 if TYPE_CHECKING:
     from gpuctl.incremental.store import Store

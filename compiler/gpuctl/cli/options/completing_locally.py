@@ -1,0 +1,59 @@
+"""Names that a shell completes without a cluster: of contexts, clusters of the platform, and services.
+
+A completion that fails, or takes too long, completes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import click
+
+_LONGEST = 3.0
+"""Seconds after which a completion is given up: the shell waits for it."""
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
+
+
+def completing(names: Callable[[click.Context], Iterable[str]]) -> Complete:
+    """Return a callback for click that completes names; they may fail in any way, or never come."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        # A name server, a credential plugin and a proxy have no deadline of ours. Nothing has been printed yet.
+        limit = threading.Timer(_LONGEST, os._exit, (0,))
+        limit.daemon = True
+        limit.start()
+        # Click has left the context when it asks for completions; options are looked up in the current one.
+        # An error would be printed into the line that the user types.
+        with suppress(Exception), context.scope(cleanup=False):
+            return sorted({name for name in names(context) if name.startswith(incomplete)})
+        return []
+
+    return complete
+
+
+def _contexts(context: click.Context) -> Iterable[str]:
+    from gpuctl.kube.configuration import context_names
+
+    return context_names(context.params.get("kubeconfig"))
+
+
+def _clusters(context: click.Context) -> Iterable[str]:
+    from gpuctl.cli.named_clusters import platform_files
+    from gpuctl.usecases.compiling import read_platform
+
+    return [name for file in platform_files() for name in read_platform(file).settings.clusters]
+
+
+def _servers(context: click.Context) -> Iterable[str]:
+    from gpuctl.usecases.kept_servers import read_kept
+
+    return (server.url for server in read_kept().servers)
+
+
+complete_context = completing(_contexts)
+complete_cluster = completing(_clusters)
+complete_server = completing(_servers)
