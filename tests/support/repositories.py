@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -78,6 +80,26 @@ class Repository:
     def gpuctl(self, *arguments: str) -> Outcome:
         """Run gpuctl at the root."""
         return gpuctl(self.root, *arguments)
+
+
+def rendered_by_another_version(repository: Repository, file: str) -> str:
+    """Make a rendered Job look as if another version had rendered it, under another name; its new path."""
+    path = repository.root / file
+    old = path.stem.removeprefix("job-")
+    name = f"{old[:-6]}000000"
+    text = path.read_text().replace(old, name).replace("IfNotPresent", "Always")
+    anew = file.replace(old, name)
+    repository.remove(file)
+    repository.write(anew, text)
+    manifest = path.parents[1] / ".gpuctl-manifest"
+    here = path.parent.name
+    entry = {"path": f"{here}/{Path(anew).name}", "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    lines = [
+        json.dumps({**json.loads(line), **entry}) if f"{here}/{path.name}" in line else line
+        for line in manifest.read_text().splitlines()
+    ]
+    manifest.write_text("\n".join(lines) + "\n")
+    return anew
 
 
 def training(name: str, *, gpu: int = 4, more: str = "", namespace: str = "nlp", resources: str = "") -> str:

@@ -31,7 +31,7 @@ from gpuctl.gitops.objects import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing
 from support.kubeconform import run_kubeconform
-from support.repositories import Repository, gpuctl
+from support.repositories import Repository, gpuctl, rendered_by_another_version
 
 ROOT = Path(__file__).resolve().parents[2]
 TEAM = ROOT / "examples" / "team-repo"
@@ -169,6 +169,7 @@ class Action:
         self.inputs = {**defaults, **{name.replace("_", "-"): value for name, value in inputs.items()}}
         self.path = f"{bin_directory}{os.pathsep}{os.environ['PATH']}"
         self.event = "pull_request"
+        self.before = ""
         self.github: dict[str, str] = {}
         self.outcomes: dict[str, str] = {}
         self.ran: dict[str, Ran] = {}
@@ -193,6 +194,7 @@ class Action:
         known = {
             "github.action_path": str(ROOT),
             "github.event.pull_request.base.sha": "",
+            "github.event.before": self.before,
             "github.event_name": self.event,
             "github.token": "ghs_token",
             "runner.temp": str(self.temporary),
@@ -289,6 +291,60 @@ def test_the_action_outside_of_a_pull_request(team: Repository, installed: Path)
     edit(team, "quotas.yaml", "gpu: 32", "gpu: 3")
     assert Action(team, installed, files="quotas.yaml jobs").run()["Validate"].code == 0
     assert Action(team, installed, files="quotas.yaml jobs", strict="true").run()["Validate"].code == 1
+
+
+def older_segment(team: Repository) -> tuple[str, str, str]:
+    """Three commits: before and after an older version has rendered a training, and one in which that is unchanged."""
+    (path,) = (team.root / "rendered/vision").glob("job-segment-*.yaml")
+    without = team.git("rev-parse", "HEAD").strip()
+    rendered_by_another_version(team, f"rendered/vision/{path.name}")
+    return without, team.commit(), team.commit()
+
+
+KEPT = "kept: training segment in vision: rendered by another version of gpuctl; --relower renders it anew\n"
+KEPT += "rendered is up to date\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "base", "before", "code"),
+    [
+        ("pull_request", 1, None, 0),
+        ("pull_request", 0, None, 1),
+        # The pull request's own commit before it was pushed to.
+        ("pull_request", None, 1, 1),
+        ("push", None, 1, 0),
+        ("push", None, 0, 1),
+        ("push", None, None, 1),
+    ],
+)
+def test_the_action_accepts_older_manifests_of_the_base_alone(
+    team: Repository, installed: Path, event: str, base: int | None, before: int | None, code: int
+) -> None:
+    commits = older_segment(team)
+    named = "" if base is None else commits[base]
+    action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=named)
+    action.event, action.before = event, "0" * 40 if before is None else commits[before]
+    checked = action.run()["Check the rendered manifests"]
+    assert (checked.code, checked.out == KEPT) == (code, code == 0), checked.out + checked.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize(
+    ("variables", "code"),
+    [
+        ({"CI_MERGE_REQUEST_DIFF_BASE_SHA": 1}, 0),
+        ({"CI_MERGE_REQUEST_DIFF_BASE_SHA": 0, "CI_COMMIT_BEFORE_SHA": 1}, 1),
+        ({"CI_COMMIT_BEFORE_SHA": 1}, 0),
+        ({}, 1),
+    ],
+)
+def test_gitlab_accepts_older_manifests_of_the_base_alone(
+    team: Repository, installed: Path, shell: str, variables: dict[str, int], code: int
+) -> None:
+    commits = older_segment(team)
+    values = {"CI_COMMIT_BEFORE_SHA": "0" * 40, **{name: commits[at] for name, at in variables.items()}}
+    checked = gitlab(team, "gpuctl-build", installed, shell, **values)
+    assert (checked.code, checked.out == KEPT) == (code, code == 0), checked.out + checked.err
 
 
 def test_the_action_fetches_the_base(team: Repository, installed: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from fractions import Fraction
@@ -18,7 +17,7 @@ from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.report import markdown
-from support.repositories import Repository, pool, quota, service, training
+from support.repositories import Repository, pool, quota, rendered_by_another_version, service, training
 
 A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
 NOTEBOOK = (
@@ -492,18 +491,9 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     repository.commit()
     assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"] == []
     (path,) = (repository.root / "rendered/nlp").glob("job-a-*.yaml")
-    old = path.stem.removeprefix("job-")
-    # As an older version would have called it.
-    text = path.read_text().replace(old, "a-000000").replace("IfNotPresent", "Always")
-    path.unlink()
-    repository.write("rendered/nlp/job-a-000000.yaml", text)
-    manifest = repository.root / "rendered/.gpuctl-manifest"
-    sha = hashlib.sha256(text.encode()).hexdigest()
-    lines = [
-        json.dumps({**json.loads(line), "path": "nlp/job-a-000000.yaml", "sha256": sha}) if path.name in line else line
-        for line in manifest.read_text().splitlines()
-    ]
-    manifest.write_text("\n".join(lines) + "\n")
+    # Without a digest of what it was lowered from it is not kept.
+    path.write_text(re.sub(r" +runwhere.ai/lowered-from: .*\n", "", path.read_text()))
+    rendered_by_another_version(repository, f"rendered/nlp/{path.name}")
     repository.commit()
     (restart,) = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"]
     assert (restart["name"], restart["reason"]) == ("a", "lowered otherwise by this version")

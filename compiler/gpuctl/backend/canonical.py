@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
@@ -10,6 +11,12 @@ from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.job import Workload
+
+_APART = {
+    *("kind", "version", "kubernetes", "clusters", "strategy", "drift"),
+    *("gitops", "prometheus", "prices", "usage", "quota"),
+}
+"""The parts of a platform that trainings are not lowered from; what is chosen for GitOps is among the options."""
 
 
 def canonical(document: Document) -> dict[str, Any]:
@@ -30,6 +37,19 @@ def canonical(document: Document) -> dict[str, Any]:
             result["resources"] = {**result["resources"], "gpu-type": document.gpu_type}
         result = escape_document(result)
     return result
+
+
+def lowered_from(context: Context, document: Document) -> str:
+    """Return a digest of all that a training is lowered from: its document, the platform and the output options.
+
+    Another version of gpuctl, which may lower the same input otherwise, has the same digest for it.
+    """
+    import hashlib
+
+    platform = context.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_APART)
+    facts = [canonical(document), platform, context.options.gitops, context.options.embed]
+    text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def embed(context: Context, document: Document, obj: Object) -> None:

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpuctl.backend.context import Object
 
+LOWERED_FROM = "lowered-from"
+"""The annotation, under the platform's domain, of a Job or JobSet with a hash in its name: the digest of what it was
+lowered from. By it a build recognises what another version of gpuctl lowered from the same document."""
 HOSTFILE = "-hostfile"
 """What stands behind a training's name in that of the ConfigMap with its hostfile."""
 _DIGITS = 6

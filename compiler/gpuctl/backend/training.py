@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from gpuctl.backend import distribution
 from gpuctl.backend.api_resources import QUEUE_LABEL
+from gpuctl.backend.canonical import lowered_from
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.generations import SUFFIX, digest, generation_name
+from gpuctl.backend.generations import CHANGEABLE, LOWERED_FROM, SUFFIX, digest, generation_name
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
@@ -25,7 +26,12 @@ def lower(context: Context, document: Document, model: Training) -> Iterator[Obj
         # Lowering it again says all of it again.
         del context.diagnostics[told:]
         _check_length(context, document, model)
-    yield from lower_as(context, document, model, name)
+    for obj in lower_as(context, document, model, name):
+        if context.options.hashed and obj["kind"] in CHANGEABLE:
+            annotations = obj["metadata"].get("annotations", {})
+            key = context.label(LOWERED_FROM)
+            obj["metadata"]["annotations"] = {**annotations, key: lowered_from(context, document)}
+        yield obj
 
 
 def _check_length(context: Context, document: Document, model: Training) -> None:

@@ -106,16 +106,24 @@ def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
     return survey
 
 
+def read_plain(path: Path) -> bytes:
+    """Return what a file holds; nothing if there is no plain file.
+
+    :raises BuildError: the file cannot be read.
+    """
+    try:
+        return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    except OSError as error:
+        raise BuildError(f"cannot read `{shown(path)}`: {(error.strerror or str(error)).lower()}") from None
+
+
 def owned_paths(directory: Path, beginning: str) -> set[str]:
     """The paths with this beginning that the manifest of a directory names and that are there.
 
     :raises BuildError: the manifest is damaged, or cannot be read.
     """
     path = directory / MANIFEST
-    try:
-        data = path.read_bytes() if path.is_file() else b""
-    except OSError as error:
-        raise BuildError(f"cannot read `{shown(path)}`: {(error.strerror or str(error)).lower()}") from None
+    data = read_plain(path)
     # Few of thousands of lines name such a path, which only an escape could hide; whoever builds looks at all of them.
     word = beginning.encode()
     lines = (line if word in line or b"\\" in line else b"" for line in data.split(b"\n"))

@@ -44,8 +44,11 @@ class Impact:
     restarts: list[Restart] = field(default_factory=list)
 
 
-def impact(before: Side, after: Side, rendered: Rendered = frozenset()) -> Impact:
-    """What going from one state to the other does; ``rendered`` is what was built of the first."""
+def impact(before: Side, after: Side, rendered: Rendered = frozenset(), kept: Rendered = frozenset()) -> Impact:
+    """Return what going from one state to the other does.
+
+    :param rendered: what was built of the first, and ``kept`` what of it a build of the second keeps.
+    """
     pools = list(pool_rows(before, after))
     quotas = list(quota_rows(before, after))
     pairs = [(job, before.jobs.get(job), after.jobs.get(job)) for job in sorted({*before.jobs, *after.jobs})]
@@ -57,7 +60,7 @@ def impact(before: Side, after: Side, rendered: Rendered = frozenset()) -> Impac
             if (paths := [change.path for change in value_changes(before.objects[key], after.objects[key])])
         ],
         removed=sorted(before.objects.keys() - after.objects.keys()),
-        restarts=restarts(before, after, rendered),
+        restarts=restarts(before, after, rendered, kept),
         jobs=[
             (job, old, new)
             for job, old, new in pairs

@@ -6,7 +6,7 @@ A path depends on its object alone, so that a reviewer finds it and a change of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,10 +43,9 @@ def files_of(
     lowered: Iterable[Lowered | Emitted],
     source_name: Callable[[str], str],
     *,
-    kustomization: bool = False,
     kept: Iterable[Object] = (),
 ) -> dict[str, File]:
-    """path -> file of all objects, in the order of application, and ``kustomization.yaml`` when it is wanted.
+    """path -> file of all objects, in the order of application.
 
     ``source_name`` makes of a source's name one that is the same on every machine; ``kept`` are objects that no
     document needs any more and whose files stay.
@@ -75,10 +74,17 @@ def files_of(
         files[path] = File(path, text.encode(), source, item.object)
     if problems:
         raise BuildError(*problems)
-    files = dict(sorted(files.items(), key=lambda pair: sort_key(pair[1].object or {})))
-    if kustomization:
-        files[KUSTOMIZATION] = File(KUSTOMIZATION, _kustomization(files))
-    return files
+    return in_order(files.values())
+
+
+def in_order(files: Iterable[File]) -> dict[str, File]:
+    """Return path -> file, in the order of application."""
+    return {file.path: file for file in sorted(files, key=lambda file: sort_key(file.object or {}))}
+
+
+def with_kustomization(files: Mapping[str, File]) -> dict[str, File]:
+    """Return the files and a ``kustomization.yaml`` that lists them."""
+    return {**files, KUSTOMIZATION: File(KUSTOMIZATION, _kustomization(files))}
 
 
 def path_of(obj: Object) -> str:

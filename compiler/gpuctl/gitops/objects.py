@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,13 +174,13 @@ def is_object(document: Any) -> bool:
     return all(isinstance(part, str) for part in named)
 
 
-def without_delivery(obj: Object, document_key: str) -> Object:
-    """An object without what a GitOps controller or a reader of it needs: the same job either way."""
+def without_delivery(obj: Object, keys: Collection[str]) -> Object:
+    """Return an object without the annotations that GitOps controllers need, and without those of ``keys``."""
     metadata = dict(obj["metadata"])
     annotations = {
         key: value
         for key, value in (metadata.pop("annotations", None) or {}).items()
-        if key != document_key and not key.startswith(_DELIVERY)
+        if key not in keys and not key.startswith(_DELIVERY)
     }
     if annotations:
         metadata["annotations"] = annotations

@@ -35,10 +35,13 @@ class Restart(NamedTuple):
     reason: str
 
 
-def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> list[Restart]:
+def restarts(
+    before: Side, after: Side, rendered: Rendered = frozenset(), kept: Rendered = frozenset()
+) -> list[Restart]:
     """The jobs of both sides that do not go on as they are.
 
     :param rendered: what was built of ``before``, perhaps by another version of gpuctl.
+    :param kept: those of ``rendered`` that a build keeps as long as their documents do not change.
     """
     found = []
     was, becomes = _trainings(before), _trainings(after)
@@ -47,6 +50,8 @@ def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> lis
         # Another training may be called as a generation of this one would be: exp-202401 beside exp.
         own = (name for place, name in rendered if place == job.namespace and job._replace(name=name) not in was)
         names = {name for name in own if is_generation(name, job.name)}
+        if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
+            continue
         if names and generation_name(job.name, new) not in names:
             found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
         elif not names and old != new:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpuctl.backend.generations import LOWERED_FROM
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.objects import (
     ObjectChange,
@@ -49,10 +50,10 @@ def _comparable(
     before = {key: obj for key, obj in before.items() if key.kind != "Namespace" or key in after}
     if now is None:
         return before, {}
-    document_key = now.settings.label("document")
+    records = [now.settings.label("document"), now.settings.label(LOWERED_FROM)]
     left_out = _left_out(before, now)
-    after = {key: without_delivery(obj, document_key) for key, obj in after.items() if key not in left_out}
-    return {key: without_delivery(obj, document_key) for key, obj in before.items()}, after
+    after = {key: without_delivery(obj, records) for key, obj in after.items() if key not in left_out}
+    return {key: without_delivery(obj, records) for key, obj in before.items()}, after
 
 
 def _left_out(before: dict[ObjectKey, Any], now: Compilation) -> set[ObjectKey]:

@@ -11,7 +11,7 @@ from gpuctl.gitops.effects import Impact, impact
 from gpuctl.gitops.sides import DOES_NOT_FIT, side_of, with_finished
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
-from gpuctl.usecases.revisions import rendered_at
+from gpuctl.usecases.revisions import rendered_between
 
 if TYPE_CHECKING:
     from gpuctl.backend.context import GitOps
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 class RevisionChange(NamedTuple):
     """A change of documents. ``rendered`` are namespace and name of the Jobs and JobSets whose manifests were in git
-    before it, for a controller to apply."""
+    before it, for a controller to apply, and ``kept`` those whose manifests are unchanged after it, and that a build
+    keeps as long as their documents do not change."""
 
     sides: RevisionPair
     rendered: frozenset[tuple[str, str]]
+    kept: frozenset[tuple[str, str]]
 
 
 class ChangeImpact(NamedTuple):
@@ -41,7 +43,7 @@ def change_between(before: str, after: str | None, options: SidesOptions) -> Rev
     """
     # What does not fit is what an impact tells.
     sides = compiled_pair(before, after, options, tolerated=DOES_NOT_FIT)
-    return RevisionChange(sides, rendered_at(before, options.inputs))
+    return RevisionChange(sides, *rendered_between(before, after, options.inputs))
 
 
 def impact_of(
@@ -54,10 +56,10 @@ def impact_of(
     before, after = change.sides
     sides = side_of(before, pod_requests), side_of(after, pod_requests)
     if snapshot is None:
-        return ChangeImpact(impact(*sides, change.rendered), None)
+        return ChangeImpact(impact(*sides, change.rendered, change.kept), None)
     live = live_impact(before, after, snapshot, _controller(after or before, gitops))
     sides = with_finished(sides[0], live.finished[0]), with_finished(sides[1], live.finished[1])
-    result = impact(*with_machines(*sides, before, after, snapshot), change.rendered)
+    result = impact(*with_machines(*sides, before, after, snapshot), change.rendered, change.kept)
     known = sides[0].jobs
     for answer in live.never:
         job = live.title(answer)

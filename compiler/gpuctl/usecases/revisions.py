@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from gpuctl.backend.generations import LOWERED_FROM
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import SUFFIXES, Source, decode
 from gpuctl.gitops.build_error import RevisionError
+from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.wording import visible
 
@@ -69,12 +71,44 @@ def revision(reference: str, inputs: Sequence[str], platform: str | None = None)
     )
 
 
-def rendered_at(reference: str, inputs: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Namespace and name of the Jobs and JobSets in the directories of manifests that `build` wrote at a revision."""
+def rendered_between(
+    before: str, after: str | None, inputs: Sequence[str]
+) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
+    """Return namespace and name of the Jobs and JobSets that `build` wrote, and of those that later builds may keep.
+
+    The first are all in directories of manifests at ``before``. Of these a build may keep those whose files record what
+    they were lowered from, and are the same at ``after``, or (None) on disk.
+    """
     root = _root(inputs[0])
-    blobs = _Tree(root, _commit(root, reference)).blobs
-    found = (re.fullmatch(r"(.*/|)([^/]+)/job(?:set)?-([^/]+)\.yaml", path) for path in blobs)
-    return frozenset((match[2], match[3]) for match in found if match and f"{match[1]}{MANIFEST}" in blobs)
+    old = _Tree(root, _commit(root, before)).blobs
+    matches = (re.fullmatch(r"(.*/|)([^/]+)/job(?:set)?-([^/]+)\.yaml", path) for path in old)
+    rendered = {match[0]: (match[2], match[3]) for match in matches if match and f"{match[1]}{MANIFEST}" in old}
+    contents = _contents({old[path] for path in rendered})
+    new = _Tree(root, _commit(root, after)).blobs if after is not None else None
+
+    def is_kept(path: str) -> bool:
+        data = contents[old[path]]
+        if f"/{LOWERED_FROM}: ".encode() not in data:
+            return False
+        return read_plain(root / path) == data if new is None else new.get(path) == old[path]
+
+    return frozenset(rendered.values()), frozenset(job for path, job in rendered.items() if is_kept(path))
+
+
+def contents_at(reference: str, directory: Path, paths: Iterable[str]) -> dict[str, bytes]:
+    """Return path -> content of those plain files below a directory that exist at a revision.
+
+    :raises RevisionError: no git repository, no such revision, or the directory is outside of the repository.
+    """
+    root = _root(str(directory))
+    commit = _commit(root, reference)
+    names = {path: posixpath.normpath(posixpath.join(_inside(root, str(directory)), path)) for path in paths}
+    if not names:
+        return {}
+    tree = _Tree(root, commit).blobs
+    found = {path: tree[name] for path, name in names.items() if name in tree and not tree[name].is_link}
+    contents = _contents(set(found.values()))
+    return {path: contents[blob] for path, blob in found.items()}
 
 
 class _Tree:

@@ -72,6 +72,7 @@ def _presented(obj: Object, keys: Records) -> Object:
     hidden = (
         keys.hash,
         keys.lowered_by,
+        keys.lowered_from,
         keys.applied_by,
         keys.document,
         "kubectl.kubernetes.io/last-applied-configuration",

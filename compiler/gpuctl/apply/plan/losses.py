@@ -14,11 +14,15 @@ from gpuctl.apply.state.compare import Tree, has_keys, identity_path, is_ignored
 from gpuctl.apply.state.managed_fields import RETURNING, fields_of, held_by_others, owned_fields
 from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import Object
+from gpuctl.backend.generations import LOWERED_FROM
 
 _ABSENT: Any = object()
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
 # Records about the object that leaves: they say nothing about its successor.
-_RECORDS = ("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]")
+_RECORDS = (
+    *("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]"),
+    f"/{LOWERED_FROM}]",
+)
 _AT_DELETION = ("metadata.finalizers[foregroundDeletion]", "metadata.finalizers[orphan]")
 ADMISSION = "an admission webhook"
 UNKNOWN = "an unknown manager"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object, annotations_of, controller_of, labels_of
+from gpuctl.backend.generations import LOWERED_FROM
 from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
 from gpuctl.language.settings import Settings
 from gpuctl.release import __version__
@@ -34,10 +35,11 @@ class Records(NamedTuple):
     checkpoint: str
     history: str
     applied_by: str
+    lowered_from: str
 
     def is_record(self, key: str) -> bool:
-        """Whether an annotation or label is written by commands, not by lowering."""
-        own = (self.hash, self.lowered_by, self.applied_by, self.paused, self.request, self.idle)
+        """Return True for an annotation or label that no document states: it is about how the object came to be."""
+        own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
         return key in (*own, PART_OF, HELD_QUEUE)
 
     def is_lasting(self, key: str) -> bool:
@@ -48,7 +50,9 @@ class Records(NamedTuple):
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history", "applied-by")))
+    return Records(
+        *(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM))
+    )
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
 @click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
 @click.option("--allow-source", is_flag=True, help="Remove also the files of sources that this build does not read.")
+@click.option(
+    "--base",
+    metavar="REV",
+    help="Keep trainings that another version of gpuctl rendered from the same input, if their files stand at this "
+    "revision. Name one that was reviewed.",
+)
+@click.option("--relower", is_flag=True, help="Render these trainings anew, so that they start anew.")
 @click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
@@ -65,6 +72,8 @@ def command(
     check: bool,
     force: bool,
     allow_source: bool,
+    base: str | None,
+    relower: bool,
     kustomization: bool,
     nodes: bool,
     no_shared: bool,
@@ -79,15 +88,22 @@ def command(
     that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. DIR
     changes in one step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a
     directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
+
+    A training that another version of gpuctl rendered from the same input has another name in this version, and would
+    start anew. --base keeps its files, if they stand at that revision; --relower renders it anew. Without either, the
+    build is refused.
     """
     from gpuctl.backend.context import OutputOptions
+    from gpuctl.backend.generations import LOWERED_FROM
     from gpuctl.cli.output import text
     from gpuctl.gitops import writer
-    from gpuctl.gitops.build_error import BuildError
+    from gpuctl.gitops.build_error import BuildError, RevisionError
     from gpuctl.gitops.kept_namespaces import keep_namespaces
-    from gpuctl.gitops.layout import files_of
+    from gpuctl.gitops.kept_trainings import undecided
+    from gpuctl.gitops.layout import files_of, with_kustomization
     from gpuctl.gitops.sources import build_sources, source_names
     from gpuctl.incremental.run import manifests
+    from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
 
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
@@ -115,19 +131,29 @@ def command(
         return 1
     try:
         kept = keep_namespaces(directory, result, removed, OutputOptions(gitops=delivery))
-        files = files_of(result.lowered, source_names(inputs), kustomization=kustomization, kept=kept)
+        trainings = KeptFiles(files_of(result.lowered, source_names(inputs), kept=kept), [], [])
+        if not relower:
+            key = result.settings.label(LOWERED_FROM)
+            trainings = keep_trainings(writer.place(directory), trainings.files, key, base)
+        if trainings.anew and base is None and not check:
+            raise undecided(trainings.anew)
+        files = with_kustomization(trainings.files) if kustomization else trainings.files
         sources = build_sources(inputs, writer.place(directory), cluster, _identity)
         outcome = (
             writer.check(directory, files, sources=sources, allow_source=allow_source)
             if check
             else writer.build(directory, files, sources=sources, allow_source=allow_source, force=force)
         )
-    except BuildError as error:
-        for problem in error.problems:
+    except (BuildError, RevisionError) as error:
+        for problem in getattr(error, "problems", [str(error)]):
             click.echo(f"error: {problem}", err=True)
         return 1
     for obj in kept:
         _tell_kept(obj["metadata"]["name"])
+    for training in trainings.kept:
+        click.echo(f"kept: {training}: rendered by another version of gpuctl; --relower renders it anew")
+    if check and base is None and trainings.anew:
+        click.echo(f"note: {undecided(trainings.anew)}", err=True)
     anew = [f"starts anew: {item.job}: {item.reason}" for item in _restarts(outcome, result.settings.label("document"))]
     code = _report_check(outcome, directory, anew) if check else _report(outcome, directory, anew)
     _warn_of_unread(outcome, result, check=check)

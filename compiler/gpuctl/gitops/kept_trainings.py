@@ -1,0 +1,187 @@
+"""Trainings in a built directory that another version of gpuctl lowered otherwise from the same input.
+
+This version gives their objects other names, so that a GitOps controller would start them anew. A build can keep their
+files. The directory does not vouch for them, because a pull request can write any file and its line in the manifest:
+a file is kept only if a revision that the user trusts has the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuctl.backend.generations import CHANGEABLE, HOSTFILE, job_of
+from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.directory_state import read_plain
+from gpuctl.gitops.layout import File, in_order
+from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+
+_FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")
+_MAIN = frozenset(kind.lower() for kind in CHANGEABLE)
+_NAMED = 3
+
+
+class Generation(NamedTuple):
+    """A training's objects with one hash in their names."""
+
+    namespace: str
+    name: str
+
+    @property
+    def job(self) -> tuple[str, str | None]:
+        """The namespace and name of the training."""
+        return self.namespace, job_of(self.name)
+
+
+class OlderTraining(NamedTuple):
+    """A training in a directory that another version of gpuctl lowered otherwise.
+
+    ``files`` are the files there; ``replacing`` are the paths that this version writes instead of them.
+    """
+
+    namespace: str
+    name: str
+    files: Mapping[str, File]
+    replacing: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"training {self.name} in {self.namespace}"
+
+
+def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> list[OlderTraining]:
+    """Return the trainings of a directory that this version of gpuctl lowers otherwise from the same input.
+
+    Files that were edited since they were built do not count.
+
+    :param files: what this version makes of the documents.
+    :param key: the annotation with the digest of what a training was lowered from.
+    :raises BuildError: the manifest of the directory is damaged, or a file cannot be read.
+    """
+    anew = {
+        path: generation
+        for path in files
+        for generation in [_generation(path)]
+        if generation is not None and _is_main(path) and not (directory / path).is_file()
+    }
+    if not anew:
+        return []
+    owned = parse_manifest(read_plain(directory / MANIFEST), str(directory / MANIFEST))
+    there, wanted = _by_generation(owned), _by_generation(files)
+    by_job: dict[tuple[str, str | None], list[Generation]] = {}
+    for generation in there:
+        by_job.setdefault(generation.job, []).append(generation)
+    found = []
+    for path, generation in anew.items():
+        namespace, name = generation.namespace, str(job_of(generation.name))
+        source = files[path].source
+        lowered_from = _annotation(_object(files[path].data), key)
+        for other in by_job.get(generation.job, []):
+            old = _standing(directory, there[other], owned, name, source)
+            mains = [file for file in old.values() if _is_main(file.path)]
+            if len(mains) != 1 or old.keys() & files.keys():
+                continue
+            if lowered_from is not None and _annotation(mains[0].object, key) == lowered_from:
+                replacing = [each for each in wanted[generation] if files[each].source == source]
+                found.append(OlderTraining(namespace, name, old, replacing))
+                break
+    return sorted(found, key=str)
+
+
+def vouched(trainings: Iterable[OlderTraining], at: Mapping[str, bytes], name: str) -> list[OlderTraining]:
+    """Return the trainings whose files a revision of the directory has, byte for byte and as gpuctl's.
+
+    :param at: path -> content at that revision, the manifest among them.
+    :param name: the manifest's name, for messages.
+    :raises BuildError: the manifest of the revision is damaged.
+    """
+    owned = parse_manifest(at.get(MANIFEST, b""), name)
+    whole = _by_generation(owned)
+
+    def is_vouched(training: OlderTraining) -> bool:
+        # All of a training: a pull request can also remove one of its files.
+        generations = {generation for generation in map(_generation, training.files) if generation is not None}
+        paths = {path for generation in generations for path in whole.get(generation, ())}
+        files = training.files.values()
+        return paths == training.files.keys() and all(
+            at.get(file.path) == file.data and _is_owned(file.path, file.data, owned) for file in files
+        )
+
+    return list(filter(is_vouched, trainings))
+
+
+def with_kept(files: Mapping[str, File], kept: Iterable[OlderTraining]) -> dict[str, File]:
+    """Return the files of a build that keeps trainings as they are in the directory."""
+    result = dict(files)
+    for training in kept:
+        for path in training.replacing:
+            del result[path]
+        result.update(training.files)
+    return in_order(result.values())
+
+
+def undecided(trainings: Sequence[OlderTraining]) -> BuildError:
+    """Return the error of a build that would start trainings anew although nobody changed them."""
+    more = [f"{len(trainings) - _NAMED} more"] if len(trainings) > _NAMED else []
+    names = ", ".join([*map(str, trainings[:_NAMED]), *more])
+    return BuildError(
+        f"{names}: another version of gpuctl rendered this, and the document is unchanged; with the files of this "
+        "version it starts anew: keep what stands at a reviewed revision with `--base REV`, such as "
+        "`--base origin/main`, or render it anew with --relower"
+    )
+
+
+def _by_generation(paths: Iterable[str]) -> dict[Generation, list[str]]:
+    """Return the paths whose objects are named as a training's with a hash, by that name."""
+    found: dict[Generation, list[str]] = {}
+    for path in paths:
+        generation = _generation(path)
+        if generation is not None:
+            found.setdefault(generation, []).append(path)
+    return found
+
+
+def _generation(path: str) -> Generation | None:
+    match = _FILE.fullmatch(path)
+    return Generation(match[1], match[3]) if match and job_of(match[3]) is not None else None
+
+
+def _is_main(path: str) -> bool:
+    match = _FILE.fullmatch(path)
+    return match is not None and match[2] in _MAIN
+
+
+def _standing(directory: Path, paths: Iterable[str], owned: Owned, job: str, source: str | None) -> dict[str, File]:
+    """Return the files of a training's generation in a directory; none if one is missing or was edited."""
+    found = {}
+    for path in paths:
+        data = read_plain(directory / path)
+        obj = _object(data)
+        if not _is_owned(path, data, owned) or obj is None:
+            return {}
+        if (obj["metadata"].get("labels") or {}).get("app") == job:
+            found[path] = File(path, data, source, obj)
+    return found
+
+
+def _is_owned(path: str, data: bytes, owned: Owned) -> bool:
+    return digest(data) in owned.get(path, ())
+
+
+def _annotation(obj: Any, key: str) -> str | None:
+    found = ((obj or {}).get("metadata", {}).get("annotations") or {}).get(key)
+    return found if isinstance(found, str) else None
+
+
+def _object(data: bytes) -> Any:
+    """Return the object in a manifest, None if there is no such thing in it."""
+    import yaml
+
+    from gpuctl.gitops.objects import is_object
+
+    try:
+        value = yaml.load(data, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError):
+        return None
+    return value if is_object(value) else None

@@ -1,0 +1,39 @@
+"""Which trainings a build keeps as another version of gpuctl rendered them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuctl.gitops.kept_trainings import OlderTraining, older_trainings, vouched, with_kept
+from gpuctl.gitops.layout import File
+from gpuctl.gitops.manifest import MANIFEST
+
+
+class KeptFiles(NamedTuple):
+    """The files of a build, the trainings whose files it keeps, and those that it would render anew."""
+
+    files: Mapping[str, File]
+    kept: list[OlderTraining]
+    anew: list[OlderTraining]
+
+
+def keep_trainings(directory: Path, files: Mapping[str, File], key: str, base: str | None) -> KeptFiles:
+    """Keep the trainings of a directory that only another version of gpuctl lowers otherwise.
+
+    :param files: what this version makes of the documents.
+    :param key: the annotation with the digest of what a training was lowered from.
+    :param base: the revision whose files may be kept; None: nothing is kept.
+    :raises BuildError: the directory cannot be read.
+    :raises RevisionError: there is no such revision, or the directory is in no repository.
+    """
+    older = older_trainings(directory, files, key)
+    if base is None:
+        return KeptFiles(files, [], older)
+    from gpuctl.usecases.revisions import contents_at
+
+    paths = [MANIFEST, *(path for training in older for path in training.files)] if older else []
+    kept = vouched(older, contents_at(base, directory, paths), f"{MANIFEST} at {base}")
+    anew = [training for training in older if training not in kept]
+    return KeptFiles(with_kept(files, kept) if kept else files, kept, anew)
