@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
+from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.blanks import without_blanks
-from gpuctl.cli.options.choosing_service import is_server_stated, server_option
+from gpuctl.cli.options.choosing_service import server_option
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.garbage import THRESHOLDS
 from gpuctl.release import __version__

@@ -1,4 +1,4 @@
-"""Which clusters the command that runs was given by name, and on which of them it is at work."""
+"""The clusters, and the service, that the current command was given by name, and the one that it is at work on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 _CLUSTER = f"{__name__}--cluster"
+_SERVER = f"{__name__}--server"
 _CURRENT = f"{__name__} current"
 
 
@@ -21,6 +22,23 @@ def stated_clusters() -> tuple[str, ...]:
     """The names that ``--cluster`` was given, each once."""
     found: tuple[str, ...] = click.get_current_context().find_root().meta.get(_CLUSTER, ())
     return found
+
+
+def note_server(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Note what ``--server`` was given."""
+    if value is not None:
+        context.find_root().meta[_SERVER] = value
+
+
+def stated_server(context: click.Context | None = None) -> str | None:
+    """Return what ``--server`` was given."""
+    stated: str | None = (context or click.get_current_context()).find_root().meta.get(_SERVER)
+    return stated
+
+
+def is_server_stated(context: click.Context | None = None) -> bool:
+    """Return True if ``--server`` was given."""
+    return stated_server(context) is not None
 
 
 def platform_files() -> list[str]:
@@ -66,7 +84,6 @@ def command_here(*words: str, cluster: str | None = None) -> str:
     """
     import shlex
 
-    from gpuctl.cli.options.choosing_service import stated_server
     from gpuctl.frontend.platform_file import find_platform
 
     given = click.get_current_context().params

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
     cache_option,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 
 if TYPE_CHECKING:
@@ -36,14 +36,7 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
     "--pod", metavar="POD", help="In this pod: its name, index, or the end of its name. Default: the first that runs."
 )
 @click.option("-c", "--container", metavar="NAME", help="In another container than the job's own.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where it is. Default: search.",
-)
+@namespace_option("Where it is. Default: search.")
 @reading_options
 def command(
     name: str,

@@ -6,8 +6,8 @@ import sys
 
 import click
 
+from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
+from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.terminal import is_coloured
 
@@ -92,14 +92,7 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 @click.option("-p", "--previous", is_flag=True, help="Of the run before the container was restarted.")
 @click.option("--timestamps", is_flag=True, help="Begin lines with the time at which they were written.")
 @click.option("--prefix/--no-prefix", default=None, help="Begin lines with their pod. Default: if there are several.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where the job is. Default: search.",
-)
+@namespace_option("Where the job is. Default: search.")
 @json_option
 @reading_options
 def command(

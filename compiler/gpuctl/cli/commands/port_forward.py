@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 
 
@@ -38,14 +38,7 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
     "--pod", metavar="POD", help="To this pod: its name, index, or the end of its name. Default: the first that serves."
 )
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where it is. Default: search.",
-)
+@namespace_option("Where it is. Default: search.")
 @reading_options
 def command(
     name: str,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.connecting import NotAnswered, changing_options, cluster_options
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     short_help="Finish what an apply that was killed left.",
     epilog="Examples:\n\n  $ gpuctl recover --dry-run\n\n  $ gpuctl recover -n team-a",
 )
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    help="Only this namespace. Default: all that may be read.",
-)
+@namespace_option("Only this namespace. Default: all that may be read.")
 @click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings, for its label domain.")
 @click.option("--dry-run", is_flag=True, help="Print what would be created, whole, and change nothing.")
 @cluster_options

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
+from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reading_options
 
@@ -15,14 +15,7 @@ from gpuctl.cli.options.reading_options import reading_options
     "rerun", short_help="Run a training again that has ended.", epilog="Example:\n\n  $ gpuctl rerun qwen-sft"
 )
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where the jobs are.",
-)
+@namespace_option("Where the jobs are.")
 @reading_options
 @queue_option
 @changing_options

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
+from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reading_options
 
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 )
 @click.argument("job", metavar="JOB", shell_complete=complete_job)
 @click.option("--to", type=click.IntRange(min=1), metavar="N", help="The revision. Default: the last other document.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where the job is.",
-)
+@namespace_option("Where the job is.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How a changed service is changed.")
 @click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold.")

@@ -6,9 +6,9 @@ import re
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
+from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -39,14 +39,7 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
     "deleted: the job and its pods are gone.",
 )
 @click.option("--timeout", callback=_timeout, metavar="TIME", help="As in 90s or 2h. Default: 5m; for done none.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    shell_complete=complete_namespace,
-    callback=checked_namespace,
-    help="Where they are. Default: search.",
-)
+@namespace_option("Where they are. Default: search.")
 @json_option
 @reading_options
 def command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.named_clusters import note_server, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_server
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_SERVER = f"{__name__}--server"
 
 
 def server_option(function: Function) -> Function:
@@ -26,25 +26,9 @@ def server_option(function: Function) -> Function:
         metavar="URL",
         help="Ask this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
         expose_value=False,
-        callback=_note_server,
+        callback=note_server,
         shell_complete=complete_server,
     )(function)
-
-
-def _note_server(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.find_root().meta[_SERVER] = value
-
-
-def is_server_stated(context: click.Context | None = None) -> bool:
-    """Whether ``--server`` was given."""
-    return _SERVER in (context or click.get_current_context()).find_root().meta
-
-
-def stated_server() -> str | None:
-    """Return what ``--server`` was given."""
-    stated: str | None = click.get_current_context().find_root().meta.get(_SERVER)
-    return stated
 
 
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:

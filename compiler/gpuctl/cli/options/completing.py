@@ -32,7 +32,8 @@ def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterabl
         namespace = given.get("namespace")
         service = asked_service(given.get("kubeconfig"), given.get("context"))
         if service is not None:
-            return service.ask_about(namespace, "names", list[str], which=kind)
+            with closing(service):
+                return service.ask_about(namespace, "names", list[str], which=kind)
         settings = platform_settings(given.get("platform"))
         # With settings the connection is checked against the platform's clusters, and noted if it is none of them.
         known = None if stated_clusters() else Settings()

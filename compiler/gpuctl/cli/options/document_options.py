@@ -29,6 +29,19 @@ def input_options(function: Function) -> Function:
     )(function)
 
 
+def namespace_option(help: str, default: str | None = None) -> Callable[[Function], Function]:
+    """Return the decorator for ``-n``."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default=default,
+        metavar="NAME",
+        callback=checked_namespace,
+        shell_complete=complete_namespace,
+        help=help,
+    )
+
+
 def compile_options(function: Function) -> Function:
     """Options of every command that compiles for a cluster; jobs that name no namespace go to its context's."""
     return _compile_options(function, None, "Namespace of jobs that name none. Default: the context's.")
@@ -48,15 +61,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
             metavar="FILE",
             help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",
         ),
-        click.option(
-            "-n",
-            "--namespace",
-            default=namespace,
-            metavar="NAME",
-            shell_complete=complete_namespace,
-            callback=checked_namespace,
-            help=help,
-        ),
+        namespace_option(help, namespace),
     ):
         function = decorate(function)
     return function

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_namespace
+from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import json_option
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reading_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -19,14 +19,7 @@ def naming_options(function: Function) -> Function:
     """Which jobs, where."""
     for decorate in (
         json_option,
-        click.option(
-            "-n",
-            "--namespace",
-            metavar="NAME",
-            shell_complete=complete_namespace,
-            callback=checked_namespace,
-            help="Where the jobs are. Default: any namespace, where the name is the only one.",
-        ),
+        namespace_option("Where the jobs are. Default: any namespace, where the name is the only one."),
         click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job),
         reading_options,
     ):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
@@ -36,14 +35,7 @@ def namespace_options(function: Function) -> Function:
     """``-n`` and ``-A``; :func:`reader` takes both."""
     for decorate in (
         click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
-        click.option(
-            "-n",
-            "--namespace",
-            metavar="NAME",
-            shell_complete=complete_namespace,
-            callback=checked_namespace,
-            help="Only this namespace. Default: all.",
-        ),
+        namespace_option("Only this namespace. Default: all."),
     ):
         function = decorate(function)
     return function

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from gpuctl.cli.named_clusters import stated_clusters
-from gpuctl.cli.options.choosing_service import is_server_stated
+from gpuctl.cli.named_clusters import is_server_stated, stated_clusters
 
 if TYPE_CHECKING:
     from gpuctl.capacity.snapshot import Snapshot

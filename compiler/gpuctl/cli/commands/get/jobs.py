@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
 WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON")
-_YIELDING = ("IP", "NODE", "PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL")
-"""Columns that are left out first in a narrow terminal."""
+_LEFT_OUT_FIRST = ("IP", "NODE")
+_LEFT_OUT_THEN = ("PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL", "GPU", "AGE", "READY", "KIND")
+"""Columns that are left out in a narrow terminal, in this order."""
 
 
 class JobTableOptions(NamedTuple):
@@ -188,8 +189,8 @@ def _print_names(rows: Iterable[Row], looks: JobTableOptions) -> bool:
 def _table(looks: JobTableOptions) -> Table:
     headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
     # The id in a job's row is often its name again, so it is left out and not only shortened.
-    order = ("JOB ID", "JOB ID", *_YIELDING) if looks.by_job else (*_YIELDING[:2], "JOB ID", *_YIELDING[2:])
-    return shown_table(headers, headings=looks.headings, droppable=order)
+    first = ("JOB ID", "JOB ID", *_LEFT_OUT_FIRST) if looks.by_job else (*_LEFT_OUT_FIRST, "JOB ID")
+    return shown_table(headers, headings=looks.headings, droppable=(*first, *_LEFT_OUT_THEN))
 
 
 def _name(row: Row, looks: JobTableOptions) -> str:

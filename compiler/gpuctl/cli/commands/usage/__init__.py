@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuctl.cli.commands.usage.stores import stated_settings
-from gpuctl.cli.options.choosing_service import is_server_stated
+from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.groups import Family, Subcommand
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.commands.usage.stores import database_options, stated_database
-from gpuctl.cli.options.choosing_service import chosen_service, is_server_stated, server_option
-from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.named_clusters import is_server_stated
+from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.connecting import cluster_errors
-from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.language.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -73,16 +73,7 @@ def shape_options(function: Function) -> Function:
     return function
 
 
-def namespace_option(function: Function) -> Function:
-    """``-n``."""
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        shell_complete=complete_namespace,
-        callback=checked_namespace,
-        help="Only this namespace. Default: all.",
-    )(function)
+only_namespace = namespace_option("Only this namespace. Default: all.")
 
 
 class Told(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.commands.usage.asking import namespace_option
+from gpuctl.cli.commands.usage.asking import only_namespace
 from gpuctl.cli.commands.usage.stores import database_options, named_database, stated_settings
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
@@ -36,7 +36,7 @@ _DONE = {"warn": "warned", "pause": "paused"}
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Format."
 )
 @database_options
-@namespace_option
+@only_namespace
 @reading_options
 def command(
     yes: bool,

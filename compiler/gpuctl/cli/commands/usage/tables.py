@@ -11,7 +11,7 @@ from gpuctl.cli.commands.usage.asking import (
     STEPS,
     Told,
     asked_range,
-    namespace_option,
+    only_namespace,
     say,
     say_what_is_cut,
     say_what_is_known,
@@ -71,7 +71,7 @@ def cluster(**given: Any) -> int:
     short_help="GPU-hours, use and idle GPU-hours by namespace.",
     epilog="Examples:\n\n  $ gpuctl usage namespaces\n\n  $ gpuctl usage namespaces --last 7d --sort idle",
 )
-@namespace_option
+@only_namespace
 @_options
 def namespaces(**given: Any) -> int:
     """List namespaces that held GPUs.
@@ -104,7 +104,7 @@ def labels(key: str, is_annotation: bool, **given: Any) -> int:
     short_help="GPU-hours, use and idle GPU-hours by workload.",
     epilog="Examples:\n\n  $ gpuctl usage workloads -n team-a\n\n  $ gpuctl usage workloads --sort idle --limit 10",
 )
-@namespace_option
+@only_namespace
 @_options
 def workloads(**given: Any) -> int:
     """List the workloads that held GPUs: the topmost owners of pods. The columns are those of `usage namespaces`."""

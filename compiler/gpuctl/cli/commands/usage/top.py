@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.commands.usage.asking import (
     Told,
-    namespace_option,
+    only_namespace,
     say,
     say_if_old,
     say_what_is_cut,
@@ -31,7 +31,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE",
     short_help="Who holds GPUs now, and what they do.",
     epilog="Examples:\n\n  $ gpuctl usage top\n\n  $ gpuctl usage top --sort use -n team-a",
 )
-@namespace_option
+@only_namespace
 @click.option(
     "--sort",
     type=click.Choice(["gpus", "use", "idle", "name"]),

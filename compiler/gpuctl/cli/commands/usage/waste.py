@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.commands.usage.asking import (
     Told,
     asked_range,
-    namespace_option,
+    only_namespace,
     say,
     say_if_old,
     say_what_is_cut,
@@ -34,7 +34,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
     short_help="GPUs that are held and idle, since when, and how to free them.",
     epilog="Examples:\n\n  $ gpuctl usage waste\n\n  $ gpuctl usage waste --last 7d -n team-a -o json",
 )
-@namespace_option
+@only_namespace
 @click.option(
     "--below",
     type=click.FloatRange(0, 100, min_open=True),
