@@ -395,6 +395,41 @@ type HeldInNamespace struct {
 	Workloads     []HeldByWorkload `json:"workloads"`
 }
 
+// HeldModel: GPU-seconds that a workload held of one GPU model.
+type HeldModel struct {
+	Namespace    string `json:"namespace"`
+	WorkloadType string `json:"workload_type"`
+	WorkloadName string `json:"workload_name"`
+	OwnerUid     string `json:"owner_uid"`
+	// The GPU model.
+	Model string `json:"model"`
+	// The key of the label or annotation; empty without one.
+	Key string `json:"key"`
+	// Its value at that time, `__unset__` for pods without it; empty without a key.
+	Value string `json:"value"`
+	// GPU-seconds that it held.
+	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
+}
+
+// HeldModelPage: A page of them.
+type HeldModelPage struct {
+	// Rows of all pages.
+	Total      int64       `json:"total"`
+	Page       int64       `json:"page"`
+	PageSize   int64       `json:"page_size"`
+	TotalPages int64       `json:"total_pages"`
+	Data       []HeldModel `json:"data"`
+}
+
+// HeldModelsAnswer: GPU-seconds by workload, GPU model and value of a label or annotation.
+type HeldModelsAnswer struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
 // IdleGpus: A workload that holds GPUs and has not used them for a while.
 type IdleGpus struct {
 	Namespace string `json:"namespace"`

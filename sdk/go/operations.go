@@ -1410,6 +1410,49 @@ func (c *Client) GetWorkloadUsage(ctx context.Context, options *GetWorkloadUsage
 	return &answer, nil
 }
 
+// ListHeldModelsOptions are what may be said to ListHeldModels. The zero value says nothing.
+type ListHeldModelsOptions struct {
+	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
+	// and pools.
+	Cluster string
+	// Of this namespace. Default: of all that may be seen.
+	Namespace string
+	// From when on, RFC 3339. Default: 24 hours before the end.
+	StartTime string
+	// Before this time. Default: now.
+	EndTime string
+	// What kind of dimension it is.
+	DimensionType string
+	// Also by this label or annotation.
+	DimensionKey string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// ListHeldModels: GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are
+// kept.
+func (c *Client) ListHeldModels(ctx context.Context, options *ListHeldModelsOptions) (*HeldModelsAnswer, error) {
+	if options == nil {
+		options = &ListHeldModelsOptions{}
+	}
+	query := url.Values{}
+	set(query, "cluster", options.Cluster)
+	set(query, "namespace", options.Namespace)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "dimension_type", options.DimensionType)
+	set(query, "dimension_key", options.DimensionKey)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer HeldModelsAnswer
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/workloads/models", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // GetUsageLedgerOptions are what may be said to GetUsageLedger. The zero value says nothing.
 type GetUsageLedgerOptions struct {
 	// What a row is about.

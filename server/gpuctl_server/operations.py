@@ -41,6 +41,7 @@ _NAMES = {
     "GET /gpu-aggregation/namespaces/hourly-stats": "getNamespaceUsage",
     "GET /gpu-aggregation/labels/hourly-stats": "getLabelUsage",
     "GET /gpu-aggregation/workloads/hourly-stats": "getWorkloadUsage",
+    "GET /gpu-aggregation/workloads/models": "listHeldModels",
     "GET /gpu-aggregation/ledger": "getUsageLedger",
     "GET /gpu-aggregation/waste": "getUsageWaste",
     "GET /gpu-aggregation/snapshots/latest": "getLatestSnapshot",

@@ -893,6 +893,7 @@ OF_A_CLUSTER = [
     ("workloads/hourly-stats", ALL),
     *(("ledger", {**ALL, "by": by}) for by in ("cluster", "namespace", "workload", "node", "model")),
     ("ledger", {**ALL, "by": "label", "key": "team"}),
+    ("workloads/models", {**ALL, "dimension_key": "team"}),
     ("waste", ALL),
     ("snapshots/latest", {}),
     ("snapshots", ALL),

@@ -348,6 +348,7 @@ ROWS: dict[str, Row] = {
         get(f"{USAGE}/workloads/hourly-stats", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE
     ),
     "getUsageLedger": Row(get(f"{USAGE}/ledger", **HOURS), OF_ALL_NAMESPACES),
+    "listHeldModels": Row(get(f"{USAGE}/workloads/models", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE),
     "getUsageWaste": Row(get(f"{USAGE}/waste"), OF_SINGLE_WORKLOADS),
     "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_SINGLE_WORKLOADS),
     "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_SINGLE_WORKLOADS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -170,7 +171,7 @@ def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, dat
     assert len(tables["Workloads that held the most"]) == 22
     assert tables["Workloads that held the most"][-2][0] == "14 others"
     models = tables["By model"]
-    assert sum(cents(row[-2]) for row in models[:-1]) == cents(models[-1][-2]) == round(100 * 20 * whole["held"])
+    assert sum(cents(row[-3]) for row in models[:-1]) == cents(models[-1][-3]) == round(100 * 20 * whole["held"])
 
 
 def tenths(text: str) -> int:
@@ -183,12 +184,86 @@ def cents(text: str) -> int:
     return int(text.replace(".", ""))
 
 
-def test_a_cost_that_is_not_known_is_none(report: Report) -> None:
-    several = tables_of_markdown(report(h20="10"))
-    assert [row[-2] for row in several["By model"]][-1] != "-"
-    assert len(several["By namespace"][0]) == 8, "which models a namespace held is not known"
+HELD_BY = {
+    # GPU-hours of n1 (A100-80G) and n2 (H20), then the idle ones: by hand, from `small_world`.
+    "nlp": ((80.0, 48.0), (15.6, 45.36)),
+    "serving": ((51.0, 0.0), (35.7, 0.0)),
+    "vision": ((0.0, 23.0), (0.0, 0.3)),
+}
+
+
+@pytest.mark.parametrize("prices", [("20", "20"), ("20", "10"), ("12.5", "0.3")], ids=["one", "two", "broken"])
+def test_costs_of_several_models(prices: tuple[str, str], report: Report, database: Path) -> None:
+    """By namespace, label and workload: each adds up to what the models cost, and is what its models cost."""
+    text = report(a100=prices[0], h20=prices[1])
+    tables = tables_of_markdown(text)
+    models = tables["By model"]
+    whole = [cents(cell) for cell in models[-1][-3:-1]]
+    for title in ("By namespace", "By team", "Workloads that held the most", "Workloads that left the most idle"):
+        *rows, last = tables[title]
+        for number in (-2, -1):
+            assert sum(cents(row[number]) for row in rows) == cents(last[number]) == whole[number], title
+    a100, h20 = map(float, prices)
+    for row in tables["By namespace"][:-1]:
+        if row[0] in HELD_BY:
+            for number, (one, other) in zip((-2, -1), HELD_BY[row[0]], strict=True):
+                assert cents(row[number]) / 100 == pytest.approx(one * a100 + other * h20, abs=0.011)
+    held, idle, free = (ledger_of_models(database, name) for name in ("allocated", "held_idle", "free"))
+    for column, amounts in ((-3, held), (-2, idle), (-1, free)):
+        cost = a100 * amounts["A100-80G"] + h20 * amounts["H20"]
+        assert cents(models[-1][column]) == pytest.approx(100 * cost, abs=1)
+
+
+def ledger_of_models(database: Path, name: str) -> dict[str, float]:
+    """Model -> GPU-hours."""
+    with closing(open_database(str(database))) as opened:
+        rows = ledger(opened, Hours("", START - DAY, float(START + 2 * DAY), step=Step.TOTAL), Level.MODEL)
+    assert isinstance(rows, list)
+    return {row["value"]: row[f"{name}_gpu_seconds"] / HOUR for row in rows}
+
+
+def test_a_cost_that_is_not_known_is_none(report: Report, database: Path, tmp_path: Path) -> None:
+    """Where a model has no price, or intervals are not kept, as for days whose hours are pruned."""
     (last,) = [row for row in tables_of_markdown(report(a100="20, B200: 5", h20="10"))["By model"] if row[0] == "all"]
-    assert last[-2] != "-", "a price of what is not there changes nothing"
+    assert "-" not in last[-3:], "a price of what is not there changes nothing"
+    assert "A cost is `-`" not in report(h20="10")
+    (tmp_path / "other").mkdir()
+    platform = tmp_path / "other" / "platform.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nusage: {prices: {models: {A100-80G: 20}}}\n")
+    text = report("--platform", str(platform))
+    tables = tables_of_markdown(text)
+    costs = {row[0]: row[-2:] for row in tables["By namespace"]}
+    assert costs["nlp"] == costs["vision"] == costs["all"] == ["-", "-"]
+    assert "-" not in costs["serving"]
+    assert tables["By model"][-1][-3:] == ["-", "-", "1423.33"], "the free GPUs are all of the model with a price"
+    assert "A cost is `-` if a GPU model has no price" in text
+    assert "1 of the models have no price" in text
+    path = tmp_path / "pruned.db"
+    path.write_bytes(database.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM holdings WHERE start >= ?", (START + 2 * HOUR,))
+        connection.commit()
+    rows = {row[0]: row[-2:] for row in tables_of_markdown(report("--database", str(path), h20="10"))["By namespace"]}
+    assert rows["nlp"] == rows["vision"] == rows["all"] == ["-", "-"]
+    assert "-" not in rows["serving"]
+
+
+def test_idle_costs_of_a_workload_with_several_prices(report: Report, tmp_path: Path) -> None:
+    """What it held has a cost; which of its GPUs were idle is not known."""
+    both = WorkloadKey("nlp", "Job", "both", "w-both")
+    workers = [
+        Worker(both, node, 1, (50.0,), float(START), START + 4.0 * HOUR, {"team": team})
+        for node, team in (("n1", "mixed"), ("n2", "mixed"))
+    ]
+    workers[1] = replace(workers[1], labels={"team": "other"}, start=float(START + 4 * HOUR), end=START + 8.0 * HOUR)
+    path = tmp_path / "mixed.db"
+    small_world(START, workers).collected(path, START, END).close()
+    tables = tables_of_markdown(report("--database", str(path), h20="10"))
+    assert [row[-2:] for row in tables["Workloads that held the most"] if row[0] == "both"] == [["120.00", "-"]]
+    teams = {row[0]: row[-2:] for row in tables["By team"]}
+    assert (teams["mixed"], teams["other"]) == (["80.00", "40.00"], ["40.00", "20.00"]), "of one price each"
+    assert {row[0]: row[-1] for row in tables["By namespace"]}["nlp"] == "-"
+    assert tables["By team"][-1][-1] != "-"
 
 
 def test_names_do_nothing_in_it(report: Report) -> None:
@@ -287,7 +362,7 @@ def test_a_strange_value(database: Path) -> None:
     whole = GpuTime(*(8 * (value or 0) for value in use))
     stamp = "2026-10-01T00:00:00Z"
     made = MonthReport(
-        "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, "label", groups, groups, groups,
+        "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, "label", groups, groups, groups, {},
         KnownTime(741 * 3600.0, stamp, stamp, False), 741 * 3600.0, float(END), {}, STRANGE,
     )  # fmt: skip
     page = report_page(made)

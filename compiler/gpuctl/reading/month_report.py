@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuctl.reading.gpu_time import GpuTime, KnownTime, added
+from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_shapes import GroupUse
 
 HOUR = 3600
@@ -24,6 +25,7 @@ class MonthReport:
     :param namespaces: the most GPU-hours first; likewise the groups of the other levels.
     :param known: the part of the month for which usage is known; ``days_known``: seconds of it that ``days`` cover.
     :param made: when the report was made, seconds since 1970.
+    :param costs: ``namespace``, ``label`` or ``workload`` -> the costs of its groups, in order; empty without prices.
     :param prices: model -> price of one GPU for one hour.
     """
 
@@ -40,6 +42,7 @@ class MonthReport:
     labels: Sequence[GroupUse]
     models: Sequence[GroupUse]
     workloads: Sequence[GroupUse]
+    costs: Mapping[str, Sequence[GroupCost]]
     known: KnownTime
     days_known: float
     made: float
@@ -50,15 +53,6 @@ class MonthReport:
     def is_final(self) -> bool:
         """Whether no figure can change any more: the month is over and no hour is provisional."""
         return self.made >= self.end and self.known.provisional is False
-
-    @property
-    def one_price(self) -> float | None:
-        """The price of every GPU that was held; None where they differ, or one is not known.
-
-        What a namespace or a workload held is not known by model.
-        """
-        found = {self.prices.get(group.holder.value) for group in self.models if group.total.held > 0}
-        return found.pop() if len(found) == 1 else None
 
     def differs(self, groups: Iterable[GroupUse]) -> float:
         """GPU-hours that groups held more than the cluster, less if negative; 0 where that is lost by rounding."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import GpuTime, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.month_report import MonthReport
+from gpuctl.reading.usage_costs import GroupCost, GroupOf, HeldModel, group_costs
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 from gpuctl.usecases.usage_ways import UsageWay
@@ -57,6 +58,9 @@ def month_report(
     days = list(way.ledger("cluster", asked, "day"))
     by_day = {(row.time, row.end): row.use for row in days}
     priced = settings.platform.usage.prices
+    prices = {visible(model): price for model, price in priced.models.items()}
+    groups = {level: _groups(way, level, asked) for level in ("namespace", "model", "workload")}
+    groups["label"] = _groups(way, by.kind, asked, key) if key else []
     return MonthReport(
         month=month,
         zone=asked.zone,
@@ -65,18 +69,34 @@ def month_report(
         end=asked.end,
         whole=added(row.use for row in whole),
         days=[(time, _of(by_day, time, end)) for time, end in timeline(days)],
-        namespaces=_groups(way, "namespace", asked),
+        namespaces=groups["namespace"],
         key=key,
         key_kind=by.kind,
-        labels=_groups(way, by.kind, asked, key) if key else [],
-        models=_groups(way, "model", asked),
-        workloads=_groups(way, "workload", asked),
+        labels=groups["label"],
+        models=groups["model"],
+        workloads=groups["workload"],
+        costs=_costs(groups, way.held_models(asked, by.kind, key), prices) if prices else {},
         known=whole[0].known,
         days_known=sum(row.known.seconds for row in days),
         made=made,
-        prices={visible(model): price for model, price in priced.models.items()},
+        prices=prices,
         currency=visible(priced.currency or ""),
     )
+
+
+def _costs(
+    groups: Mapping[str, Sequence[GroupUse]], held: Sequence[HeldModel], prices: Mapping[str, float]
+) -> dict[str, Sequence[GroupCost]]:
+    workloads = {group.holder: group for group in groups["workload"]}
+    group_of: dict[str, GroupOf] = {
+        "namespace": lambda row: GpuHolder(row.holder.namespace),
+        "label": lambda row: GpuHolder(row.value),
+        "workload": lambda row: row.holder,
+    }
+    return {
+        level: group_costs(groups[level], held, of, groups["model"], workloads, prices)
+        for level, of in group_of.items()
+    }
 
 
 def _checked_key(way: UsageWay, cluster: str, by: ReportKey) -> str:

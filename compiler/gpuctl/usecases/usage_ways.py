@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import LedgerLine, NotALedger, ledger_line, stamped
+from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
+from gpuctl.reading.usage_costs import HeldModel
 from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 
@@ -30,6 +31,12 @@ class UsageWay(Protocol):
         :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key`` of a label or annotation.
         :param value: of this group alone, of a workload its uid; "" for all.
         :param step: ``hour``, ``day``, ``week``, ``month``, or ``total``: one row a group.
+        """
+
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+        """Return what workloads held of each GPU model.
+
+        :param level: the kind of ``key``, ``label`` or ``annotation``; "" for no key.
         """
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
@@ -93,7 +100,19 @@ class DatabaseWay:
             )
             return _page(self._ask(lambda database: ledger(database, hours, Level(level), key, value=value)))
 
-        return _rows(page)
+        return map(ledger_line, _rows(page))
+
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+        from gpuctl_usage.answers.held_models import held_models
+        from gpuctl_usage.answers.hourly_answers import Hours
+        from gpuctl_usage.answers.scopes import Paging
+        from gpuctl_usage.sums import Level
+
+        cluster = self._cluster(asked.cluster)
+        hours = Hours(cluster, asked.start, asked.end, paging=Paging(1, 2**31), tz=asked.zone)
+        return [
+            _held_model(row) for row in _page(self._ask(lambda it: held_models(it, hours, Level(level), key)))["data"]
+        ]
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
         from gpuctl_usage.answers.snapshot_answers import latest
@@ -186,8 +205,20 @@ class ServiceWay:
             return _page(self._ask("ledger", {**times, **where, "page": str(number), "page_size": str(_PAGE)}))
 
         try:
-            yield from _rows(page)
+            yield from map(ledger_line, _rows(page))
         except NotALedger:
+            raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
+
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+        times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "cluster": asked.cluster}
+        query = {**times, "dimension_type": level, "dimension_key": key, "page_size": str(_PAGE)}
+
+        def page(number: int) -> Mapping[str, Any]:
+            return _page(self._ask("workloads/models", {**query, "page": str(number)}))
+
+        try:
+            return [_held_model(row) for row in _rows(page)]
+        except (NotALedger, KeyError, TypeError, ValueError):
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
@@ -226,12 +257,18 @@ class ServiceWay:
             raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
 
 
-def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[LedgerLine]:
+def _held_model(row: Mapping[str, Any]) -> HeldModel:
+    names = (visible(str(row[name])[:317]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
+    value, model = (visible(str(row[name])[:317]) for name in ("value", "model"))
+    return HeldModel(GpuHolder(*names), value, model, float(row["allocated_gpu_seconds"]))
+
+
+def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The rows of all pages; the first is asked for at once."""
     number = 1
     while True:
         found = page(number)
-        yield from map(ledger_line, found["data"])
+        yield from found["data"]
         if number >= found["total_pages"]:
             return
         number += 1

@@ -440,6 +440,44 @@ class HeldInNamespace(Answer):
     workloads: list[HeldByWorkload]
 
 
+class HeldModel(Answer):
+    """GPU-seconds that a workload held of one GPU model."""
+
+    namespace: str
+    workload_type: str = Field(alias="workload_type")
+    workload_name: str = Field(alias="workload_name")
+    owner_uid: str = Field(alias="owner_uid")
+    model: str
+    """The GPU model."""
+    key: str
+    """The key of the label or annotation; empty without one."""
+    value: str
+    """Its value at that time, `__unset__` for pods without it; empty without a key."""
+    allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
+    """GPU-seconds that it held."""
+
+
+class HeldModelPage(Answer):
+    """A page of them."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[HeldModel]
+
+
+class HeldModelsAnswer(Answer):
+    """GPU-seconds by workload, GPU model and value of a label or annotation."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[HeldModel] | HeldModelPage
+
+
 class IdleGpus(Answer):
     """A workload that holds GPUs and has not used them for a while."""
 
@@ -1613,6 +1651,9 @@ GpusOfNode.model_rebuild()
 HeldByWorkload.model_rebuild()
 HeldIdle.model_rebuild()
 HeldInNamespace.model_rebuild()
+HeldModel.model_rebuild()
+HeldModelPage.model_rebuild()
+HeldModelsAnswer.model_rebuild()
 IdleGpus.model_rebuild()
 JobDescription.model_rebuild()
 JobDocument.model_rebuild()

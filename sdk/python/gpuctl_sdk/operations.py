@@ -1345,6 +1345,51 @@ class Operations(ABC):
         )
         return found
 
+    def list_held_models(
+        self,
+        *,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        dimension_type: str | None = None,
+        dimension_key: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.HeldModelsAnswer:
+        """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept.
+
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: Also by this label or annotation.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.HeldModelsAnswer = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/workloads/models",
+                models.HeldModelsAnswer,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "dimension_type": dimension_type,
+                        "dimension_key": dimension_key,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
     def get_usage_ledger(
         self,
         *,
@@ -2838,6 +2883,51 @@ class AsyncOperations(ABC):
                         "page_size": page_size,
                         "cursor": cursor,
                         "format": format,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def list_held_models(
+        self,
+        *,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        dimension_type: str | None = None,
+        dimension_key: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.HeldModelsAnswer:
+        """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept.
+
+        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
+            who see all namespaces and pools.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: Also by this label or annotation.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.HeldModelsAnswer = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/workloads/models",
+                models.HeldModelsAnswer,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "dimension_type": dimension_type,
+                        "dimension_key": dimension_key,
+                        "page": page,
+                        "page_size": page_size,
                     }
                 ),
             )

@@ -431,6 +431,34 @@ class WasteAnswer(_Envelope):
     data: HeldIdle
 
 
+class HeldModel(UsageValue):
+    """GPU-seconds that a workload held of one GPU model."""
+
+    namespace: str = Field(examples=["ml-training"])
+    workload_type: str = Field(examples=["Job"])
+    workload_name: str = Field(examples=["bert-training-job"])
+    owner_uid: str = Field(examples=["abc-def-123"])
+    model: str = Field(description="The GPU model.", examples=["A100-80G"])
+    key: str = Field(description="The key of the label or annotation; empty without one.", examples=["team"])
+    value: str = Field(
+        description="Its value at that time, `__unset__` for pods without it; empty without a key.",
+        examples=["ai-research"],
+    )
+    allocated_gpu_seconds: float = Field(description="GPU-seconds that it held.", examples=[28800.0])
+
+
+class HeldModelPage(_Page):
+    """A page of them."""
+
+    data: list[HeldModel]
+
+
+class HeldModelsAnswer(_Envelope):
+    """GPU-seconds by workload, GPU model and value of a label or annotation."""
+
+    data: list[HeldModel] | HeldModelPage
+
+
 class LatestAllocation(_Envelope):
     """The last snapshot."""
 

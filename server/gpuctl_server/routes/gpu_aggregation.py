@@ -21,6 +21,7 @@ from gpuctl_server.models.usage_models import (
     AllocationHistory,
     ClusterHour,
     ClusterUsage,
+    HeldModelsAnswer,
     LabelHour,
     LabelUsage,
     LatestAllocation,
@@ -131,6 +132,13 @@ def _only(asked: Asked, seen: frozenset[str] | None, excluded: str = "") -> Aske
     """Of the namespaces that may be seen, but for those that are left out."""
     without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
     return asked._replace(hours=replace(asked.hours, namespaces=seen, excluded=without))
+
+
+def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | None:
+    """Return the namespaces that are asked about, of those that may be seen; None for all."""
+    if not namespace:
+        return seen
+    return frozenset({namespace}) if seen is None else seen & {namespace}
 
 
 @router.get("/clusters", responses=_of(UsageNames))
@@ -264,6 +272,44 @@ def workload_hours(
     return _rows(service, caller, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
 
 
+@router.get("/workloads/models", responses=_of(HeldModelsAnswer))
+def held_models(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    start_time: Annotated[
+        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
+    ] = "",
+    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    dimension_type: Dimension = "label",
+    dimension_key: Annotated[
+        str, Query(max_length=317, description="Also by this label or annotation.", examples=["team"])
+    ] = "",
+    page: Page = None,
+    page_size: PageSize = None,
+) -> Response:
+    """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
+    from gpuctl_usage.answers.held_models import held_models as answer
+    from gpuctl_usage.sums import Level
+
+    demand_workloads(caller)
+    end = seconds_of("end_time", end_time, time.time())
+    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
+    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
+    level = Level(dimension_type)
+    return _success(
+        usage_answer(
+            service,
+            caller,
+            cluster,
+            lambda database, name: answer(
+                database, replace(hours, cluster=name, namespaces=seen), level, dimension_key
+            ),
+        )
+    )
+
+
 @router.get("/ledger", responses=_of_rows(LedgerAnswer))
 def ledger(
     service: ServiceOf,
@@ -324,9 +370,7 @@ def waste(
     demand_workloads(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
-    seen = namespaces_seen(service, caller, cluster, namespace)
-    if namespace:
-        seen = frozenset({namespace}) if seen is None else seen & {namespace}
+    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
     priced = service.platform.platform.usage.prices
     asked: dict[str, Any] = {
         "prices": Prices(priced.models, priced.currency or ""),

@@ -67,7 +67,10 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
         _whole(report),
         ReportPart("Day by day", (), None, "days", _of_days(report)),
         ReportPart(
-            "By namespace", (), _groups(report, "namespace", report.namespaces), notes=_open(report, report.namespaces)
+            "By namespace",
+            (),
+            _groups(report, "namespace", "namespace", report.namespaces),
+            notes=[*_open(report, report.namespaces), *_of_costs(report, "namespace")],
         ),
         *_labels(report),
         _models(report),
@@ -79,8 +82,12 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
 def _labels(report: MonthReport) -> list[ReportPart]:
     if not report.key:
         return []
-    notes = [f"{_UNSET} is what workloads without this {report.key_kind} held.", *_open(report, report.labels)]
-    return [ReportPart(f"By {report.key}", (), _groups(report, report.key, report.labels), notes=notes)]
+    notes = [
+        f"{_UNSET} is what workloads without this {report.key_kind} held.",
+        *_open(report, report.labels),
+        *_of_costs(report, "label"),
+    ]
+    return [ReportPart(f"By {report.key}", (), _groups(report, "label", report.key, report.labels), notes=notes)]
 
 
 def amounts_of(use: GpuTime) -> list[float]:
@@ -137,47 +144,59 @@ def _whole(report: MonthReport) -> ReportPart:
 
 
 class _Row(NamedTuple):
-    """A row of a table of groups: its names, and what they held in units that add up to what all held."""
+    """A row of a table of groups: its names, and what they held in units that add up to what all held.
+
+    ``cents``: of what they held, and of what was idle; None where the cost is not known. Empty without prices.
+    """
 
     names: Sequence[Cell]
     use: GpuTime
     units: Sequence[int]
+    cents: Sequence[int | None]
 
 
 _HELD = ("held", "busy", "idle", "unobserved")
 
 
-def _groups(report: MonthReport, head: str, groups: Sequence[GroupUse]) -> PartTable:
-    rows = _rounded(report, [([Cell(group.holder.value, True)], group.total) for group in groups])
+def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUse]) -> PartTable:
+    rows = _rounded(report, level, [([Cell(group.holder.value, True)], group.total) for group in groups])
     return _use_table(report, [Cell(head)], rows)
 
 
-def _rounded(report: MonthReport, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
-    """Rows whose units add up: of each column of GPU-hours, and of money where there is one price."""
-    uses = [use for _, use in named]
-    columns = [in_units([getattr(use, name) for use in uses], _TENTH) for name in _HELD]
-    price = report.one_price
-    if price is not None:
-        columns += [in_units([amount / HOUR * price for amount in column], _CENT) for column in _paid(uses)]
-    return [_Row(names, use, [column[number] for column in columns]) for number, (names, use) in enumerate(named)]
+def _rounded(report: MonthReport, level: str, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
+    """Return rows whose units add up, in each column of GPU-hours and of money."""
+    columns = [in_units([getattr(use, name) for _, use in named], _TENTH) for name in _HELD]
+    costs = report.costs.get(level, ())
+    money = [_in_cents([cost.held for cost in costs]), _in_cents([cost.idle for cost in costs])] if costs else []
+    return [
+        _Row(names, use, [column[number] for column in columns], [column[number] for column in money])
+        for number, (names, use) in enumerate(named)
+    ]
 
 
-def _paid(uses: Sequence[GpuTime]) -> Sequence[Sequence[float]]:
-    return [use.held for use in uses], [use.idle for use in uses]
+def _in_cents(amounts: Sequence[float | None]) -> list[int | None]:
+    known = iter(in_units([amount for amount in amounts if amount is not None], _CENT))
+    return [None if amount is None else next(known) for amount in amounts]
 
 
 def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
-    """Rows as one."""
+    """Return rows as one; its cost is known if all their costs are."""
     return _Row(
         names,
         added(row.use for row in rows),
         [sum(column) for column in zip(*(row.units for row in rows), strict=True)],
+        [_sum_known(column) for column in zip(*(row.cents for row in rows), strict=True)],
     )
+
+
+def _sum_known(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
 
 
 def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> PartTable:
     figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
-    if report.one_price is not None:
+    if report.costs:
         figures += [_money("cost", report), _money("idle cost", report)]
     last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
@@ -193,18 +212,18 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
         *map(_tenths, others),
         _number(percent(row.use.mean_use) or "-"),
         _number(covered(row.use.coverage) or "-"),
-        *map(_cents, row.units[len(_HELD) :]),
+        *map(_cents, row.cents),
     ]
 
 
 def _models(report: MonthReport) -> ReportPart:
     uses = [group.total for group in report.models]
-    fields = ("capacity", "held", "idle")
-    hours = [in_units([getattr(use, name) or 0.0 for use in uses], _TENTH) for name in fields]
     prices = [report.prices.get(group.holder.value) for group in report.models]
-    cents = [
-        in_units([amount / HOUR * (price or 0.0) for amount, price in zip(column, prices, strict=True)], _CENT)
-        for column in _paid(uses)
+    amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
+    hours = [in_units(column, _TENTH) for column in amounts.values()]
+    costs = [
+        _in_cents([_cost(amount, price) for amount, price in zip(amounts[name], prices, strict=True)])
+        for name in ("held", "idle", "free")
     ]
     rows = [
         [
@@ -212,33 +231,52 @@ def _models(report: MonthReport) -> ReportPart:
             *(_tenths(column[number]) for column in hours),
             _number(percent(use.mean_use) or "-"),
             _number("-" if price is None else f"{price:g}"),
-            *(_number("-") if price is None else _cents(column[number]) for column in cents),
+            *(_cents(column[number]) for column in costs),
         ]
         for number, (group, use, price) in enumerate(zip(report.models, uses, prices, strict=True))
     ]
-    unpriced = sum(price is None and use.held > 0 for use, price in zip(uses, prices, strict=True))
-    is_priced = bool(report.prices) and not unpriced
     rows.append(
         [
             Cell("all"),
             *(_tenths(sum(column)) for column in hours),
             _number(percent(added(uses).mean_use) or "-"),
             Cell(""),
-            *(_cents(sum(column)) if is_priced else _number("-") for column in cents),
+            *(_cents(_sum_known(column)) for column in costs),
         ]
     )
-    figures = ("capacity", "GPU-hours", "idle", "use", "price", _money("cost", report), _money("idle cost", report))
+    figures = ["capacity", "GPU-hours", "idle", "free", "use", "price"]
+    figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
     table = PartTable([Cell("model"), *map(_number, figures)], rows)
+    unpriced = sum(None in (column[number] for column in costs) for number in range(len(uses)))
     return ReportPart("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+
+
+def _cost(gpu_seconds: float, price: float | None) -> float | None:
+    """Return the cost; what is nothing costs nothing, whatever its price is."""
+    if price is None:
+        return None if gpu_seconds else 0.0
+    return gpu_seconds / HOUR * price
 
 
 def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
     """What costs are not known, and why."""
     if not report.prices:
         return ["No prices are set: platform.yaml has them in usage.prices.models."]
-    notes = [f"{unpriced} of the models that were held have no price: what all cost is not known."] if unpriced else []
-    if report.one_price is None:
-        notes.append("Which models a namespace held is not known: where prices differ, it has no cost.")
+    return [f"{unpriced} of the models have no price: the cost of all is not known."] if unpriced else []
+
+
+def _of_costs(report: MonthReport, level: str) -> list[str]:
+    """Return the reasons why costs of a table are not known, if any."""
+    costs = report.costs.get(level, ())
+    notes = []
+    if any(cost.held is None for cost in costs):
+        notes.append(
+            "A cost is `-` if a GPU model has no price, or if it is not kept which pods held GPUs in all of the month."
+        )
+    if any(cost.idle is None and cost.held is not None for cost in costs):
+        notes.append(
+            "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is not known."
+        )
     return notes
 
 
@@ -246,11 +284,14 @@ def _workloads(report: MonthReport) -> list[ReportPart]:
     """By what they held, and by what they left idle: the same rows, so that each has the same numbers in both."""
     heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
     named = [([Cell(name, True) for name in _names(group)], group.total) for group in report.workloads]
-    rows = _rounded(report, named)
+    rows = _rounded(report, "workload", named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
     said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
     held = ReportPart(
-        "Workloads that held the most", (), _use_table(report, heads, _cut(rows)), notes=_open(report, report.workloads)
+        "Workloads that held the most",
+        (),
+        _use_table(report, heads, _cut(rows)),
+        notes=[*_open(report, report.workloads), *_of_costs(report, "workload")],
     )
     return [held, ReportPart("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
 
@@ -313,8 +354,8 @@ def _tenths(units: int) -> Cell:
     return _number(f"{units // 10}.{units % 10}")
 
 
-def _cents(units: int) -> Cell:
-    return _number(f"{units // 100}.{units % 100:02}")
+def _cents(units: int | None) -> Cell:
+    return _number("-" if units is None else f"{units // 100}.{units % 100:02}")
 
 
 def _share(amount: float, capacity: float | None) -> Cell:

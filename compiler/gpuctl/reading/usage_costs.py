@@ -1,0 +1,97 @@
+"""Costs of groups of usage: GPU-seconds by GPU model, times prices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gpuctl.reading.gpu_time import GpuHolder
+from gpuctl.reading.usage_shapes import GroupUse
+
+HOUR = 3600
+_LOST = 1e-6
+"""Part of a sum that rounding to millionths of a GPU-second may lose; a second at least."""
+
+
+class HeldModel(NamedTuple):
+    """GPU-seconds that a workload held of one GPU model while its label or annotation had one value."""
+
+    holder: GpuHolder
+    value: str
+    model: str
+    held: float
+
+
+class GroupCost(NamedTuple):
+    """The cost of what a group held, and of what it left idle; None if it is not known."""
+
+    held: float | None
+    idle: float | None
+
+
+GroupOf = Callable[[HeldModel], GpuHolder]
+
+
+def group_costs(
+    groups: Sequence[GroupUse],
+    rows: Iterable[HeldModel],
+    group_of: GroupOf,
+    models: Iterable[GroupUse],
+    workloads: Mapping[GpuHolder, GroupUse],
+    prices: Mapping[str, float],
+) -> list[GroupCost]:
+    """Return the cost of each group.
+
+    A cost is known if all models have one price, or if the rows of the group add up to what the ledger says it held.
+    The cost of idle GPUs is known of groups that held GPUs of one price, and of those whose workloads each held GPUs of
+    one price in one group.
+
+    :param models: the ledger's rows of all GPU models; likewise ``workloads``.
+    :param prices: GPU model -> price of one GPU for one hour.
+    """
+    held_at = {prices.get(group.holder.value) for group in models if group.total.held > 0}
+    price = held_at.pop() if len(held_at) == 1 else None
+    if price is not None:
+        return [GroupCost(*(part / HOUR * price for part in (group.total.held, group.total.idle))) for group in groups]
+    of_group: dict[GpuHolder, list[HeldModel]] = defaultdict(list)
+    of_workload: dict[GpuHolder, list[HeldModel]] = defaultdict(list)
+    for row in rows:
+        of_group[group_of(row)].append(row)
+        of_workload[row.holder].append(row)
+    found = []
+    for group in groups:
+        own = of_group.get(group.holder, [])
+        if not _same(sum(row.held for row in own), group.total.held) or any(row.model not in prices for row in own):
+            found.append(GroupCost(None, None))
+            continue
+        held = sum(row.held / HOUR * prices[row.model] for row in own)
+        found.append(GroupCost(held, _idle_cost(group, own, group_of, of_workload, workloads, prices)))
+    return found
+
+
+def _idle_cost(
+    group: GroupUse,
+    own: Sequence[HeldModel],
+    group_of: GroupOf,
+    of_workload: Mapping[GpuHolder, Sequence[HeldModel]],
+    workloads: Mapping[GpuHolder, GroupUse],
+    prices: Mapping[str, float],
+) -> float | None:
+    if len({prices[row.model] for row in own}) <= 1:
+        return group.total.idle / HOUR * (prices[own[0].model] if own else 0.0)
+    idle = cost = 0.0
+    for holder in {row.holder for row in own}:
+        all_of_it = of_workload[holder]
+        if holder not in workloads:
+            return None
+        left = workloads[holder].total.idle
+        if left > 0 and len({(prices.get(row.model), group_of(row)) for row in all_of_it}) > 1:
+            return None
+        idle += left
+        cost += left / HOUR * prices[all_of_it[0].model]
+    return cost if _same(idle, group.total.idle) else None
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= max(1.0, _LOST * other)

@@ -1,0 +1,82 @@
+"""GPU-seconds that workloads held of each GPU model, from the intervals in which pods held GPUs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from gpuctl_usage.answers.hourly_answers import Answer, Hours, kept_steps
+from gpuctl_usage.answers.scopes import Paging, cluster_named, page_or_list
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
+from gpuctl_usage.rolling.spells import spells
+from gpuctl_usage.store import intervals
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.kept_parts import Part
+from gpuctl_usage.store.tables import holdings
+from gpuctl_usage.sums import Level
+
+_Group = tuple[WorkloadKey, str, str]
+
+
+def held_models(database: Database, hours: Hours, level: Level = Level.LABEL, key: str = "") -> Answer:
+    """Return one row for each workload, GPU model, and value of a label or annotation.
+
+    They add up to what the ledger says was held, as long as the intervals are kept: as long as hours.
+
+    :param level: the kind of ``key``, a label or annotation; "" for no key.
+    :raises Unanswerable: the cluster or the time zone does not exist, or there are too many rows.
+    """
+    with database.reading() as connection:
+        cluster = cluster_named(connection, hours.cluster)
+        parts = kept_steps(connection, replace(hours, step=Step.TOTAL), cluster.id)
+        spans = _spans(parts)
+        which = intervals.overlapping(holdings, spans[0][0], spans[-1][1]) if spans else None
+        held = [] if which is None else intervals.read_holdings(connection, cluster.id, which)
+    seen = [
+        item
+        for item in held
+        if (hours.namespaces is None or item.namespace in hours.namespaces) and item.namespace not in hours.excluded
+    ]
+    rows = sorted(_added(seen, spans, level, key).items())
+    values = [_row(group, seconds, key) for group, seconds in rows]
+    paging = hours.paging if isinstance(hours.paging, Paging) else None
+    return page_or_list(paging, lambda: len(values), lambda limit, offset: values[offset : offset + limit])
+
+
+def _spans(parts: Iterable[Part]) -> list[tuple[float, float]]:
+    """Return the times for which usage is known, adjacent ones as one."""
+    found: list[tuple[float, float]] = []
+    for start, end, _ in sorted(time for part in parts for time in part.times):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _added(held: list[Holding], spans: Iterable[tuple[float, float]], level: Level, key: str) -> dict[_Group, float]:
+    found: dict[_Group, float] = defaultdict(float)
+    for start, end in spans:
+        for spell in spells(start, end - start, held):
+            holding = spell.holding
+            said = holding.annotations if level is Level.ANNOTATION else holding.labels
+            value = said.get(key, UNSET) if key else ""
+            found[holding.workload, holding.model, value] += spell.alloc_gpu_s if spell.counts else 0.0
+    return {group: seconds for group, seconds in found.items() if seconds > 0}
+
+
+def _row(group: _Group, seconds: float, key: str) -> dict[str, Any]:
+    workload, model, value = group
+    return {
+        "namespace": workload.namespace,
+        "workload_type": workload.kind,
+        "workload_name": workload.name,
+        "owner_uid": workload.uid,
+        "model": model,
+        "key": key,
+        "value": value,
+        "allocated_gpu_seconds": round(seconds, 6),
+    }
