@@ -222,6 +222,27 @@ def ledger_of_models(database: Path, name: str) -> dict[str, float]:
     return {row["value"]: row[f"{name}_gpu_seconds"] / HOUR for row in rows}
 
 
+def test_rules_for_paper(report: Report) -> None:
+    """Wide tables fit: the page is turned, names break before letters do, numbers never, and print rules come last."""
+    page = report("-o", "html")
+    style = page[page.index("<style>") : page.index("</style>")]
+    screen, paper = style.split("@media print")
+    assert "@page { size: landscape; margin: 12mm; }" in screen, (
+        "without a name it is A4, or Letter, as the printer has it"
+    )
+    assert "font: 15px" in screen
+    assert "font-size: 8.5pt" in paper, "a rule before that of the screen would do nothing"
+    assert re.search(r"th, td \{[^}]*overflow-wrap: break-word", screen)
+    assert re.search(r"td\.name \{ min-width: 9em;[^}]*overflow-wrap: anywhere", screen)
+    assert re.search(r"td\.n \{ white-space: nowrap; \}", screen)
+    assert ".wide { overflow: visible; }" in paper
+    for rule in ("tr { break-inside: avoid; }", "display: table-header-group", "h2 {", "break-after: avoid"):
+        assert rule in screen
+    names = re.findall(r'<td class="(\w+)">pretrain</td>', page)
+    assert set(names) == {"name"}
+    assert page.count("<table>") == page.count('<div class="wide"><table>') == page.count("</table></div>")
+
+
 def test_a_cost_that_is_not_known_is_none(report: Report, database: Path, tmp_path: Path) -> None:
     """Where a model has no price, or intervals are not kept, as for days whose hours are pruned."""
     (last,) = [row for row in tables_of_markdown(report(a100="20, B200: 5", h20="10"))["By model"] if row[0] == "all"]

@@ -14,19 +14,18 @@ _STYLE = """
   --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; --unsized: #7a6fb0; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --faint: #9aa5b5; --line: #333d4b; --paper: #14191f;
   --busy: #3fae87; --idle: #e5a14d; --unobserved: #717b8a; --free: #2f4864; --unusable: #c46a7b; --unsized: #9a8fd0; } }
-@media print { :root { color-scheme: light; --ink: #000; --faint: #444; --line: #bbb; --paper: #fff;
-  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; --unsized: #7a6fb0; }
-  body { max-width: none; margin: 0; font-size: 10pt; }
-  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62em;
+@page { size: landscape; margin: 12mm; }
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 76em;
   margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.6em; margin: 0 0 .6em; } h2 { font-size: 1.15em; margin: 1.8em 0 .5em; break-after: avoid; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; break-inside: auto; }
-tr { break-inside: avoid; } thead { display: table-header-group; }
+tr { break-inside: avoid; } thead { display: table-header-group; break-after: avoid; }
 th, td { text-align: left; padding: .25em .6em .25em 0; border-bottom: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; }
-th { font-weight: 600; color: var(--faint); }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+  overflow-wrap: break-word; }
+th { font-weight: 600; color: var(--faint); vertical-align: bottom; }
+td.name { min-width: 9em; max-width: 24em; overflow-wrap: anywhere; }
+.n { text-align: right; font-variant-numeric: tabular-nums; padding-left: .5em; } td.n { white-space: nowrap; }
 tr.all td { font-weight: 600; border-bottom: 0; border-top: 2px solid var(--ink); }
 ul { padding-left: 1.2em; margin: .3em 0 .8em; } p.note { color: var(--faint); margin: .4em 0; }
 svg { width: 100%; height: auto; display: block; margin: .4em 0; break-inside: avoid; }
@@ -37,6 +36,12 @@ rect.free { fill: var(--free); } rect.unusable { fill: var(--unusable); }
 rect.unsized { fill: var(--unsized); }
 line.grid { stroke: var(--line); } text { font: 11px system-ui, sans-serif; fill: var(--faint); }
 text.scale { text-anchor: end; } text.day, text.gap { text-anchor: middle; }
+@media print { :root { color-scheme: light; --ink: #000; --faint: #444; --line: #bbb; --paper: #fff;
+  --busy: #1f7a5c; --idle: #e08e2b; --unobserved: #8b93a1; --free: #c5d8ec; --unusable: #a4485a; --unsized: #7a6fb0; }
+  body { max-width: none; margin: 0; padding: 0; font-size: 8.5pt; line-height: 1.3; }
+  h2 { margin-top: 1.2em; } .wide { overflow: visible; } td.name { min-width: 7em; }
+  svg[role=img] { max-height: 48mm; } ul, .key { break-inside: avoid; } tbody tr:first-child { break-after: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """.strip()
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -84,18 +89,18 @@ def _key(report: MonthReport) -> str:
 
 
 def _table(table: PartTable) -> Iterator[str]:
-    yield "<table>"
+    yield '<div class="wide"><table>'
     yield f"<thead><tr>{''.join(_cell(cell, 'th') for cell in table.heads)}</tr></thead>"
     yield "<tbody>"
     for number, row in enumerate(table.rows):
         kind = ' class="all"' if table.has_total and number == len(table.rows) - 1 else ""
         yield f"<tr{kind}>{''.join(_cell(cell, 'td') for cell in row)}</tr>"
     yield "</tbody>"
-    yield "</table>"
+    yield "</table></div>"
 
 
 def _cell(cell: Cell, tag: str) -> str:
-    kind = ' class="n"' if cell.is_number else ""
+    kind = ' class="n"' if cell.is_number else ' class="name"' if cell.is_name else ""
     return f"<{tag}{kind}>{escape(cell.text)}</{tag}>"
 
 
