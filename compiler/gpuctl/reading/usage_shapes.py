@@ -14,7 +14,7 @@ class UsageRange:
     """Which hours: those that begin at ``start`` or later, and before ``end``; seconds since 1970.
 
     :param zone: by whose days and months steps are counted, as ``Asia/Shanghai``.
-    :param cluster: its name; "" is the first that was collected. ``namespace``: "" is all.
+    :param cluster: its name; "" is the default. ``namespace``: "" is all.
     """
 
     start: float

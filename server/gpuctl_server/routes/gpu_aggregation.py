@@ -78,6 +78,8 @@ router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, response
 
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
 Namespace = Annotated[str, Query(max_length=63, description="Of this namespace. Default: of all that may be seen.")]
+Since = Annotated[str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")]
+Until = Annotated[str, Query(max_length=64, description="Before this time. Default: now.")]
 Dimension = Annotated[Literal["label", "annotation"], Query(description="What kind of dimension it is.")]
 Key = Annotated[str, Query(min_length=1, max_length=317, description="The key of the label.", examples=["team"])]
 Excluded = Annotated[
@@ -278,10 +280,8 @@ def held_models(
     caller: Reads,
     cluster: Cluster = "",
     namespace: Namespace = "",
-    start_time: Annotated[
-        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
-    ] = "",
-    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    start_time: Since = "",
+    end_time: Until = "",
     dimension_type: Dimension = "label",
     dimension_key: Annotated[
         str, Query(max_length=317, description="Also by this label or annotation.", examples=["team"])
@@ -357,10 +357,8 @@ def waste(
     caller: Reads,
     cluster: Cluster = "",
     namespace: Namespace = "",
-    start_time: Annotated[
-        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
-    ] = "",
-    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    start_time: Since = "",
+    end_time: Until = "",
     below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
 ) -> Response:
     """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
@@ -400,10 +398,8 @@ def snapshots(
     service: ServiceOf,
     caller: Reads,
     cluster: Cluster = "",
-    start_time: Annotated[
-        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
-    ] = "",
-    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    start_time: Since = "",
+    end_time: Until = "",
     include_details: Annotated[
         bool | None,
         Query(description="Whether to tell of every workload. Default: where there are no more than 300 snapshots."),
