@@ -91,9 +91,13 @@ class Recordings:
 
 
 def _stamped(body: Object) -> Object:
-    """An object with the hash that gpuctl gives it."""
-    annotations = {key: value for key, value in body["metadata"]["annotations"].items() if not _KEYS.is_record(key)}
+    """An object with the hash that gpuctl gives it; who has applied it is not part of that."""
+    annotations = body["metadata"]["annotations"]
+    stated = {key: value for key, value in annotations.items() if not _KEYS.is_record(key)}
     metadata = {key: value for key, value in body["metadata"].items() if key != "annotations"}
-    if annotations:
-        metadata["annotations"] = annotations
-    return stamp({**body, "metadata": metadata}, _KEYS, None)
+    if stated:
+        metadata["annotations"] = stated
+    made = stamp({**body, "metadata": metadata}, _KEYS, None)
+    if _KEYS.applied_by in annotations:
+        made["metadata"]["annotations"][_KEYS.applied_by] = annotations[_KEYS.applied_by]
+    return made
