@@ -27,6 +27,9 @@ _TOO_LARGE = f"the request line and headers are larger than {LARGEST_HEAD} bytes
 _ERRORS = {400: "BadRequest", 408: "RequestTimeout", 431: "RequestHeaderFieldsTooLarge"}
 _PIECE = 16 * 1024
 """Bytes that are parsed at once: the limits are checked between two pieces."""
+KEEP_ALIVE = 620.0
+"""Seconds that a connection stays open after an answer: longer than clients and proxies keep one (httpx 5, nginx and
+AWS 60, Go 90, Google Cloud 600). Closed by the service first, it could be closed under a request that is on its way."""
 LINGER = 5.0
 """Seconds in which the rest of a request is read and dropped after its answer, so that the client sees the answer."""
 _STALLED = 30.0
@@ -166,7 +169,7 @@ class LimitedHttp(HttpToolsProtocol):
 
     def _wait_for_next(self) -> None:
         self._is_idle = True
-        self._expect(float(self.timeout_keep_alive))
+        self._expect(KEEP_ALIVE)
 
     def pause_writing(self) -> None:
         """Watch whether the client reads."""

@@ -243,6 +243,19 @@ def test_a_connection_without_a_request(running: Running, sent: bytes) -> None:
     running.until_open(0)
 
 
+def test_a_client_that_pauses(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client closes its idle connection first: httpx after 5 s, and another request may be on its way by then."""
+    with running.connect() as connection:
+        connection.sendall(GET + b"\r\n")
+        assert answered(connection) == 200
+        time.sleep(5.5)
+        monkeypatch.setattr(protocols, "KEEP_ALIVE", 0.5)
+        connection.sendall(GET + b"\r\n")
+        assert answered(connection) == 200
+        assert read(connection) == b""
+    running.until_open(0)
+
+
 def test_a_handshake_that_does_not_come(running: Running) -> None:
     with running.connect(handshake=False) as connection:
         assert read(connection) == b""
