@@ -53,6 +53,20 @@ def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writ
     assert writes_nothing(gpus("second", 2))
 
 
+def test_a_training_beside_the_queue_of_its_namespace_is_noted(
+    queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document outside of the team's directory finds no platform.yaml, and its job passes the queue by."""
+    place = queue_place
+    queues.local_queue("team", queues.cluster_queue("team", gpus=2))
+    planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
+    assert f"namespace {place.namespace} has the Kueue queue" in planned.err
+    assert "GPUCTL_PLATFORM" in planned.err
+    monkeypatch.setenv("GPUCTL_PLATFORM", "/nowhere/platform.yaml")
+    missing = place.gpuctl("diff", "-f", place.file(gpus("beside", 2)), code=2)
+    assert "/nowhere/platform.yaml" in missing.err
+
+
 def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queues) -> None:
     """Where its manifests put it; what is not worked out is unknown, and what is assumed is said."""
     place = queue_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
@@ -40,18 +40,20 @@ def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, 
     return {kind: Resource(_GROUP, version, plural, kind, namespaced) for plural, kind, namespaced in kinds}
 
 
-def has_default_queue(session: Session, queues: Resource, namespace: str) -> bool:
-    """Whether Kueue puts jobs of a namespace that name no queue into one; not, where that may not be read.
+def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]:
+    """Return the names of a namespace's LocalQueues; none where they may not be listed.
 
-    :param queues: LocalQueues, of :func:`kueue_resources`. Source: Kueue's feature LocalQueueDefaulting.
+    Kueue puts jobs that name no queue into the one called ``default`` (feature LocalQueueDefaulting).
+
+    :param queues: LocalQueues, of :func:`kueue_resources`.
     """
     try:
         found = session.list_metadata(queues, namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        return False
-    return any(item["metadata"]["name"] == DEFAULT_QUEUE for item in found)
+        return []
+    return sorted(item["metadata"]["name"] for item in found)
 
 
 def kueue_configuration(session: Session) -> object:

@@ -21,9 +21,9 @@ from gpuctl.apply.state.field_merge import conflicts
 from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.takeover import claim
-from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object, Resource, key_of
+from gpuctl.backend.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
-from gpuctl.kube.kueue import has_default_queue, kueue_resources
+from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
 
 _NAMED = 3
@@ -131,9 +131,22 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
                 "platform.yaml"
             )
         return
-    defaults = {namespace for namespace in unnamed if has_default_queue(session, kinds["LocalQueue"], namespace)}
+    queues = {namespace: queue_names(session, kinds["LocalQueue"], namespace) for namespace in sorted(unnamed)}
     for step, desired in coming:
-        step.queued = bool(queue_of(desired)) or (step.key.kind in TRAININGS and step.key.namespace in defaults)
+        own = queues.get(step.key.namespace, []) if step.key.kind in TRAININGS else []
+        step.queued = bool(queue_of(desired)) or DEFAULT_QUEUE in own
+    for namespace, names in queues.items():
+        beside = [
+            step.title
+            for step, _ in coming
+            if step.key.kind in TRAININGS and step.key.namespace == namespace and not step.queued
+        ]
+        if names and beside:
+            plan.notes.append(
+                f"namespace {namespace} has the Kueue queue {_few(names)}, and {_few(beside)} starts without one: "
+                "`training.queue` in platform.yaml names the queue of a pool; if that file is elsewhere, name it with "
+                "`--platform FILE` or GPUCTL_PLATFORM"
+            )
 
 
 def _missing_rights(session: Session, plan: Plan) -> list[str]:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     epilog="Examples:\n\n  $ gpuctl recover --dry-run\n\n  $ gpuctl recover -n team-a",
 )
 @namespace_option("Only this namespace. Default: all that may be read.")
-@click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings, for its label domain.")
+@click.option(
+    "--platform",
+    envvar="GPUCTL_PLATFORM",
+    type=click.Path(),
+    metavar="FILE",
+    help="The platform's settings, for its label domain.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be created, whole, and change nothing.")
 @cluster_options
 @changing_options

@@ -57,6 +57,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
         click.option(
             "--platform",
+            envvar="GPUCTL_PLATFORM",
             type=click.Path(),
             metavar="FILE",
             help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",

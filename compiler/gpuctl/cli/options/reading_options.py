@@ -25,6 +25,7 @@ def reading_options(function: Function) -> Function:
     function = cluster_options(function)
     return click.option(
         "--platform",
+        envvar="GPUCTL_PLATFORM",
         type=click.Path(),
         metavar="FILE",
         help="The platform's settings. Default: platform.yaml here or above, up to the git root.",

@@ -47,7 +47,9 @@ def _options(function: Function) -> Function:
     for decorate in (
         click.option("--database", metavar="FILE", help="File, or URL, of the database of usage."),
         click.option("--prometheus", metavar="URL", help="Address of Prometheus. Default: nothing is measured."),
-        click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings."),
+        click.option(
+            "--platform", envvar="GPUCTL_PLATFORM", type=click.Path(), metavar="FILE", help="The platform's settings."
+        ),
         click.option(
             "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
         ),

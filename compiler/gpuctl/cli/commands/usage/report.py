@@ -26,6 +26,7 @@ _BY = "team"
 @click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
 @click.option(
     "--platform",
+    envvar="GPUCTL_PLATFORM",
     type=click.Path(),
     metavar="FILE",
     help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",

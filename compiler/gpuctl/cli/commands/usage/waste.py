@@ -47,6 +47,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
 @shape_options
 @click.option(
     "--platform",
+    envvar="GPUCTL_PLATFORM",
     type=click.Path(),
     metavar="FILE",
     help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
