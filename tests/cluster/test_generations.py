@@ -28,7 +28,9 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
     assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "120s").code == 0
     assert place.gpuctl("logs", "train").code == 0
     value = place.gpuctl("pause", "train", "-o", "json").value["items"][0]
-    assert (value["k8sResources"]["jobName"], value["name"], value["status"]) == (name, "train", "paused")
+    assert (value["name"], value["status"]) == ("train", "paused")
+    described = place.gpuctl("describe", "job", value["jobId"], "-o", "json").value
+    assert (described["jobId"], described["k8sResources"]["jobName"]) == (value["jobId"], name)
     place.gpuctl("resume", "train")
     assert place.get("Job", name)["spec"]["suspend"] is False
 

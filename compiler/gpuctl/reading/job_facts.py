@@ -79,7 +79,7 @@ def job_facts(
     return JobFacts(
         job,
         row,
-        [pod_row(pod, identity, names, row.job_id, workload) for pod in job.pods],
+        [pod_row(pod, identity, names, row.uid, workload) for pod in job.pods],
         {pod["metadata"]["name"]: _restarts(pod) for pod in job.pods},
         min((stage.time for stage in stages if stage.name == "started"), default=None),
         None if workload is None else _document(workload, [*services, *own], settings),

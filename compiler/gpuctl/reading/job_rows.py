@@ -67,19 +67,26 @@ class Job:
 
 def job_id(job: Job) -> str:
     """Return the id of a job: by its main object, or the oldest pod where only pods are left; "" of neither."""
+    return _id(job.identity, main_uid(job))
+
+
+def main_uid(job: Job) -> str:
+    """Return the uid of a job's main object, of the oldest pod where only pods are left, or "" without any."""
     main = job.workload if job.workload is not None else next(iter(job.pods), None)
-    if main is None:
-        return ""
-    return id_of(job.identity.namespace, job.identity.kind, job.identity.name, str(main["metadata"]["uid"]))
+    return str(main["metadata"]["uid"]) if main is not None else ""
+
+
+def _id(identity: Identity, uid: str) -> str:
+    return id_of(identity.namespace, identity.kind, identity.name, uid) if uid else ""
 
 
 class Row(NamedTuple):
     """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs.
 
-    ``job_id`` is the job's id, ``pod`` the pod's name (None for the row of a job).
+    ``uid`` is that of the job (see :func:`main_uid`), ``pod`` the pod's name (None for the row of a job).
     """
 
-    job_id: str
+    uid: str
     pod: str | None
     identity: Identity
     status: Status
@@ -93,6 +100,11 @@ class Row(NamedTuple):
     gpu_type: str | None
     priority: str | None
     applied_by: str | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job's id. Computed on request: tables do not show it, and it needs a module that is slow to load."""
+        return _id(self.identity, self.uid)
 
     @property
     def shown_id(self) -> str:
@@ -312,11 +324,11 @@ def condition_message(workload: Object, kind: str) -> str:
     return (condition(workload, kind) or {}).get("message") or ""
 
 
-def pod_row(pod: Object, identity: Identity, names: Labels, job_id: str = "", workload: Object | None = None) -> Row:
-    """A pod's row; ``job_id`` is its job's, ``workload`` the main object of its job."""
+def pod_row(pod: Object, identity: Identity, names: Labels, uid: str = "", workload: Object | None = None) -> Row:
+    """A pod's row; ``uid`` is its job's, ``workload`` the main object of its job."""
     status = pod.get("status") or {}
     return Row(
-        job_id=job_id,
+        uid=uid,
         pod=pod["metadata"]["name"],
         identity=identity,
         status=pod_status(pod),
@@ -341,14 +353,14 @@ def job_row(job: Job, names: Labels) -> Row:
         gpus = sum(
             _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
         )
-        return newest._replace(job_id=job_id(job), pod=None, ready=ready, gpu=gpus)
+        return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
     templates = pod_templates(as_begun(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
     main = labels_of(job.workload)
     return Row(
-        job_id=job_id(job),
+        uid=main_uid(job),
         pod=None,
         identity=job.identity,
         status=job.status(names.keys),
@@ -371,9 +383,9 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
         if by_job:
             yield job_row(job, names)
             continue
-        identifier = job_id(job)
+        uid = main_uid(job)
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
-            yield pod_row(pod, job.identity, names, identifier, job.workload)
+            yield pod_row(pod, job.identity, names, uid, job.workload)
         if pods_only or (job.pods and job.elsewhere):
             continue
         if not job.pods and not job.elsewhere:

@@ -144,7 +144,7 @@ def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
         raise ConfigurationError(f"the audit cannot be written, so that nothing is done: {error}") from None
 
     def note(job: IdleJob, result: str) -> None:
-        audit("usage.idle", job.verdict.value, f"{job.kind}/{job.namespace}/{job.name}", result)
+        audit("usage.idle", job.verdict.value, [f"{job.kind}/{job.namespace}/{job.name}"], result)
 
     return note
 
