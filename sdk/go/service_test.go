@@ -149,7 +149,7 @@ func TestServiceLabels(t *testing.T) {
 	if found.Label.Value != "a" {
 		t.Fatalf("%+v", found)
 	}
-	_, err = client.DeleteNodeLabel(ctx, node, key)
+	_, err = client.DeleteNodeLabel(ctx, node, key, nil)
 	must(t, err)
 	_, err = client.GetNodeLabel(ctx, node, key)
 	refusal(t, err, 404, "LabelNotFound")

@@ -157,10 +157,13 @@ def asked(proxy: Proxy, served: Served, who: str, ask: Ask, name: str) -> tuple[
     rest = {key: json.loads(json.dumps(value).replace("{}", name)) for key, value in rest.items()}
     proxy.reset()
     response = served.client(who).request(method, path, **rest)
-    requests = [
-        f"{item.request.method} {item.request.path}" for item in list(proxy.records) if not item.request.is_watch
-    ]
-    return response.status_code, response.text.replace(name, "NAME"), [text.replace(name, "NAME") for text in requests]
+    # What the service knows of nodes is read again after any change in the cluster, by whichever request is next.
+    requests = sorted(
+        f"{item.request.method} {item.request.path}".replace(name, "NAME")
+        for item in list(proxy.records)
+        if not item.request.is_watch and not item.request.path.endswith("/deviceclasses")
+    )
+    return response.status_code, response.text.replace(name, "NAME"), requests
 
 
 @pytest.mark.parametrize("case", JOBS)
@@ -169,7 +172,9 @@ def test_a_job_of_others_is_as_one_that_is_not_there(proxy: Proxy, behind: Serve
     there, absent = (asked(proxy, behind, "user", JOBS[case], name) for name in (THERE, ABSENT))
     assert there == absent
     assert there[0] in {201 if "batch" in case else 404, 403, *([200] if "gone" in case else [])}, there
-    assert there[2] == [], "the cluster is not asked"
+    # A job that has gone may run again: the caller's own namespaces are asked for its history.
+    elsewhere = [text for text in there[2] if case != "rerun" or f"/namespaces/{OWN}/" not in text]
+    assert elsewhere == [], "the cluster is not asked"
 
 
 @pytest.mark.parametrize("case", OTHERS)

@@ -18,7 +18,6 @@ from websockets.sync.client import connect
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from fault_tools.zygote import shared
-from gpuctl import Source, compile
 from support.cluster_tools import GPU, POOL, compute, image, inference, merged, notebook, outcome, training
 from support.documents_sent import sent, text_of
 from support.queues import API, ROOM
@@ -137,7 +136,12 @@ class WholeTour:
     def jobs(self) -> None:
         """A job of each kind: tried, created, looked at, changed, paused, resumed, run again, deleted."""
         documents = (
-            training("train", **SECRETS, storage={"workdirs": [{"path": "/data", "pvc": {"claim": "datasets"}}]}),
+            training(
+                "train",
+                job={"ttl": "7d"},
+                **SECRETS,
+                storage={"workdirs": [{"path": "/data", "pvc": {"claim": "datasets"}}]},
+            ),
             inference("serve", **SCALED),
             notebook("note"),
             training("wide", **SEVERAL),
@@ -310,9 +314,3 @@ def prepare(plane: ControlPlane) -> None:
             "spec": {"clusterQueue": "rights"},
         },
     )
-
-
-def prepare_classes(plane: ControlPlane) -> None:
-    """The priority classes of jobs, which are an administrator's."""
-    objects = compile([Source("jobs.yaml", text_of(training("any")))]).objects
-    plane.create(*(obj for obj in objects if obj["kind"] == "PriorityClass"))
