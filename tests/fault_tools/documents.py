@@ -41,7 +41,7 @@ def notebook() -> dict[str, Any]:
         "kind": "notebook",
         **HEAD,
         "job": {"name": "note", "priority": "medium"},
-        "environment": {"image": "registry.example.com/note:v1", "command": ["jupyter", "lab"]},
+        "environment": {"image": "registry.example.com/note:v1", "command": ["jupyter", "lab", "--ip=0.0.0.0"]},
         "service": {"port": 8888},
         "resources": RESOURCES,
     }
