@@ -195,9 +195,10 @@ def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.T
         else:
             pytest.fail(f"it has ended:\n{''.join(lines)}")
         url = lines[-1].removeprefix("gpuctl serves ").strip().replace("0.0.0.0", "127.0.0.1")
-        token = {"Authorization": f"Bearer {plane.tokens['admin']}"}
-        plane.wait_for(lambda: httpx.get(f"{url}/jobs", headers=token).status_code == 200, "the service", 60)
-        document = httpx.get(f"{url}/openapi.json").json()
+        headers = {"Authorization": f"Bearer {plane.tokens['admin']}"}
+        with httpx.Client(headers=headers, timeout=60) as client:
+            plane.wait_for(lambda: client.get(f"{url}/jobs").status_code == 200, "the service", 60)
+            document = client.get(f"{url}/openapi.json").json()
         assert json.dumps(document)
     finally:
         process.kill()
