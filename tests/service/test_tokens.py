@@ -52,7 +52,7 @@ def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
         # It has to last until it was asked with, which takes longer while the machine does other work.
         for seconds in (2, 10, 60):
             token, entry = new_token("new", "viewer", lasts=timedelta(seconds=seconds))
-            ask = {"headers": {"Authorization": f"Bearer {token}"}}
+            ask = {"headers": {"Authorization": f"Bearer {token}"}, "timeout": 60}
             assert httpx.get(address, **ask).status_code == 401
             write_tokens(path, [*before, entry])
             if (found := httpx.get(address, **ask).status_code) == 200:
@@ -61,7 +61,7 @@ def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
         plane.wait_for(lambda: httpx.get(address, **ask).status_code == 401, "the token to be over")
         lasting, entry = new_token("other", "viewer")
         write_tokens(path, [*before, entry])
-        ask = {"headers": {"Authorization": f"Bearer {lasting}"}}
+        ask = {"headers": {"Authorization": f"Bearer {lasting}"}, "timeout": 60}
         assert httpx.get(address, **ask).status_code == 200
         path.write_text("{")
         assert httpx.get(address, **ask).status_code == 200, "a damaged file changes nothing"
