@@ -59,7 +59,7 @@ test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-fast: setup ## Run what needs no control plane, with few examples: for while you write
-	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
+	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py --ignore tests/unit/test_generated_clients.py
 
 test-lowest: ## Run test-fast with the oldest releases of the dependencies that pyproject.toml allows
 	$(MAKE) test-fast VENV=.venv-lowest DEPENDENCIES=lowest
