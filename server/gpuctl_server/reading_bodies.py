@@ -62,6 +62,9 @@ def read_yaml(body: bytes) -> Any:
     except NotReadable:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # libyaml looks ahead from a bracket, and newer ones end at a depth of their own (1000 levels).
+        if "maximum nesting depth" in str(error):
+            raise NotReadable(f"the body is nested deeper than {DEEPEST} levels") from None
         raise NotReadable(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
     return _checked(value)
 
