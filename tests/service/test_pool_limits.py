@@ -98,6 +98,7 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
     paths["listUsageValues"] = (f"{usage}/dimension-values", {"dimension_key": "team"})
     for name, path in (("Cluster", "cluster"), ("Namespace", "namespaces"), ("Workload", "workloads")):
         paths[f"get{name}Usage"] = (f"{usage}/{path}/hourly-stats", HOURS)
+    paths["listHeldModels"] = (f"{usage}/workloads/models", HOURS)
     paths["getLabelUsage"] = (
         f"{usage}/labels/hourly-stats",
         {**HOURS, "dimension_type": "label", "dimension_key": "team"},
