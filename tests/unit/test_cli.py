@@ -424,7 +424,7 @@ def test_render_options(gpuctl: Cli, here: Path) -> None:
     priority, job = objects("--gitops", "argocd", "good.yaml")
     assert priority["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"] == "-1"
     assert priority["metadata"]["annotations"][options] == "Prune=false,Delete=false"
-    assert "annotations" not in job["metadata"]
+    assert list(job["metadata"]["annotations"]) == ["runwhere.ai/lowered-from"]
     assert re.fullmatch(r"qwen2-sft-[0-9a-f]{6}", job["metadata"]["name"])
     assert job["metadata"]["labels"]["app"] == "qwen2-sft"
     job = objects("--gitops", "argocd", "--job-names", "plain", "good.yaml")[-1]
@@ -434,7 +434,8 @@ def test_render_options(gpuctl: Cli, here: Path) -> None:
     )
     job = objects("--gitops", "flux", "--job-names", "plain", "good.yaml")[-1]
     assert (job["metadata"]["name"], job["metadata"]["annotations"][force]) == ("qwen2-sft", "enabled")
-    assert "annotations" not in objects("--gitops", "flux", "good.yaml")[-1]["metadata"]
+    job = objects("--gitops", "flux", "good.yaml")[-1]
+    assert list(job["metadata"]["annotations"]) == ["runwhere.ai/lowered-from"]
     assert gpuctl("render", "--job-names", "hashed", "good.yaml").code == 2
     assert [obj["kind"] for obj in objects("-n", "team-a", "good.yaml")] == ["PriorityClass", "Job"]
     assert objects("-n", "team-a", "--namespaces", "good.yaml")[0]["kind"] == "Namespace"

@@ -144,8 +144,8 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
         if names and beside:
             plan.notes.append(
                 f"namespace {namespace} has the Kueue queue {_few(names)}, and {_few(beside)} starts without one: "
-                "`training.queue` in platform.yaml names the queue of a pool; if that file is elsewhere, name it with "
-                "`--platform FILE` or GPUCTL_PLATFORM"
+                "`training.queue` of the platform names the queue of a pool, and the platform's file was not found or "
+                "names none for this one"
             )
 
 
