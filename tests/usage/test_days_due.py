@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -109,7 +110,7 @@ def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
         "day 0",
     }
     # Until then its hours are told, of which none is missing.
-    assert ledger(rolled, ALL, Level.CLUSTER) == before
+    assert [row | {"provisional": False} for row in ledger(rolled, ALL, Level.CLUSTER)] == before
     assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(10, 24)), "day 0 True"]
     assert not any(provisional(rolled).values())
     (row,) = ledger(rolled, ALL, Level.CLUSTER)
@@ -171,9 +172,13 @@ def test_an_hour_changes_while_its_day_is_added_up(rolled: Database) -> None:
 def test_an_hour_that_is_kept_is_final_for_its_day(rolled: Database) -> None:
     """What was measured is not given up for less, and the day does not wait for it for ever."""
     [hour] = rolled.rolled_up(1, BEGIN, BEGIN + HOUR)
-    hour.sums[CLUSTER].obs_gpu_s = hour.sums[CLUSTER].alloc_gpu_s
+    for sums in hour.sums.values():
+        sums.obs_gpu_s = sums.alloc_gpu_s
     hour.digest = "measured"
     rolled.put_rolled_up(1, hour, provisional=True)
+    # An hour whose measurements are not kept any more.
+    with rolled._engine.begin() as connection:
+        connection.execute(text("DELETE FROM measurements"))
     later = NOW + GIVEN_UP
     done = roll_all(rolled, later)
     assert done[0] == "hour 3"
