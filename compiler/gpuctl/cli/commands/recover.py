@@ -11,6 +11,7 @@ import click
 from gpuctl.cli.options.connecting import NotAnswered, changing_options, cluster_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.platform_option import platform_option
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
     epilog="Examples:\n\n  $ gpuctl recover --dry-run\n\n  $ gpuctl recover -n team-a",
 )
 @namespace_option("Only this namespace. Default: all that may be read.")
-@click.option(
-    "--platform",
-    envvar="GPUCTL_PLATFORM",
-    type=click.Path(),
-    metavar="FILE",
-    help="The platform's settings, for its label domain.",
-)
+@platform_option("The platform's settings, for its label domain.")
 @click.option("--dry-run", is_flag=True, help="Print what would be created, whole, and change nothing.")
 @cluster_options
 @changing_options

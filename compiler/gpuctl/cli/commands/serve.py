@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
+from gpuctl.cli.options.platform_option import platform_option
 
 
 @click.command(
@@ -26,9 +27,7 @@ from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
     help="Serve plain HTTP beyond loopback: where TLS ends in front of the service.",
 )
 @click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start makes it.")
-@click.option(
-    "--platform", envvar="GPUCTL_PLATFORM", type=click.Path(), metavar="FILE", help="The platform's settings."
-)
+@platform_option("The platform's settings.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
 @kubeconfig_options
 @click.option("--usage", is_flag=True, default=None, help="Collect usage as well, as `gpuctl usage collect` does.")

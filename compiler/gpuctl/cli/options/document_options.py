@@ -9,6 +9,7 @@ import click
 
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.completing_locally import complete_cluster
+from gpuctl.cli.options.platform_option import platform_option
 
 if TYPE_CHECKING:
     from gpuctl.incremental.store import Store
@@ -55,13 +56,7 @@ def offline_compile_options(function: Function) -> Function:
 def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
     for decorate in (
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
-        click.option(
-            "--platform",
-            envvar="GPUCTL_PLATFORM",
-            type=click.Path(),
-            metavar="FILE",
-            help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",
-        ),
+        platform_option("The platform's settings. Default: platform.yaml at or above the files, up to the git root."),
         namespace_option(help, namespace),
     ):
         function = decorate(function)

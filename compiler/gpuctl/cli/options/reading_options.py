@@ -10,6 +10,7 @@ import click
 
 from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.platform_option import platform_option
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
@@ -23,13 +24,9 @@ FORMATS = ("table", "wide", "json", "yaml", "name")
 def reading_options(function: Function) -> Function:
     """Which cluster, and the platform whose labels count."""
     function = cluster_options(function)
-    return click.option(
-        "--platform",
-        envvar="GPUCTL_PLATFORM",
-        type=click.Path(),
-        metavar="FILE",
-        help="The platform's settings. Default: platform.yaml here or above, up to the git root.",
-    )(function)
+    return platform_option("The platform's settings. Default: platform.yaml here or above, up to the git root.")(
+        function
+    )
 
 
 def namespace_options(function: Function) -> Function:

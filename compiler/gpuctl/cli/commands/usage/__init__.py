@@ -15,6 +15,7 @@ from gpuctl.cli.commands.usage.stores import stated_settings
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.platform_option import platform_option
 
 if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings
@@ -47,9 +48,7 @@ def _options(function: Function) -> Function:
     for decorate in (
         click.option("--database", metavar="FILE", help="File, or URL, of the database of usage."),
         click.option("--prometheus", metavar="URL", help="Address of Prometheus. Default: nothing is measured."),
-        click.option(
-            "--platform", envvar="GPUCTL_PLATFORM", type=click.Path(), metavar="FILE", help="The platform's settings."
-        ),
+        platform_option("The platform's settings."),
         click.option(
             "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
         ),

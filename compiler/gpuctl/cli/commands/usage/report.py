@@ -7,6 +7,7 @@ import re
 import click
 
 from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
+from gpuctl.cli.options.platform_option import platform_option
 
 _BY = "team"
 """The key of a report for which none is named."""
@@ -24,13 +25,7 @@ _BY = "team"
 @click.option("--by", "key", metavar="KEY", help="Label that identifies the cost center. Default: team.")
 @click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
 @click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
-@click.option(
-    "--platform",
-    envvar="GPUCTL_PLATFORM",
-    type=click.Path(),
-    metavar="FILE",
-    help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
-)
+@platform_option("The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.")
 @where_options
 def command(
     month: str,

@@ -21,6 +21,7 @@ from gpuctl.cli.commands.usage.asking import (
     where_options,
 )
 from gpuctl.cli.options.connecting import kubeconfig_options
+from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.output.printing import show_table, show_value
 
 if TYPE_CHECKING:
@@ -45,13 +46,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
 )
 @time_options
 @shape_options
-@click.option(
-    "--platform",
-    envvar="GPUCTL_PLATFORM",
-    type=click.Path(),
-    metavar="FILE",
-    help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
-)
+@platform_option("The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.")
 @kubeconfig_options
 @where_options
 def command(

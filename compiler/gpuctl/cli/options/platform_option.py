@@ -1,0 +1,15 @@
+"""``--platform``: the file with the platform's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def platform_option(help: str) -> Callable[[Function], Function]:
+    """Return the option that names the platform's file; ``GPUCTL_PLATFORM`` names it for every command."""
+    return click.option("--platform", envvar="GPUCTL_PLATFORM", type=click.Path(), metavar="FILE", help=help)
