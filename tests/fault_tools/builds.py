@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from control_plane.processes import end_with_parent
 from gpuctl.gitops import writer
-from gpuctl.gitops.build_error import BuildError, CannotSwap
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.layout import File
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ CHANGING = frozenset(
     {"open", "write", "truncate", "fsync", "close", "chmod", "chown", "utime"}
     | {"rename", "replace", "link", "symlink", "mkdir", "rmdir", "unlink", "remove"}
 )
-INTERRUPTED, REFUSED, CRASHED = 41, 42, 43
+INTERRUPTED, REFUSED, HALF_BUILT, CRASHED = 41, 42, 43, 44
 
 Way = Literal["kill", "interrupt", "fill disk"]
 
@@ -46,12 +46,11 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A build; ``in_place``: file by file, in a directory that cannot change places with another."""
+    """A build, and how it ends."""
 
     directory: Path
     files: dict[str, File]
     force: bool
-    in_place: bool
     ending: Ending
 
 
@@ -96,11 +95,6 @@ def watched(action: Callable[[int], None], work: Callable[[], object]) -> None:
         sys.setprofile(None)
 
 
-def cannot_swap(*_: object) -> list[str]:
-    """In place of the writer's own: no directory can change places with another."""
-    raise CannotSwap("as on a mount point")
-
-
 def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -119,8 +113,6 @@ _WAYS: dict[Way, Callable[[], None]] = {"kill": _kill, "interrupt": _interrupt, 
 def _run(job: Job) -> NoReturn:
     code = 0
     way, last = job.ending
-    if job.in_place:
-        writer.swap = cannot_swap
     try:
         watched(
             lambda number: _WAYS[way]() if number == last else None,
@@ -128,8 +120,8 @@ def _run(job: Job) -> NoReturn:
         )
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except BuildError:
-        code = REFUSED
+    except BuildError as error:
+        code = HALF_BUILT if "half built" in str(error) else REFUSED
     except BaseException:
         code = CRASHED
     finally:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
-import re
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,14 +18,11 @@ from gpuctl.frontend.source import Source
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.disk import remove_empty
-from gpuctl.gitops.exchange import _LINUX_NUMBERS, exchange
-from gpuctl.gitops.inplace import _put_back
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
 from support.nobody import as_nobody
 
 JOB = "team-a/job-x.yaml"
-HEADER = Path("/usr/include/asm-generic/unistd.h")
 Tree = dict[str, bytes | str | None]
 
 
@@ -301,7 +294,6 @@ def public(here: Path) -> Iterator[Path]:
 
 @needs_root
 def test_a_parent_that_is_read_only(public: Path) -> None:
-    """Nothing can be made beside the directory; it is written file by file."""
     target = public / "rendered"
     target.mkdir()
     os.chown(target, 65534, 65534)
@@ -317,7 +309,6 @@ def test_a_parent_that_is_read_only(public: Path) -> None:
 
 @needs_root
 def test_a_file_that_somebody_else_owns(public: Path) -> None:
-    """A directory with a foreign file that may not be linked to: it is written all the same, the file stays."""
     target = public / "rendered"
     writer.build(target, OLD)
     (target / "secret").write_text("foreign")
@@ -375,13 +366,12 @@ def test_a_read_only_file_system(disk: Path) -> None:
 
 
 def test_a_mount_point(disk: Path) -> None:
-    """As in a container: the directory itself is mounted, and cannot change places with another."""
+    """As in a container: the directory itself is mounted."""
     (disk / "README.md").write_text("foreign")
     writer.build(disk, OLD)
     writer.build(disk, NEW)
     assert holds_new(disk)
     assert (disk / "README.md").read_text() == "foreign"
-    assert list(disk.parent.rglob(".gpuctl-build*")) == []
 
 
 def test_a_mount_below_the_directory(disk: Path, here: Path) -> None:
@@ -408,9 +398,7 @@ def test_the_current_directory(rendered: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_two_builds_at_once(rendered: Path, here: Path) -> None:
-    shop = here / writer._beside(rendered).name
-    shop.mkdir()
-    descriptor = os.open(shop, os.O_RDONLY)
+    descriptor = os.open(rendered, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     assert (
         refused(rendered, NEW, here) == "another `gpuctl build` is writing `rendered`: run this one when that has ended"
@@ -418,114 +406,72 @@ def test_two_builds_at_once(rendered: Path, here: Path) -> None:
     os.close(descriptor)
     writer.build(rendered, NEW)
     assert holds_new(rendered)
-    assert not shop.exists()
 
 
-def test_a_change_during_the_build_is_not_lost(rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody saves a manifest between the look at the directory and the swap."""
-    from gpuctl.gitops import swap as swapping
+def test_a_change_during_the_build_is_not_lost(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest is saved after the build has read it, and before the build replaces it."""
+    sync = writer.sync_folder
 
-    stage = swapping._stage
-
-    def slow(*arguments: object) -> object:
-        known = stage(*arguments)  # type: ignore[arg-type]
+    def save(folder: Path) -> None:
+        sync(folder)
         (rendered / JOB).write_text("saved meanwhile")
-        return known
 
-    monkeypatch.setattr(swapping, "_stage", slow)
+    monkeypatch.setattr(writer, "sync_folder", save)
     with pytest.raises(BuildError, match=f"`rendered/{JOB}` was changed during the build: run it again"):
         writer.build(rendered, NEW)
     assert (rendered / JOB).read_text() == "saved meanwhile"
     assert (rendered / "team-b/job-y.yaml").exists()
-    assert list(here.rglob(".gpuctl-build*")) == []
+    assert not (rendered / ".gpuctl-build").exists()
 
 
-def test_git_sees_nothing_of_a_build_that_was_killed(rendered: Path, here: Path) -> None:
-    subprocess.run(["git", "init", "-q", here], check=True)
-    subprocess.run(["git", "-C", here, "add", "-A"], check=True)
+def kill_at_replacement(number: int, directory: Path, wanted: dict[str, File]) -> None:
+    """Build in a child process that is killed before it replaces a file, the manifest being the first and the last."""
     pid = os.fork()
     if pid == 0:
-        os.rename = lambda *_: os.kill(os.getpid(), 9)  # type: ignore[assignment]
-        writer.build(rendered, NEW)
-    os.waitpid(pid, 0)
-    assert len(list(here.glob(".gpuctl-build-*/tree/team-c"))) == 1
+        replace, calls = os.replace, iter(range(1, 100))
+        os.replace = lambda *paths: os.kill(os.getpid(), 9) if next(calls) == number else replace(*paths)  # type: ignore[assignment]
+        writer.build(directory, wanted)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
+def test_git_sees_nothing_of_what_a_killed_build_leaves(rendered: Path, here: Path) -> None:
+    subprocess.run(["git", "init", "-q", here], check=True)
+    subprocess.run(["git", "-C", here, "add", "-A"], check=True)
+    kill_at_replacement(1, rendered, NEW)
+    assert len(list(rendered.glob(".gpuctl-build/new-*"))) == 4
     status = subprocess.run(["git", "-C", here, "status", "--porcelain"], capture_output=True, text=True, check=True)
     assert {line[0] for line in status.stdout.splitlines()} == {"A"}
 
 
-def test_many_foreign_files_are_not_linked(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home directory as DIR: it is written file by file rather than copied for minutes."""
-    from gpuctl.gitops import swap as swapping
-
-    monkeypatch.setattr(swapping, "_MOST_ENTRIES", 3)
-    exchanged: list[object] = []
-    monkeypatch.setattr(swapping, "exchange", lambda *paths: exchanged.append(paths))
-    writer.build(rendered, NEW)
-    assert holds_new(rendered)
-    assert exchanged == []
-
-
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EMLINK, errno.ENOTSUP])
-def test_where_files_cannot_be_linked_they_are_written_one_by_one(
-    number: int, rendered: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as on vfat, SMB, or of others' files under fs.protected_hardlinks."""
-
-    def refused(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "link", refused)
-    writer.build(rendered, NEW)
-    assert holds_new(rendered)
-    assert list(rendered.parent.glob(".gpuctl-build-*")) == []
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_other_documents_may_complete_what_a_killed_build_began(number: int, rendered: Path) -> None:
+    """The manifest has the hashes of the old and the new files, so none of them counts as edited by hand."""
+    kill_at_replacement(number, rendered, NEW)
+    assert writer.check(rendered, NEW).changes != []
+    other = files(team_a__job_x="x3", team_b__job_y="y3")
+    assert writer.check(rendered, other).edited == []
+    writer.build(rendered, other)
+    assert {path: data for path, data in tree(rendered).items() if data and path.endswith(".yaml")} == {
+        JOB: b"x3",
+        "team-b/job-y.yaml": b"y3",
+    }
+    assert writer.check(rendered, other).changes == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux has numbers of system calls")
-def test_directories_change_places_without_the_c_library_s_help(
+def test_a_failure_between_replacements_is_reported(
     rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Older musl has no renameat2(). Of the numbers of the system call this machine tries its own."""
-    library = ctypes.CDLL(None, use_errno=True)
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syscall=library.syscall))
-    (here / "other").mkdir()
-    exchange(rendered, here / "other")
-    assert (here / "other" / JOB).read_text() == "x1"
-    assert list(rendered.iterdir()) == []
-
-
-@pytest.mark.skipif(not HEADER.exists(), reason=f"{HEADER} is of the kernel's headers")
-def test_the_number_that_most_processors_have_is_the_kernel_s() -> None:
-    numbers = re.findall(r"^#define __NR_renameat2 (\d+)$", HEADER.read_text(), re.MULTILINE)
-    assert {_LINUX_NUMBERS["aarch64"], _LINUX_NUMBERS["riscv64"]} == set(map(int, numbers))
-
-
-def test_what_fails_file_by_file_leaves_no_directory_behind(
-    rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The namespace that is new, its directory made and its file written, goes with what was put back."""
-    from gpuctl.gitops import inplace
-    from gpuctl.gitops import swap as swapping
-
-    made: list[bool] = []
-
     def fail(*_: object) -> None:
-        made.append((rendered / "team-c/job-z.yaml").exists())
-        raise OSError(errno.EIO, "Input/output error")
+        raise OSError(errno.EIO, "Input/output error", str(rendered / "team-b"))
 
-    monkeypatch.setattr(swapping, "_MOST_ENTRIES", 3)
-    monkeypatch.setattr(inplace, "remove_empty", fail)
-    assert "input/output error" in refused(rendered, NEW, here)
-    assert made == [True]
-
-
-def test_what_is_put_back_finds_its_directory_or_makes_it(tmp_path: Path) -> None:
-    for folder in ("there", "gone"):
-        (tmp_path / "aside").write_text(folder)
-        (tmp_path / "there").mkdir(exist_ok=True)
-        _put_back(tmp_path / "aside", tmp_path / folder / "file")
-        assert (tmp_path / folder / "file").read_text() == folder
-    _put_back(tmp_path / "aside", tmp_path / "there" / "other")
-    assert not (tmp_path / "there" / "other").exists(), "there was nothing to put back"
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "remove_empty", fail)
+        with pytest.raises(BuildError) as caught:
+            writer.build(rendered, NEW)
+    assert str(caught.value) == ("`rendered` is half built: input/output error (at `rendered/team-b`): build it again")
+    assert writer.check(rendered, NEW).changes != []
+    writer.build(rendered, NEW)
+    assert holds_new(rendered)
 
 
 def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

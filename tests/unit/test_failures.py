@@ -14,7 +14,6 @@ from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
 NEVER_LEAVE = {
-    "CannotSwap": "a build then writes file by file",
     "Damaged": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",

@@ -9,7 +9,7 @@ from gpuctl.language.wording import visible
 
 
 class BuildError(Exception):
-    """Nothing was written, for one or more reasons: each a sentence with the path, and what to do."""
+    """The reasons why a directory is not built: each a sentence with the path, and what to do."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -19,10 +19,6 @@ class BuildError(Exception):
 class RevisionError(Exception):
     """A revision cannot be read: no repository, no such commit, or a file that no revision can have. ``str()`` is a
     sentence for people."""
-
-
-class CannotSwap(Exception):
-    """This directory cannot be exchanged for another in one step (a mount point, a parent that is read-only)."""
 
 
 def shown(path: str | os.PathLike[str]) -> str:

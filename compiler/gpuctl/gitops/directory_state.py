@@ -1,4 +1,4 @@
-"""What a directory holds now, against what it should hold: looks, and changes nothing."""
+"""A directory of manifests compared with what it should hold. Nothing here changes a file."""
 
 from __future__ import annotations
 
@@ -7,33 +7,23 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 from gpuctl.gitops.sources import BuildSource
 
+# A link or a pipe that takes a file's place after it was looked at is neither followed nor waited for.
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""How a plain file is opened: a link or a pipe that took its place meanwhile is neither followed nor waited for."""
-
-
-class Signature(NamedTuple):
-    """What tells whether a file is still the one that was looked at."""
-
-    inode: int
-    changed: int
-    size: int
 
 
 @dataclass
 class DirectoryState:
-    """What a build finds.
+    """The state of a directory before a build.
 
-    ``present`` are the contents of the files that are ours or should be; ``edited`` those of them that somebody
-    changed by hand since the last build; ``problems`` what forbids building, ``--force`` or not. ``signatures`` tell
-    what was seen at the paths that a build replaces or removes. ``stale_folders`` lose files of ours: they go too
-    when nothing else is in them. ``sources`` are those of the last build.
+    ``present``: contents of the files that gpuctl wrote or will write; ``edited``: those of them that were edited by
+    hand since the last build; ``problems``: what forbids building, even with ``--force``. ``stale_folders`` lose files
+    in this build: they are removed if they are empty then. ``sources``: those of the last build.
     """
 
     directory: Path
@@ -42,7 +32,6 @@ class DirectoryState:
     wanted: dict[str, bytes] = field(default_factory=dict)
     edited: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    signatures: dict[str, Signature] = field(default_factory=dict)
     stale_folders: list[str] = field(default_factory=list)
     sources: tuple[BuildSource, ...] = ()
 
@@ -52,27 +41,11 @@ class DirectoryState:
         return compare(self.present, self.wanted)
 
     def verify(self) -> None:
-        """Raise when a file that a build replaces or removes is no longer the one that was looked at."""
+        """Raise BuildError if a file that a build replaces or removes was changed after it was read."""
         for change in self.changes:
-            if signature(self.directory / change.path) != self.signatures.get(change.path):
+            if _content(f"{self.directory}/{change.path}") != change.before:
                 name = shown(self.directory / change.path)
                 raise BuildError(f"`{name}` was changed during the build: run it again")
-
-
-def signature(path: Path) -> Signature | None:
-    """The signature of what stands at a path, links not followed; None where nothing does."""
-    try:
-        return _signature(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _signature(path: Path) -> Signature:
-    return _signed(path.lstat())
-
-
-def _signed(found: os.stat_result) -> Signature:
-    return Signature(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
@@ -102,12 +75,12 @@ def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
             if folders[folder] is not None and any(other.startswith(f"{folder}/") for other in wanted):
                 survey.problems.append(f"`{shown(directory / folder)}` {folders[folder]}")
         if folders[folder] is None and path != MANIFEST:
-            _look_at(survey, path, f"{directory}/{path}", owned)
+            _look_at(survey, path, owned)
     return survey
 
 
 def read_plain(path: Path) -> bytes:
-    """Return what a file holds; nothing if there is no plain file.
+    """Return the content of a file; empty if there is no plain file.
 
     :raises BuildError: the file cannot be read.
     """
@@ -118,23 +91,18 @@ def read_plain(path: Path) -> bytes:
 
 
 def owned_paths(directory: Path, beginning: str) -> set[str]:
-    """The paths with this beginning that the manifest of a directory names and that are there.
+    """Return the paths with this beginning that the manifest of a directory names and that exist.
 
     :raises BuildError: the manifest is damaged, or cannot be read.
     """
-    path = directory / MANIFEST
-    data = read_plain(path)
-    # Few of thousands of lines name such a path, which only an escape could hide; whoever builds looks at all of them.
-    word = beginning.encode()
-    lines = (line if word in line or b"\\" in line else b"" for line in data.split(b"\n"))
-    owned = parse_manifest(b"\n".join(lines), str(path))
+    owned = parse_manifest(read_plain(directory / MANIFEST), str(directory / MANIFEST))
     return {name for name in owned if name.startswith(beginning) and (directory / name).is_file()}
 
 
 def unwritable(survey: DirectoryState) -> list[str]:
-    """The directories that a build would change and may not.
+    """Return a sentence for each directory that a build would change and may not.
 
-    One that nobody may write to counts also for root, whom the kernel would let: somebody has made it read-only.
+    A directory without any write permission counts for root, too: it was made read-only on purpose.
     """
     folders = {survey.directory} if survey.exists else set()
     for change in survey.changes:
@@ -148,30 +116,29 @@ def unwritable(survey: DirectoryState) -> list[str]:
     ]
 
 
-def _mode(path: Path) -> int | None:
+def _mode(path: str | Path) -> int | None:
     try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _owned(directory: Path, survey: DirectoryState) -> Owned:
-    path = directory / MANIFEST
+    path = f"{directory}/{MANIFEST}"
     mode = _mode(path)
     if mode is None:
         return {}
     if not stat.S_ISREG(mode):
         raise BuildError(f"`{shown(path)}` is not a plain file: restore it from git, or delete it")
-    survey.signatures[MANIFEST], data = _read(str(path))
-    survey.present[MANIFEST] = data
+    data = survey.present[MANIFEST] = _read(path)
     if data == survey.wanted.get(MANIFEST):
         # It has the hashes of what is wanted, which no other content has: whatever differs from that was edited.
         return dict.fromkeys(survey.wanted.keys() - {MANIFEST}, frozenset())
-    return parse_manifest(data, str(path))
+    return parse_manifest(data, path)
 
 
 def _not_a_folder(path: Path) -> str | None:
-    """Why files cannot be below a path, as the rest of a sentence; None where there is a directory, or nothing."""
+    """Return why files cannot be below a path, as the rest of a sentence, or None if they can."""
     mode = _mode(path)
     if mode is None or stat.S_ISDIR(mode):
         return None
@@ -180,50 +147,43 @@ def _not_a_folder(path: Path) -> str | None:
     return "is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
 
 
-def _look_at(survey: DirectoryState, path: str, full: str, owned: Owned) -> None:
-    """Look at one file, which stands at ``full``. There are thousands, so a path is text here."""
-    try:
-        found = os.lstat(full)
-    except FileNotFoundError:
-        return
-    mode = found.st_mode
-    if stat.S_ISDIR(mode):
-        if path in survey.wanted:
+def _look_at(survey: DirectoryState, path: str, owned: Owned) -> None:
+    full = f"{survey.directory}/{path}"
+    mode = _mode(full)
+    if mode is None or stat.S_ISDIR(mode):
+        if mode is not None and path in survey.wanted:
             survey.problems.append(f"`{shown(full)}` is a directory, and gpuctl needs a file there: move it away")
         return
-    plain = stat.S_ISREG(mode)
-    if plain:
-        signed, data = _read(full)
-    else:
-        signed, data = _signed(found), os.fsencode(f"not a plain file: {_kind(full, mode)}\n")
-    # Not by the hash that the manifest has of it, nor by its times: what counts is what is there.
+    data = _content(full)
+    assert data is not None
+    # The content counts, not the hash in the manifest nor the file's times.
     is_wanted = data == survey.wanted.get(path)
     if path in owned:
-        survey.present[path], survey.signatures[path] = data, signed
-        if not is_wanted and (not plain or digest(data) not in owned[path]):
+        survey.present[path] = data
+        if not is_wanted and digest(data) not in owned[path]:
             survey.edited.append(path)
-    elif plain and is_wanted:
-        # Somebody's copy of exactly what we write: from here on it is ours.
-        survey.present[path], survey.signatures[path] = data, signed
+    elif is_wanted:
+        # A copy of exactly what gpuctl writes is adopted.
+        survey.present[path] = data
     else:
         survey.problems.append(f"`{shown(full)}` was not written by gpuctl, which needs the name: move it away")
 
 
-def _read(path: str) -> tuple[Signature, bytes]:
-    """A plain file's content, and the signature of the very file that it is of, from before it was read.
+def _content(path: str) -> bytes | None:
+    """Return a plain file's content, a line that says what else stands there, or None if nothing does."""
+    mode = _mode(path)
+    if mode is None:
+        return None
+    if stat.S_ISREG(mode):
+        return _read(path)
+    kind = f"a symbolic link to {os.readlink(path)}" if stat.S_ISLNK(mode) else "a device, pipe or socket"
+    return os.fsencode(f"not a plain file: {kind}\n")
 
-    :raises OSError: it cannot be read, or is a link by now.
+
+def _read(path: str) -> bytes:
+    """Read a plain file.
+
+    :raises OSError: it cannot be read, or a link has taken its place.
     """
-    descriptor = os.open(path, _PLAIN)
-    try:
-        found = os.fstat(descriptor)
-        parts = []
-        while part := os.read(descriptor, found.st_size + 1):
-            parts.append(part)
-        return _signed(found), b"".join(parts)
-    finally:
-        os.close(descriptor)
-
-
-def _kind(path: str, mode: int) -> str:
-    return f"a symbolic link to {os.readlink(path)}" if stat.S_ISLNK(mode) else "a device, pipe or socket"
+    with open(path, "rb", opener=lambda name, _: os.open(name, _PLAIN)) as stream:
+        return stream.read()

@@ -1,4 +1,4 @@
-"""Writing that survives a power failure, and the directory in which a build prepares what it swaps in."""
+"""Writing that survives a power failure, and the directory in which a build prepares its files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpuctl.gitops.build_error import BuildError, shown
 
+SHOP = ".gpuctl-build"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAYS = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY})
 _IGNORE = ".gitignore"
+_PREPARED = re.compile(r"new-[0-9]+\Z")
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that does not exist yet, down to the disk."""
+    """Write a file that does not exist yet, and sync it to the disk."""
     descriptor = os.open(path, _NEW, 0o666)
     try:
         view = memoryview(data)
@@ -30,7 +33,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring a directory's entries down to the disk. Some file systems have no such thing; then nothing is lost."""
+    """Sync a directory's entries to the disk, on file systems that can."""
     descriptor = os.open(path, _FOLDER)
     try:
         with contextlib.suppress(OSError):
@@ -40,7 +43,7 @@ def sync_folder(path: Path) -> None:
 
 
 def remove_empty(tree: Path, folders: Iterable[str]) -> None:
-    """Remove those of the directories in a tree in which nothing is left."""
+    """Remove the directories of a tree that are empty."""
     for folder in folders:
         try:
             os.rmdir(tree / folder)
@@ -50,43 +53,42 @@ def remove_empty(tree: Path, folders: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def workshop(path: Path, built: Path) -> Iterator[Path]:
-    """A directory of ours to prepare in, held by one process at a time; what a killed build left is still in it.
+def workshop(directory: Path) -> Iterator[Path]:
+    """Lock a directory for one build at a time, and yield a directory inside it for prepared files.
 
-    git does not see it. It is removed at the end if it is empty. The lock ends with the process, however that ends.
-    ``built`` is the directory that is built, for messages.
+    git ignores that directory, and kubectl -R reads none of its files: no name ends in ``.yaml``. What a killed build
+    left in it is removed first, and the directory at the end. The lock ends with the process.
+
+    :raises BuildError: another process has the lock.
     """
-    descriptor = _lock(path, built)
+    descriptor = os.open(directory, _FOLDER)
     try:
-        ignore = path / _IGNORE
-        if not os.path.lexists(ignore):
-            write_new(ignore, b"*\n")
-        yield path
-    finally:
-        with contextlib.suppress(OSError):
-            if os.listdir(path) == [_IGNORE]:
-                os.unlink(path / _IGNORE)
-            os.rmdir(path)
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-
-
-def _lock(path: Path, built: Path) -> int:
-    while True:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-        try:
-            descriptor = os.open(path, _FOLDER)
-        except FileNotFoundError:
-            continue  # The build that had it has just removed it.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
-                return descriptor
         except BlockingIOError:
-            os.close(descriptor)
-            message = f"another `gpuctl build` is writing `{shown(built)}`: run this one when that has ended"
+            message = f"another `gpuctl build` is writing `{shown(directory)}`: run this one when that has ended"
             raise BuildError(message) from None
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
+        shop = directory / SHOP
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(shop, 0o700)
+            if not os.path.lexists(shop / _IGNORE):
+                write_new(shop / _IGNORE, b"*\n")
+            _empty(shop)
+            yield shop
+        finally:
+            # What cannot be removed now, the next build removes.
+            with contextlib.suppress(OSError):
+                _empty(shop)
+                if os.listdir(shop) == [_IGNORE]:
+                    os.unlink(shop / _IGNORE)
+                    os.rmdir(shop)
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _empty(shop: Path) -> None:
+    for name in os.listdir(shop):
+        if _PREPARED.match(name):
+            os.unlink(shop / name)

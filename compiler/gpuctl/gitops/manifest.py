@@ -2,7 +2,7 @@
 
 One JSON object a line, sorted by path, so that git merges it as it merges text. The file has no extension, because
 kubectl -R and Argo CD read every ``*.json`` and ``*.yaml``. A path may stand in it twice: after a merge with conflicts,
-or while a directory that cannot be swapped is written. Then each of the hashes is one of ours.
+or while a build replaces the files. Then each of the hashes is one of gpuctl's.
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ def is_merged(one: bytes, other: bytes) -> bool:
 
 
 def union(old: bytes, new: bytes) -> bytes:
-    """A manifest by which the files of both are ours."""
-    lines = {line for data in (old, new) for line in lines_of(data.decode("utf-8", "replace"))}
-    return "".join(f"{line}\n" for line in sorted(lines) if line and not line.startswith(_CONFLICT)).encode()
+    """Return the new manifest with the files of the old one added."""
+    lines = {line for line in lines_of(old.decode("utf-8", "replace")) if not line.startswith(("#", *_CONFLICT))}
+    lines |= set(lines_of(new.decode("utf-8", "replace")))
+    return "".join(f"{line}\n" for line in sorted(lines) if line).encode()
 
 
 def _check_version(line: str, name: str, number: int) -> None:

@@ -1,37 +1,35 @@
-"""``build``: a directory of manifests that is gpuctl's where gpuctl wrote it, and nobody else's business is touched."""
+"""``build``: bring a directory of manifests up to date, and leave all files alone that gpuctl did not write.
+
+All new content is written beside first, in ``.gpuctl-build`` inside the directory. Then the manifest names the old and
+the new hash of each file, each file is replaced in one step, and the manifest is replaced by the new one last. A build
+that is killed in between leaves complete files, some old and some new, which the next build recognises and replaces.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuctl.gitops import inplace
-from gpuctl.gitops.build_error import BuildError, CannotSwap, shown
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange
-from gpuctl.gitops.directory_state import DirectoryState, look, unwritable
-from gpuctl.gitops.disk import workshop
-from gpuctl.gitops.exchange import CANNOT
+from gpuctl.gitops.directory_state import DirectoryState, look, read_plain, unwritable
+from gpuctl.gitops.disk import SHOP, remove_empty, sync_folder, workshop, write_new
 from gpuctl.gitops.layout import File
-from gpuctl.gitops.manifest import MANIFEST, is_merged, parse_sources, render_manifest
+from gpuctl.gitops.manifest import MANIFEST, is_merged, parse_sources, render_manifest, union
 from gpuctl.gitops.sources import BuildSource, enumerated, left_out
-from gpuctl.gitops.swap import clear, swap
-
-_SHOP = ".gpuctl-build"
 
 
 class BuildOutcome(NamedTuple):
-    """What a build did, or would do, to a directory: the changes, sorted by path (the manifest's is among them), the
-    files that somebody had edited by hand, and foreign files that had to be left aside."""
+    """What a build did, or would do, to a directory: the changes, sorted by path (the manifest's is among them), and
+    the files that were edited by hand."""
 
     directory: Path
     changes: list[FileChange]
     edited: list[str]
     unchanged: int
-    aside: list[str]
 
     @property
     def files(self) -> list[FileChange]:
@@ -54,27 +52,28 @@ def build(
     allow_source: bool = False,
     force: bool = False,
 ) -> BuildOutcome:
-    """Bring a directory to exactly these files and its foreign ones; all of it, or nothing.
+    """Bring a directory to exactly these files and its foreign ones.
 
     :param sources: where the files come from; the manifest records them.
     :param allow_source: remove also the files of recorded sources that ``sources`` do not contain.
     :param force: overwrite, or remove, also what was edited by hand since the last build.
-    :raises BuildError: when anything is in the way, or fails. Nothing is changed then.
+    :raises BuildError: something is in the way, or fails. The message says if some files are new already.
     """
     target = place(directory)
     request = _Request(files, sources, allow_source, force)
     try:
         survey = _survey(target, request)
         _refuse(survey, request)
-        aside: list[str] = []
-        if survey.changes or _is_left(target):
-            survey, aside = _write(target, request)
+        if survey.changes or os.path.lexists(target / SHOP):
+            with _made(target), workshop(target) as shop:
+                # Before the lock was taken another build may have changed the directory.
+                survey = _survey(target, request)
+                _refuse(survey, request)
+                if survey.changes:
+                    _replace_files(survey, shop)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        at = f" (at `{shown(error.filename)}`)" if error.filename is not None else ""
-        message = f"cannot write `{shown(target)}`: {reason}{at}; nothing in it was changed"
-        raise BuildError(message) from None
-    return _outcome(survey, aside)
+        raise BuildError(f"cannot write `{shown(target)}`: {_reason(error)}; nothing in it was changed") from None
+    return _outcome(survey)
 
 
 def check(
@@ -98,14 +97,13 @@ def check(
     problems = [*survey.problems, *_other_sources(survey, request)]
     if problems:
         raise BuildError(*problems)
-    return _outcome(survey, [])
+    return _outcome(survey)
 
 
 def _survey(target: Path, request: _Request) -> DirectoryState:
     """Look at what is there. As long as no file differs, the sources of the manifest stay as they are recorded."""
     files = request.files.values()
-    path = target / MANIFEST
-    recorded = parse_sources(path.read_bytes()) if path.is_file() and not path.is_symlink() else ()
+    recorded = parse_sources(read_plain(target / MANIFEST))
     wanted = {**{file.path: file.data for file in files}, MANIFEST: render_manifest(files, recorded)}
     survey = look(target, wanted)
     survey.sources = recorded
@@ -140,10 +138,10 @@ def place(directory: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(parent), name)
 
 
-def _outcome(survey: DirectoryState, aside: list[str]) -> BuildOutcome:
+def _outcome(survey: DirectoryState) -> BuildOutcome:
     changes = survey.changes
     changed = {change.path for change in changes} | {MANIFEST}
-    return BuildOutcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed), aside)
+    return BuildOutcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed))
 
 
 def _refuse(survey: DirectoryState, request: _Request) -> None:
@@ -160,39 +158,52 @@ def _refuse(survey: DirectoryState, request: _Request) -> None:
         raise BuildError(*problems)
 
 
-def _write(target: Path, request: _Request) -> tuple[DirectoryState, list[str]]:
-    inside = target / _SHOP
-    if os.path.lexists(inside):
-        with workshop(inside, target) as shop:
-            inplace.clear(shop)
+def _replace_files(survey: DirectoryState, shop: Path) -> None:
+    """Write all new content to ``shop``, then put it in its place, the manifest last.
+
+    :raises OSError: nothing was changed.
+    :raises BuildError: a file was changed during the build, or the directory is half built.
+    """
+    directory = survey.directory
+    changes = [change for change in survey.changes if change.path != MANIFEST]
+    new = survey.wanted[MANIFEST]
+    prepared = {change.path: shop / f"new-{number}" for number, change in enumerate(changes, 2)}
+    both, last = shop / "new-0", shop / "new-1"
+    for change in changes:
+        if change.after is not None:
+            write_new(prepared[change.path], change.after)
+    write_new(both, union(survey.present.get(MANIFEST, b""), new))
+    write_new(last, new)
+    sync_folder(shop)
+    survey.verify()
+    os.replace(both, directory / MANIFEST)
     try:
-        with _parents(target), workshop(_beside(target), target) as shop:
-            _refuse_leftovers(clear(shop, target))
-            survey = _look_again(target, request)
-            return survey, swap(survey, shop) if survey.changes else []
-    except CannotSwap:
-        pass
+        sync_folder(directory)
+        for change in changes:
+            path = directory / change.path
+            if change.after is None:
+                os.unlink(path)
+            else:
+                path.parent.mkdir(exist_ok=True)
+                os.replace(prepared[change.path], path)
+        for folder in {(directory / change.path).parent for change in changes}:
+            sync_folder(folder)
+        remove_empty(directory, survey.stale_folders)
+        os.replace(last, directory / MANIFEST)
+        sync_folder(directory)
     except OSError as error:
-        if error.errno not in CANNOT or not target.is_dir():
-            raise
-    with workshop(inside, target) as shop:
-        inplace.clear(shop)
-        survey = _look_again(target, request)
-        inplace.rewrite(survey, shop)
-    return survey, []
+        raise BuildError(f"`{shown(directory)}` is half built: {_reason(error)}: build it again") from None
 
 
-def _look_again(target: Path, request: _Request) -> DirectoryState:
-    """Only when nobody else builds does it count what is there."""
-    survey = _survey(target, request)
-    _refuse(survey, request)
-    return survey
+def _reason(error: OSError) -> str:
+    at = f" (at `{shown(error.filename)}`)" if error.filename is not None else ""
+    return f"{(error.strerror or str(error)).lower()}{at}"
 
 
 @contextlib.contextmanager
-def _parents(target: Path) -> Iterator[None]:
-    """Make the directories above a target; those that were made go again when nothing comes of it."""
-    missing = [folder for folder in target.parents if not os.path.lexists(folder)]
+def _made(target: Path) -> Iterator[None]:
+    """Make a directory and those above it. If the build fails, those that were made are removed."""
+    missing = [folder for folder in (target, *target.parents) if not os.path.lexists(folder)]
     try:
         for folder in reversed(missing):
             os.mkdir(folder)
@@ -202,21 +213,3 @@ def _parents(target: Path) -> Iterator[None]:
             for folder in missing:
                 os.rmdir(folder)
         raise
-
-
-def _beside(target: Path) -> Path:
-    """The directory beside a target in which its builds prepare; its name tells the target's, however long that is."""
-    return target.parent / f"{_SHOP}-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}"
-
-
-def _is_left(target: Path) -> bool:
-    return os.path.lexists(target / _SHOP) or os.path.lexists(_beside(target))
-
-
-def _refuse_leftovers(left: Iterable[str]) -> None:
-    problems = [
-        f"`{shown(path)}` was left by a build that was killed, and its place is taken: move it away, or delete it"
-        for path in left
-    ]
-    if problems:
-        raise BuildError(*problems)

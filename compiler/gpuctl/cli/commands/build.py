@@ -85,9 +85,8 @@ def command(
     """Compile documents to a directory of manifests, one object a file: NAMESPACE/KIND-NAME.yaml.
 
     What earlier builds wrote and this one does not is removed, but for the files of namespaces: a namespace takes all
-    that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. DIR
-    changes in one step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a
-    directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
+    that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. Each
+    file is replaced in one step. If a build is killed, --check reports it and the next build completes DIR.
 
     A training that another version of gpuctl rendered from the same input has another name in this version, and would
     start anew. --base keeps its files, if they stand at that revision; --relower renders it anew. Without either, the
@@ -211,8 +210,6 @@ def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
     counts = [(sum(change.action == action for change in outcome.files), word) for action, word in words.items()]
     said = [f"{number} {word}" for number, word in (*counts, (outcome.unchanged, "unchanged")) if number]
     click.echo(f"{visible(directory)}: {', '.join(said) or 'nothing to do'}")
-    for path in outcome.aside:
-        click.echo(f"warning: `{visible(path)}` was written during the build and its place is taken", err=True)
     return 0
 
 
