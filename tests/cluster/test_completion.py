@@ -13,7 +13,7 @@ import yaml
 
 from gpuctl.cli.commands import delete
 from gpuctl.cli.main import cli
-from gpuctl.cli.options import completing
+from gpuctl.cli.options import completing, completing_locally
 from support.cluster_tools import POOL, Place, training
 from support.completion import SHELLS, completed
 
@@ -23,9 +23,9 @@ KIND_OF = {
     completing.complete_node: "node",
     completing.complete_quota: "quota",
     completing.complete_namespace: "namespace",
-    completing.complete_context: "context",
-    completing.complete_cluster: "cluster",
-    completing.complete_server: "server",
+    completing_locally.complete_context: "context",
+    completing_locally.complete_cluster: "cluster",
+    completing_locally.complete_server: "server",
 }
 NAMED = {"--namespace", "--pool", "--context", "--cluster", "--server", "job", "name", "names", "nodes"}
 """Options and arguments whose values are names of what is there."""
