@@ -11,7 +11,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs clean
+.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -54,12 +54,16 @@ demo: setup ## Render the examples to demo-out/, and print one of them
 	@echo; echo "# gpuctl render -f $(EXAMPLE), the first lines"; $(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed 16q
 	@echo; echo "# The manifests of all examples, in lines; the warnings about each are in demo-out/NAME.log"; wc -l demo-out/*.yaml
 
-test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
+test: setup ## Run the tests that are not marked slow, side by side (WORKERS=1: one after the other)
+	@PYTHONPATH=tests $(BIN)/python -m support.report
+	GPUCTL_PROPERTIES=$${GPUCTL_PROPERTIES:-0.3} $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
+
+test-all: setup ## Run all tests, with every random case and every call to be killed at
 	@PYTHONPATH=tests $(BIN)/python -m support.report
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-fast: setup ## Run what needs no control plane, with few examples: for while you write
-	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py --ignore tests/unit/test_generated_clients.py
+	GPUCTL_PROPERTIES=0.1 $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
 
 test-lowest: ## Run test-fast with the oldest releases of the dependencies that pyproject.toml allows
 	$(MAKE) test-fast VENV=.venv-lowest DEPENDENCIES=lowest

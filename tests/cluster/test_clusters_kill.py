@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools.calls import PARTS
 from fault_tools.proxy import Action, Request, before
 from fault_tools.world import Api
+from properties.scale import part_of
 from support.cluster_tools import Place, image, training
 from support.command import Command, Start
 from support.two_clusters import BOTH, Pair, pairs
@@ -62,7 +64,7 @@ def test_killed_before_every_write(pair: Pair, start: Start) -> None:
     place, namespace = pair.here, pair.here.namespace
     apis = {"prod": place.api, "staging": pair.there}
     place.gpuctl("apply", "-f", place.file(training("a", environment=image("v0"))), *BOTH)
-    for number in range(1, 2 * WRITES + 1):
+    for number in part_of(range(1, 2 * WRITES + 1), PARTS):
         new = place.file(training("a", environment=image(f"v{number}")))
         old = {name: job_of(api, namespace) for name, api in apis.items()}
         command = start("apply", "-f", new, *BOTH, "--yes", "-n", namespace)
@@ -87,6 +89,4 @@ def test_killed_before_every_write(pair: Pair, start: Start) -> None:
             assert begun or found["metadata"]["uid"] == before_it["metadata"]["uid"], number
     told = place.gpuctl("apply", "-f", new, *BOTH, "--yes", "-o", "json").value
     assert [item["state"] for item in told["clusters"]] == ["done", "done"]
-    assert {image_of(job_of(api, namespace) or {}) for api in apis.values()} == {
-        f"registry.example.com/app:v{2 * WRITES}"
-    }
+    assert {image_of(job_of(api, namespace) or {}) for api in apis.values()} == {f"registry.example.com/app:v{number}"}

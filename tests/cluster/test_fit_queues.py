@@ -14,6 +14,8 @@ from support.queue_trials import Seen, run_trials
 from support.queue_worlds import queue_trial
 from support.real_parts import control_plane_binaries
 
+pytestmark = pytest.mark.slow
+
 WORLDS = [500_000 + seed for seed in range(at_least(8))]
 
 

@@ -17,6 +17,8 @@ from support.fit_submissions import YIELDING, submission
 from support.fit_trials import Trial, Trials
 from support.hasty_scheduler import scheduler_alone
 
+pytestmark = pytest.mark.slow
+
 WORLDS = [300_000 + seed for seed in range(at_least(12))]
 YIELDING_WORLDS = [306_000 + seed for seed in range(at_least(12))]
 DISORDERLY_WORLDS = [312_000 + seed for seed in range(at_least(6))]

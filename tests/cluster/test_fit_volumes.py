@@ -28,6 +28,7 @@ from gpuctl.capacity import claimed_volumes, incoming_pods, scheduling
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
+from properties.scale import part_of
 from support.fit_trials import MERGE_PATCH
 from support.fit_volumes import HOST_NAME, ZONE, VolumeWorld, affinity, volume_world
 from support.hasty_scheduler import has_tried_all, hasten
@@ -35,7 +36,7 @@ from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
-WORLDS = int(os.environ.get("GPUCTL_VOLUME_WORLDS", "120"))
+WORLDS = part_of(range(int(os.environ.get("GPUCTL_VOLUME_WORLDS", "120"))), 8)
 BATCH = 40
 PATIENCE = 240.0
 QUIET = 6.0
@@ -259,7 +260,7 @@ def trials() -> Iterator[list[Trial]]:
         log = plane.directory / "volumes.log"
         plane.processes["kube-controller-manager"] = Process(command, log, plane.directory)
         hasten(plane)
-        yield _Worlds(plane).run([volume_world(seed) for seed in range(WORLDS)])
+        yield _Worlds(plane).run([volume_world(seed) for seed in WORLDS])
 
 
 def _print(trial: Trial) -> str:
@@ -273,6 +274,7 @@ def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
     assert not different, f"{len(different)} of {len(trials)} worlds differ: {json.dumps(different, indent=1)}\n{shown}"
 
 
+@pytest.mark.slow
 def test_most_is_known(trials: list[Trial]) -> None:
     """What is not is from where a driver's volume is reached, or which of several claims gets a volume; and who of those
     that contend for one comes first is no certainty."""
@@ -306,6 +308,7 @@ MUTATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTATIONS[name](monkeypatch)

@@ -174,6 +174,7 @@ def test_nothing_is_wrong(place: Place) -> None:
     assert "error" in place.gpuctl("why", "tran", "-o", "json", code=1).value
 
 
+@pytest.mark.slow
 def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     place.apply(training("train"), inference("serve"), training("held"), training("queue"))
     place.running("train", "serve", "held", "queue")
@@ -230,6 +231,7 @@ def test_quota(place: Place) -> None:
         assert "exceeded quota: team" in answer["evidence"][0]["text"]
 
 
+@pytest.mark.slow
 def test_quota_that_never_has_room_or_wants_more(place: Place) -> None:
     hard = {"requests.nvidia.com/gpu": "6", "limits.cpu": "100"}
     place.create(merged(QUOTA, {"spec": {"hard": hard}}))
@@ -244,6 +246,7 @@ def test_quota_that_never_has_room_or_wants_more(place: Place) -> None:
     assert answer["fix"] == "set `resources.cpu`"
 
 
+@pytest.mark.slow
 def test_limit_range(place: Place) -> None:
     limits = [{"type": "Container", "max": {"cpu": "4", "memory": "8Gi"}}]
     place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}})
@@ -254,6 +257,7 @@ def test_limit_range(place: Place) -> None:
     assert answer["fix"].startswith("`resources.cpu: 4`")
 
 
+@pytest.mark.slow
 def test_pods_that_admission_refuses(place: Place) -> None:
     created(place, training("classless"), priorityClassName="team-rush")
     answer = why(place, "classless", "priority-class-missing")
@@ -271,6 +275,7 @@ def test_pods_that_admission_refuses(place: Place) -> None:
     assert "use `pvc` or `nfs`" in answer["fix"]
 
 
+@pytest.mark.slow
 def test_a_webhook_refuses(place: Place) -> None:
     url = "https://127.0.0.1:1/check"
     hook = {
@@ -339,6 +344,7 @@ def test_no_node_has_enough(place: Place, pools: None) -> None:
     assert why(place, "cpu-beside", "cpu-shortage")["numbers"]["largestNode"]["cpuCores"] == 63
 
 
+@pytest.mark.slow
 def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
     place.apply(refilled(gpus=4))
     place.running("fill")
@@ -349,6 +355,7 @@ def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
     assert place.get("Pod", answer["pod"])["spec"].get("nodeName") is None
 
 
+@pytest.mark.slow
 def test_no_node_is_like_that(place: Place, pools: None) -> None:
     disk = {"key": "example.com/disk", "operator": "In", "values": ["ssd", "nvme"]}
     near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [disk]}]}}
@@ -380,6 +387,7 @@ def test_no_node_is_like_that(place: Place, pools: None) -> None:
     assert f"`kubectl taint node {DIRTY}-1 example.com/dedicated=vision:NoSchedule-`" in answer["fix"]
 
 
+@pytest.mark.slow
 def test_too_many_pods(place: Place, pools: None) -> None:
     place.apply(training("first", resources={"pool": SMALL}))
     place.running("first")
@@ -389,6 +397,7 @@ def test_too_many_pods(place: Place, pools: None) -> None:
     assert answer["numbers"]["heldBy"][0]["job"] == "Job/first"
 
 
+@pytest.mark.slow
 def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
     def near(kind: str, app: str, replicas: int) -> Document:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
@@ -412,6 +421,7 @@ def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
     assert "maxSkew" in why(place, "racks", "topology-spread")["fix"]
 
 
+@pytest.mark.slow
 def test_volumes(place: Place) -> None:
     claim = {
         "apiVersion": "v1",
@@ -598,6 +608,7 @@ def test_crashes(place: Place) -> None:
     assert why(place, "start", "command-not-found")["message"] == "the command `torchrun` is not in the image"
 
 
+@pytest.mark.slow
 def test_a_service_that_crashes_again_and_again(place: Place) -> None:
     place.apply(
         inference("loops", job=outcome("crash", exit_code="1")),
@@ -636,6 +647,7 @@ def test_what_nodes_do(place: Place) -> None:
     assert "`job.max_runtime`" in answer["fix"]
 
 
+@pytest.mark.slow
 def test_limits_of_a_job(place: Place) -> None:
     created(place, training("hopeless", job={**outcome("fail", exit_code="9"), "retries": 1}))
     place.patch("Job", "hopeless", {"spec": {"activeDeadlineSeconds": 600}})
@@ -673,6 +685,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     place.until(lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout")
 
 
+@pytest.mark.slow
 def test_a_node_is_lost(place: Place) -> None:
     labels = {"runwhere.ai/pool": LONELY}
     for name in ("gone", "mute"):
@@ -696,6 +709,7 @@ def test_a_node_is_lost(place: Place) -> None:
         place.plane.kubectl("delete", "node", f"{LONELY}-mute")
 
 
+@pytest.mark.slow
 def test_preemption(place: Place, pools: None) -> None:
     place.apply(refilled("slow-a", 8, priority="low"), refilled("slow-b", 8, priority="low"))
     running = place.running("slow-a", "slow-b")
@@ -715,6 +729,7 @@ def test_preemption(place: Place, pools: None) -> None:
     place.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
+@pytest.mark.slow
 def test_what_is_not_on_the_list(place: Place) -> None:
     created(place, training("gated"), schedulingGates=[{"name": "example.com/licence"}])
     created(place, training("foreign"), schedulerName="volcano")
@@ -753,6 +768,7 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     assert "docker.io has no image busybox:9" in answer["message"]
 
 
+@pytest.mark.slow
 def test_a_finalizer_holds_it(place: Place) -> None:
     place.apply(training("held"))
     place.running("held")
@@ -764,6 +780,7 @@ def test_a_finalizer_holds_it(place: Place) -> None:
     place.patch("Job", "held", {"metadata": {"finalizers": None}})
 
 
+@pytest.mark.slow
 def test_several_causes_at_once(place: Place, pools: None) -> None:
     """What has to be solved first comes first; what comes after it is told, too."""
     place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
@@ -786,6 +803,7 @@ def as_tenant(place: Place, monkeypatch: pytest.MonkeyPatch, rules: list[dict[st
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
 
 
+@pytest.mark.slow
 def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(refilled("one"), refilled("two"), training("fine"), training("broken", job=outcome("image-not-found")))
     place.running("one", "two", "fine")
@@ -803,6 +821,7 @@ def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch:
     assert described["why"]["cause"] == "gpu-shortage"
 
 
+@pytest.mark.slow
 def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.create(QUOTA)
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
@@ -832,6 +851,7 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
     assert place.gpuctl("describe", "job", "broken").code == 0
 
 
+@pytest.mark.slow
 def test_of_several_pods_the_one_that_matters(place: Place) -> None:
     place.apply(inference("serve", service={"replicas": 3}))
     pods = sorted(place.running("serve", pods=3))
@@ -841,6 +861,7 @@ def test_of_several_pods_the_one_that_matters(place: Place) -> None:
     assert f"of pod {pods[1]} used more than its limit of 4Gi memory" in answer["message"]
 
 
+@pytest.mark.slow
 def test_commands_that_wait_name_why(place: Place) -> None:
     slow = training("slow", job=outcome("image-not-found"))
     late = place.apply(slow, flags=("--wait", "--timeout", "1s"), code=1)
@@ -869,6 +890,7 @@ def event_about(place: Place, pod: str, reason: str, message: str, *, minutes: i
     place.create(merged(event, others))
 
 
+@pytest.mark.slow
 def test_events_of_a_state_that_has_passed(place: Place) -> None:
     """What kept the pod once does not any more: its sandbox is there, and an image is being pulled."""
     place.apply(training("train", job=outcome("image-slow")), training("stuck", job=outcome("no-sandbox")))
@@ -883,6 +905,7 @@ def test_events_of_a_state_that_has_passed(place: Place) -> None:
     assert [item["cause"] for item in why(place, "stuck", "sandbox-failed")["also"]] == []
 
 
+@pytest.mark.slow
 def test_events_that_anybody_may_write(place: Place) -> None:
     place.apply(training("train", job=outcome("image-slow")))
     why(place, "train", "starting", when=is_pulling)
@@ -901,6 +924,7 @@ def test_events_that_anybody_may_write(place: Place) -> None:
     assert "\x1b" not in place.gpuctl("why", "train").out
 
 
+@pytest.mark.slow
 def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
     name = f"slow-{place.namespace}"[:60]
     place.plane.create(
@@ -975,6 +999,7 @@ def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatc
         place.plane.start_program("kube-controller-manager")
 
 
+@pytest.mark.slow
 def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
     place.apply(training("ranks", resources={"nodes": 2}), notebook("note"), compute("comp"))
     place.running("ranks", pods=2)
@@ -987,6 +1012,7 @@ def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
     assert answer["message"].startswith(f"there is no Service {name} in {place.namespace}")
 
 
+@pytest.mark.slow
 def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(inference("serve"))
     place.running("serve")
@@ -1018,6 +1044,7 @@ def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.Monkey
     )
 
 
+@pytest.mark.slow
 def test_a_paused_rollout(place: Place) -> None:
     place.apply(inference("serve"))
     place.running("serve")
@@ -1030,6 +1057,7 @@ def test_a_paused_rollout(place: Place) -> None:
     assert answer["fix"] == f"`kubectl rollout resume deployment/serve -n {place.namespace}`"
 
 
+@pytest.mark.slow
 def test_a_node_is_shut_down(place: Place) -> None:
     place.apply(compute("serve"), training("train", job={"retries": 0}), training("again", job={"retries": 2}))
     place.running("serve", "train", "again")
@@ -1050,6 +1078,7 @@ def test_a_node_is_shut_down(place: Place) -> None:
     assert all("rerun" not in item["fix"] for item in why(place, "again", "running", "evicted")["also"])
 
 
+@pytest.mark.slow
 def test_limits_of_its_own(place: Place) -> None:
     place.apply(training("shm", job={**outcome("volume-full"), "retries": 0}, resources={"shm": "2Gi"}))
     answer = why(place, "shm", "evicted")
@@ -1057,6 +1086,7 @@ def test_limits_of_its_own(place: Place) -> None:
     assert answer["fix"] == "raise `resources.shm` above 2Gi, or use fewer data loader workers"
 
 
+@pytest.mark.slow
 def test_the_log_of_another_container(place: Place) -> None:
     first = {"initContainers": [{"name": "fetch", "image": "busybox:1", "command": ["fetch"]}]}
     place.apply(inference("serve", job=outcome("init-fails"), service={"replicas": 2}, podPatch=first))
@@ -1073,6 +1103,7 @@ WORDS = {
 }
 
 
+@pytest.mark.slow
 def test_errors_of_gpus(place: Place) -> None:
     job = {**outcome("fail", exit_code="1"), "retries": 0}
     place.apply(*(training(cause, job=job) for cause in WORDS))
@@ -1099,6 +1130,7 @@ OF_PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 def test_errors_of_programs(place: Place) -> None:
     job = {**outcome("fail", exit_code="1"), "retries": 0}
     storage = {"workdirs": [{"path": "/output"}]}
@@ -1136,6 +1168,7 @@ def test_a_container_that_outlives_the_program(place: Place) -> None:
     assert "`podPatch.initContainers`" in answer["fix"]
 
 
+@pytest.mark.slow
 def test_taints_of_nodes_under_maintenance(place: Place) -> None:
     pool, node = "why-upkeep", "why-upkeep-1"
     place.plane.add_node(node, labels={"runwhere.ai/pool": pool}, gpus=8)

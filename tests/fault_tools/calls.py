@@ -11,9 +11,12 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from fault_tools.proxy import Action, Predicate, Request, after, before, meanwhile
 from fault_tools.site import Victim
+from properties.scale import part_of
 
 Kind = Literal["call", "look", "write", "read"]
 """Which requests are counted: all, the reads before the first write, the writes, or the reads from then on."""
+PARTS = 4
+"""Of how many parts of the calls `make test` takes one: see :func:`properties.scale.part_of`."""
 
 
 class Call(NamedTuple):
@@ -89,13 +92,15 @@ class Reaching(Protocol):
 Outcome = TypeVar("Outcome", bound=Reaching)
 
 
-def to_the_last(run: Callable[[int], list[Outcome]], expected: int, workers: int) -> list[Outcome]:
+def to_the_last(run: Callable[[int], list[Outcome]], expected: int, workers: int, parts: int = 1) -> list[Outcome]:
     """Runs disturbed at the first call, at the second, and so on, until one is not reached.
 
     :param expected: how many calls there are, about: a slow machine renews its leases more often. They go side by side.
+    :param parts: of how many parts of these calls a smaller run takes one.
     """
+    numbers = [*part_of(range(1, expected + 1), parts), expected + 1]
     with ThreadPoolExecutor(workers) as pool:
-        outcomes = [outcome for several in pool.map(run, range(1, expected + 2)) for outcome in several]
+        outcomes = [outcome for several in pool.map(run, numbers) for outcome in several]
     for number in count(expected + 2):
         if not outcomes[-1].reached:
             break

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from fault_tools.calls import MOMENTS, Call, Counter
+from fault_tools.calls import MOMENTS, PARTS, Call, Counter
 from fault_tools.documents import text, training
 from fault_tools.proxy import nth, on
 from fault_tools.site import Base, Site, ends_workload, site
 from fault_tools.world import Snapshot, rest
+from properties.scale import part_of
 
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
@@ -77,8 +79,7 @@ def is_as_it_was(now: Snapshot, before: Snapshot) -> bool:
     )
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, WRITES + 1))
+@pytest.mark.parametrize(("number", "moment"), part_of(product(range(1, WRITES + 1), ["before", "after"]), PARTS))
 def test_killed_at_every_write(saving: Saving, number: int, moment: str) -> None:
     place = saving.place
     old = place.snapshot()
@@ -100,7 +101,8 @@ around them a deletion's lease."""
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [(name, number) for name, (_, writes) in ENDED.items() for number in range(1, writes + 1)]
+    ("name", "number"),
+    part_of([(name, number) for name, (_, writes) in ENDED.items() for number in range(1, writes + 1)], PARTS),
 )
 def test_killed_before_every_write_of_what_ends_a_job(saving: Saving, name: str, number: int) -> None:
     place = saving.place

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fault_tools.calls import MOMENTS, Call, Counter, First, to_the_last
+from fault_tools.calls import MOMENTS, PARTS, Call, Counter, First, to_the_last
 from fault_tools.documents import NEW, OLD, inference, text
 from fault_tools.proxy import Predicate, Request, meanwhile, on
 from fault_tools.site import Base, Site, site
@@ -217,7 +217,7 @@ def undisturbed(base: Base, shared_objects: None, tmp_path_factory: pytest.TempP
 @pytest.mark.parametrize("moment", ["before", "alive"], ids=["killed", "alive"])
 def test_others_take_the_names(base: Base, tmp_path: Path, undisturbed: Undisturbed, moment: str) -> None:
     world = World(base, tmp_path, undisturbed.wanted, Seen())
-    runs = to_the_last(lambda number: [world.at_write(number, moment)], undisturbed.writes, WORKERS)
+    runs = to_the_last(lambda number: [world.at_write(number, moment)], undisturbed.writes, WORKERS, PARTS)
     if moment == "before":
         runs.append(world.at_write(undisturbed.writes, "after"))
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -258,5 +258,5 @@ def test_others_delete_what_is_ours(base: Base, tmp_path: Path, undisturbed: Und
                 problems += [*lost(now, wanted, wanted), *rest(now), *touched(now, old)]
             return [Run(True, frozenset(), [f"{counter.found}: {problem}:\n{said}" for problem in problems])]
 
-    problems = [problem for run in to_the_last(run, undisturbed.writes, WORKERS) for problem in run.problems]
+    problems = [problem for run in to_the_last(run, undisturbed.writes, WORKERS, PARTS) for problem in run.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fault_tools.calls import MOMENTS, Call, Counter, to_the_last
+from fault_tools.calls import MOMENTS, PARTS, Call, Counter, to_the_last
 from fault_tools.documents import OLD, inference, notebook, text, training
 from fault_tools.proxy import on
 from fault_tools.site import Base, Site, site
@@ -124,5 +124,5 @@ def test_killed_at_every_write(name: str, base: Base, tmp_path: Path) -> None:
     def both(number: int) -> list[Outcome]:
         return [way.run(Call("write", number, moment)) for moment in ("before", "after")]
 
-    problems = [problem for one in to_the_last(both, way.writes, WORKERS) for problem in one.problems]
+    problems = [problem for one in to_the_last(both, way.writes, WORKERS, PARTS) for problem in one.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

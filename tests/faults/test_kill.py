@@ -12,6 +12,8 @@ stand for all. Ctrl-C comes at every call: what becomes of it is the command's o
 Until its first write a command has changed nothing: that is what is looked at when it ends there, and so one namespace
 serves for many such ends. An apply, too, acts on what the server has: of the namespaces that a recovery has left in one
 state (``state_of``: all that a command can see) the next apply is run in one, and the third likewise.
+
+`make test` ends commands at a part of these calls, which the commit chooses, `make test-all` at all of them.
 """
 
 from __future__ import annotations
@@ -27,12 +29,13 @@ from typing import NamedTuple
 
 import pytest
 
-from fault_tools.calls import MOMENTS, Call, Counter, Kind
+from fault_tools.calls import MOMENTS, PARTS, Call, Counter, Kind
 from fault_tools.documents import NEW, OLD, inference, notebook, text
 from fault_tools.proxy import Policy, first_of, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
 from fault_tools.world import Seen, Snapshot, changed, is_bookkeeping, lost, rest, state_of, touched, unlike
 from fault_tools.zygote import Result
+from properties.scale import part_of
 
 WORKERS = 6
 PLACES = 3
@@ -161,12 +164,15 @@ class World:
         """What was wrong in any of the runs that are killed."""
         problems = self._undisturbed()
         some = sorted({1, self.calls["look"] // 2, self.calls["look"]} - {0})
-        after = [Call("write", number, "after") for number in sorted({*self.deletes, self.calls["write"]})]
+        after = [
+            Call("write", number, "after") for number in part_of(sorted({*self.deletes, self.calls["write"]}), PARTS)
+        ]
         return problems or self._all({"write": "before"}, [partial(self.looks, "before", some)], after)
 
     def interrupted_at_every_call(self) -> list[str]:
         """What was wrong in any of the runs that are interrupted."""
-        looks = [partial(self.looks, "interrupt", count(first, PLACES)) for first in range(1, PLACES + 1)]
+        first = range(1, PLACES + 1)
+        looks = [partial(self.looks, "interrupt", count(number, PLACES)) for number in part_of(first, PLACES)]
         return self._undisturbed() or self._all({"write": "interrupt", "read": "interrupt"}, looks)
 
     def _undisturbed(self) -> list[str]:
@@ -177,7 +183,11 @@ class World:
     ) -> list[str]:
         """What was wrong in any of the runs that end at calls of these kinds, from the first to the last, or at others."""
         # Some runs need a call more than the first did: until one does not, there are more to come.
-        calls = [Call(kind, number, way) for kind, way in ways.items() for number in range(1, self.calls[kind] + 2)]
+        calls = [
+            Call(kind, number, way)
+            for kind, way in ways.items()
+            for number in (*part_of(range(1, self.calls[kind] + 1), PARTS), self.calls[kind] + 1)
+        ]
         with ThreadPoolExecutor(WORKERS) as pool:
             under_way = [pool.submit(look) for look in looks]
             outcomes = list(pool.map(self.run, [*calls, *more]))

@@ -531,6 +531,7 @@ def test_a_report_that_is_longer_than_a_comment(tmp_path: Path) -> None:
     assert body.endswith("the summary of the run has all of it.\n")
 
 
+@pytest.mark.slow
 def test_workflows_with_actionlint(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     shutil.copy(ROOT / "action.yml", tmp_path)
@@ -645,6 +646,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     return repository
 
 
+@pytest.mark.slow
 def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
     program = Path(sys.executable).with_name("pre-commit")
     if not program.exists():

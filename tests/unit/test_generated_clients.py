@@ -14,6 +14,8 @@ import pytest
 
 from support.generators import generators
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "REDOCLY_TELEMETRY": "off", "GOFLAGS": "-mod=mod", "NO_COLOR": "1"}
 
 
