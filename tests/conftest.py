@@ -12,9 +12,6 @@ from hypothesis import HealthCheck, settings
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
-# What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
-os.environ["GPUCTL_NO_CACHE"] = "1"
-
 # Other programs share the machine: a slow draw is no failure.
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("shared-machine")

@@ -6,21 +6,24 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
+from gpuctl.backend.lower import lower
+from gpuctl.backend.patch import check_own_patch
+from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
+from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.frontend.load import Loaded, load_found
+from gpuctl.frontend.source import Source, collect
+from gpuctl.frontend.tentative import Unusable
 from gpuctl.garbage import patient
+from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
-
-if TYPE_CHECKING:
-    from gpuctl.backend.validation import SchemaValidator
-    from gpuctl.frontend.load import Loaded
 
 
 class Compilation(NamedTuple):
@@ -93,91 +96,48 @@ def compile(
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
     ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
     """
-    see_that_it_is_legal(namespace)
+    if not is_dns_label(namespace):
+        raise ValueError(f"`{namespace}` is not a legal namespace name")
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
     with patient():
-        return compile_found(
+        loaded = load_found(
             collect(sources, stdin, without),
-            options,
             platform=platform,
             namespace=namespace,
-            strict=strict,
-            tolerated=tolerated,
+            versions=VERSIONS,
             directory=directory,
             cluster=cluster,
         )
-
-
-def see_that_it_is_legal(namespace: str) -> None:
-    """:raises ValueError: no namespace can have this name."""
-    if not is_dns_label(namespace):
-        raise ValueError(f"`{namespace}` is not a legal namespace name")
-
-
-def compile_found(
-    found: Sources,
-    options: OutputOptions,
-    *,
-    platform: str | os.PathLike[str] | Source | None,
-    namespace: str,
-    strict: bool,
-    tolerated: frozenset[str] = frozenset(),
-    directory: Path | None = None,
-    cluster: str | None = None,
-) -> Compilation:
-    """As :func:`compile`, of inputs that have been read."""
-    from gpuctl.backend.lower import lower
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.load import load_found
-
-    loaded = load_found(
-        found, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, cluster=cluster
-    )
-    context = Context(loaded.settings, options)
-    lowered: list[Lowered] = []
-    if not _stands(loaded.diagnostics, tolerated):
-        _check_patches(context, loaded)
-    else:
-        validator = validator_of(loaded.settings)
-        context.check_pod_spec = pod_spec_check(validator)
-        lowered = lower(context, loaded.documents)
-        if _stands(context.diagnostics, tolerated):
-            _validate(context, lowered, validator)
-    return result_of(loaded, context, lowered, strict, tolerated)
+        context = Context(loaded.settings, options)
+        lowered: list[Lowered] = []
+        if not _stands(loaded.diagnostics, tolerated):
+            _check_patches(context, loaded)
+        else:
+            validator = schema_validator(loaded.settings.kubernetes_version)
+            context.check_pod_spec = _pod_spec_check(validator)
+            lowered = lower(context, loaded.documents)
+            if _stands(context.diagnostics, tolerated):
+                _validate(context, lowered, validator)
+    return _result(loaded, context, lowered, strict, tolerated)
 
 
 def _check_patches(context: Context, loaded: Loaded) -> None:
     """Report what is wrong with podPatches although no pod is made: all mistakes in one run."""
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.language.job import Workload
-
     patched = [
         (document, document.model)
         for document in (*loaded.documents, *loaded.faulty)
         if isinstance(document.model, Workload) and document.model.podPatch is not None
     ]
-    if not patched:
-        return
-    from gpuctl.backend.patch import check_own_patch
-    from gpuctl.frontend.tentative import Unusable
-
-    if loaded.settings.kubernetes_version in VERSIONS:
-        context.check_pod_spec = pod_spec_check(validator_of(loaded.settings))
+    if patched and loaded.settings.kubernetes_version in VERSIONS:
+        context.check_pod_spec = _pod_spec_check(schema_validator(loaded.settings.kubernetes_version))
     for document, model in patched:
         with contextlib.suppress(Unusable):
             check_own_patch(context, document, model)
 
 
-def validator_of(settings: Settings) -> SchemaValidator:
-    """The schemas of the platform's Kubernetes version."""
-    from gpuctl.backend.validation import schema_validator
-
-    return schema_validator(settings.kubernetes_version)
-
-
-def pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
+def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
     """The check of pods that lowering asks for."""
 
     def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
@@ -191,10 +151,10 @@ def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> boo
     return not any(item.severity is Severity.ERROR and item.code not in tolerated for item in diagnostics)
 
 
-def result_of(
+def _result(
     loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool, tolerated: frozenset[str] = frozenset()
 ) -> Compilation:
-    """What is told of a compile, once all its parts are there."""
+    """Return the compilation with all diagnostics, and with the objects if no error remains."""
     diagnostics = [*loaded.diagnostics, *context.diagnostics]
     if strict:
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
@@ -255,8 +215,6 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []
-    from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
-
     told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
     told |= EXISTING_NAMESPACES
     notes = []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from support.cluster_tools import Place, compute, image, inference, notebook, training
 
@@ -43,37 +40,6 @@ def test_first_apply_creates_and_the_second_writes_nothing(place: Place) -> None
     assert "created" not in place.apply(*EVERYTHING).out
     assert place.records() == before
     assert place.running("train", "multi", "serve", "note", "comp") == pods
-
-
-def test_what_an_earlier_run_compiled_is_applied_as_what_is_compiled_now(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("GPUCTL_NO_CACHE")
-    place.apply(*EVERYTHING, flags=("--no-cache",))
-    assert not (tmp_path / "cache").exists()
-    assert set(place.apply(*EVERYTHING, flags=("-o", "json")).actions.values()) == {"unchanged"}
-    before = place.records()
-    with monkeypatch.context() as without:
-        without.setattr("gpuctl.compilation.compile_found", None)
-        assert set(place.apply(*EVERYTHING, flags=("-o", "json")).actions.values()) == {"unchanged"}
-        assert place.records() == before
-        place.gpuctl("diff", "-f", place.file(*EVERYTHING), code=0)
-        made = place.get("Deployment", "comp")
-        place.kubectl("delete", "deployment", "comp")
-        created = place.apply(*EVERYTHING, flags=("-o", "json"))
-        assert [key for key, action in created.actions.items() if action == "create"] == ["Deployment/comp"]
-        again = place.get("Deployment", "comp")
-        assert again["spec"] == made["spec"]
-        assert (
-            again["metadata"]["annotations"].items()
-            >= {
-                key: value for key, value in made["metadata"]["annotations"].items() if key.startswith("runwhere.ai/")
-            }.items()
-        )
-    changed = [*EVERYTHING[:-1], compute(environment={**EVERYTHING[-1]["environment"], **image("v2")})]
-    actions = place.apply(*changed, flags=("-o", "json", "--yes")).actions
-    assert {key for key, action in actions.items() if action == "replace"} == {"Deployment/comp"}
 
 
 def test_another_image_replaces_what_runs_when_that_is_agreed_to(place: Place) -> None:

@@ -17,7 +17,7 @@ from gpuctl.gitops.manifest import MANIFEST, digest
 from gpuctl.language.platform import Platform
 from support.repositories import Outcome, Repository, training
 
-BUILD = ("build", "jobs", "-o", "rendered", "--gitops", "argocd", "--no-cache")
+BUILD = ("build", "jobs", "-o", "rendered", "--gitops", "argocd")
 KEPT = "kept: training a in nlp: rendered by another version of gpuctl; --relower renders it anew\n"
 
 

@@ -49,7 +49,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Build:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main(["build", *map(str, arguments), "--no-cache"], "gpuctl", standalone_mode=False)
+            code = cli.main(["build", *map(str, arguments)], "gpuctl", standalone_mode=False)
         return Outcome(code, out.getvalue(), err.getvalue())
 
     return call

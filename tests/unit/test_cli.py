@@ -323,7 +323,7 @@ def test_an_internal_error_shows_no_traceback(gpuctl: Cli, here: Path, monkeypat
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the moon is\nin the wrong place")
 
-    monkeypatch.setattr("gpuctl.compilation.compile_found", broken)
+    monkeypatch.setattr("gpuctl.compilation.load_found", broken)
     found = gpuctl("render", "good.yaml")
     assert (found.code, found.out) == (70, "")
     assert found.err.splitlines()[0] == "gpuctl: internal error: RuntimeError: the moon is"
@@ -777,7 +777,7 @@ def test_a_file_of_ours_that_is_missing_is_a_bug(gpuctl: Cli, here: Path, monkey
     def broken(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file or directory", "kubernetes-1.36.json")
 
-    monkeypatch.setattr("gpuctl.compilation.compile_found", broken)
+    monkeypatch.setattr("gpuctl.compilation.load_found", broken)
     found = gpuctl("render", "good.yaml")
     assert (found.code, found.out) == (70, "")
     assert "internal error: FileNotFoundError" in found.err

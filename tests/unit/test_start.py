@@ -39,7 +39,7 @@ def loaded_by(code: str) -> set[str]:
         *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
-        *("gpuctl.usecases.applying", "gpuctl.incremental.known_documents", "gpuctl.cli.output.plan_results"),
+        *("gpuctl.usecases.applying", "gpuctl.cli.output.plan_results"),
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:
@@ -159,38 +159,19 @@ def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[s
     assert not [name for name in loaded if name.partition(".")[0] in ("gpuctl_server", "fastapi", "kubernetes")]
 
 
-@pytest.mark.parametrize("name", ["render", "validate", "build -o rendered"])
-def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GPUCTL_NO_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "job.yaml").write_text(
-        "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
-    )
-    code = (
-        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', *{name.split()!r}, 'job.yaml']\n"
-        "from gpuctl.__main__ import main\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
-    )
-    assert not loaded_by(code).isdisjoint(DEAR)
-    assert loaded_by(code).isdisjoint(DEAR)
-    if name.startswith("build"):
-        assert loaded_by(code.replace("'job.yaml']", "'job.yaml', '--check']")).isdisjoint(DEAR)
-
-
 def test_a_compile_of_one_document_imports_nothing_for_many_or_for_mistakes(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         "kind: training\nversion: v0.1\njob: {name: a, namespace: b}\n"
         "environment: {image: i, command: [x]}\nresources: {gpu: 1}\n"
     )
     code = (
-        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', '--no-cache', 'job.yaml']\n"
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', 'job.yaml']\n"
         "from gpuctl.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
     )
     found = modules_of(code)
     assert {"gpuctl.language.training", "gpuctl.backend.emitter"} <= found
     assert {"difflib", "shlex", "unicodedata", "socket", "selectors", "email.utils"}.isdisjoint(found)
-    assert {"gpuctl.incremental.parts", "gpuctl.incremental.known_documents"}.isdisjoint(found)
     assert "gpuctl.language.service" not in found, "a training has no service"
 
 
@@ -282,7 +263,7 @@ def test_a_compile_looks_for_no_plugins_of_pydantic(tmp_path: Path) -> None:
         "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
     )
     code = (
-        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', '--no-cache', 'job.yaml']\n"
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', 'job.yaml']\n"
         "from gpuctl.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end\n"
         "assert 'importlib.metadata' not in sys.modules\nassert 'pydantic' in sys.modules"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from gpuctl.backend import delivery, order, shared_objects
 from gpuctl.backend.canonical import embed
@@ -26,29 +26,8 @@ def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
     Two documents that yield the same object are an error in ``context.diagnostics``.
     """
     made: set[tuple[str, str]] = set()
-    return merged(context, (lowered for document in documents for lowered in lower_document(context, document, made)))
-
-
-class Placed(Protocol):
-    """What has an object (its identity suffices), a document that it comes from, and may be shared."""
-
-    @property
-    def object(self) -> Object: ...
-
-    @property
-    def document(self) -> Any: ...
-
-    @property
-    def shared(self) -> bool: ...
-
-
-AnyPlaced = TypeVar("AnyPlaced", bound=Placed)
-
-
-def merged(context: Context, items: Iterable[AnyPlaced]) -> list[AnyPlaced]:
-    """Each object once, in the order of application; of what jobs share, the first one."""
-    found: dict[tuple[str, str, str, str], AnyPlaced] = {}
-    for item in items:
+    found: dict[tuple[str, str, str, str], Lowered] = {}
+    for item in (lowered for document in documents for lowered in lower_document(context, document, made)):
         obj = item.object
         key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
         earlier = found.setdefault(key, item)
@@ -57,7 +36,7 @@ def merged(context: Context, items: Iterable[AnyPlaced]) -> list[AnyPlaced]:
     return sorted(found.values(), key=lambda item: order.sort_key(item.object))
 
 
-def _collision(context: Context, first: Placed, second: Placed) -> None:
+def _collision(context: Context, first: Lowered, second: Lowered) -> None:
     if isinstance(first.document.model, Workload) and isinstance(second.document.model, Workload):
         names = {first.document.model.job.name, second.document.model.job.name}
         if len(names) == 1:

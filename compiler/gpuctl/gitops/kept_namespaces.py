@@ -13,17 +13,17 @@ from collections.abc import Collection
 from gpuctl.backend import shared_objects
 from gpuctl.backend.context import Context, Object, OutputOptions
 from gpuctl.backend.delivery import annotate
+from gpuctl.compilation import Compilation
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths
 from gpuctl.gitops.layout import CLUSTER
 from gpuctl.gitops.writer import place
-from gpuctl.incremental.manifests import Manifests
 
 _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
 
 
 def keep_namespaces(
-    directory: str | os.PathLike[str], result: Manifests, removed: Collection[str], options: OutputOptions
+    directory: str | os.PathLike[str], result: Compilation, removed: Collection[str], options: OutputOptions
 ) -> list[Object]:
     """The Namespaces whose files a directory has from earlier builds and this one does not yield, as lowered today.
 
@@ -44,10 +44,8 @@ def keep_namespaces(
         raise BuildError(*problems)
     kept: list[Object] = []
     names = sorted(there - needed - set(removed))
-    # A platform that was recalled is read again when its settings are asked for.
-    context = Context(result.settings, options) if names else None
+    context = Context(result.settings, options)
     for name in names:
-        assert context is not None
         namespace = shared_objects.namespace(context, name)
         if namespace is not None:
             if context.options.gitops is not None:

@@ -14,7 +14,6 @@ from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.order import sort_key
 from gpuctl.gitops.build_error import BuildError
-from gpuctl.incremental.manifests import Emitted
 from gpuctl.language.wording import visible
 
 CLUSTER = "_cluster"
@@ -30,7 +29,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)")
 class File(NamedTuple):
     """A file to write. ``source`` is where its document stands; None where several documents share the object.
 
-    ``object`` tells at least which one it is; None is for ``kustomization.yaml``, which is no object of the cluster's.
+    ``object`` is None for ``kustomization.yaml``, which is no object of the cluster's.
     """
 
     path: str
@@ -40,7 +39,7 @@ class File(NamedTuple):
 
 
 def files_of(
-    lowered: Iterable[Lowered | Emitted],
+    lowered: Iterable[Lowered],
     source_name: Callable[[str], str],
     *,
     kept: Iterable[Object] = (),
@@ -53,7 +52,7 @@ def files_of(
     :raises BuildError: when two objects would share a file, or a name is illegal on a file system.
     """
     files = {path_of(obj): File(path_of(obj), emit_object(obj).encode(), None, obj) for obj in kept}
-    owners: dict[str, Lowered | Emitted] = {}
+    owners: dict[str, Lowered] = {}
     problems: list[str] = []
     for item in lowered:
         path = path_of(item.object)
@@ -70,8 +69,7 @@ def files_of(
             )
             continue
         source = None if item.shared else source_name(item.document.file)
-        text = item.text if isinstance(item, Emitted) else emit_object(item.object)
-        files[path] = File(path, text.encode(), source, item.object)
+        files[path] = File(path, emit_object(item.object).encode(), source, item.object)
     if problems:
         raise BuildError(*problems)
     return in_order(files.values())
@@ -115,7 +113,7 @@ def _kustomization(files: Iterable[str]) -> bytes:
     return emit_object(value).encode()
 
 
-def _place(item: Lowered | Emitted) -> str:
+def _place(item: Lowered) -> str:
     return visible(str(item.document.span()))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 if TYPE_CHECKING:
     from gpuctl.frontend.source import Source
-    from gpuctl.incremental.store import Store
 
 Strategy = Literal["replace", "rolling"]
 
@@ -27,8 +26,7 @@ class DocumentOptions:
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
     ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
     ``are_here``: they were applied to this very cluster before, and their ``placement`` is not asked, whatever the
-    cluster is called. ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads. ``store`` is
-    where earlier runs left what they compiled of files (None: everything is compiled anew).
+    cluster is called. ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -39,7 +37,6 @@ class DocumentOptions:
     stdin: BinaryIO | None = None
     cluster: str | None = None
     are_here: bool = False
-    store: Store | None = None
 
 
 @dataclass(frozen=True)

@@ -44,29 +44,19 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
 
 
 def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
-    platform, strict, cluster = documents.platform, documents.strict, documents.cluster
-    names = [os.fspath(source) for source in documents.sources if isinstance(source, (str, os.PathLike))]
-    are_named = len(names) == len(documents.sources) and "-" not in names
-    if documents.store is not None and are_named and (platform is None or isinstance(platform, (str, os.PathLike))):
-        from gpuctl.incremental.run import compiled_for_cluster
-
-        file = None if platform is None else os.fspath(platform)
-        return compiled_for_cluster(
-            names, platform=file, namespace=namespace, strict=strict, cluster=cluster, store=documents.store
-        )
     from gpuctl.compilation import compile
 
     return compile(
         documents.sources,
-        platform=platform,
+        platform=documents.platform,
         namespace=namespace,
-        strict=strict,
+        strict=documents.strict,
         nodes=True,
         embed=True,
         namespaces=True,
         directory=documents.directory,
         stdin=documents.stdin,
-        cluster=cluster,
+        cluster=documents.cluster,
     )
 
 

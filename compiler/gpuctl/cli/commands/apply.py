@@ -8,9 +8,7 @@ import click
 
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
-    cache_option,
     chosen_inputs,
-    chosen_store,
     compile_options,
     input_options,
 )
@@ -24,7 +22,6 @@ from gpuctl.cli.options.planning_options import dry_run_option, planning_options
 )
 @input_options
 @compile_options
-@cache_option
 @cluster_options
 @dry_run_option(
     "Print the plan and change nothing: checked by the API server (`server`, also without a value), or compared here"
@@ -43,7 +40,6 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
-    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -70,7 +66,7 @@ def command(
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return apply_or_show(
-        DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache)),
+        DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning),
         RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),

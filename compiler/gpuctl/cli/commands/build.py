@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.cli.options.document_options import (
-    cache_option,
     checked_delivery,
     chosen_inputs,
-    chosen_store,
     delivery_options,
     input_options,
     offline_compile_options,
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpuctl.compilation import Compilation
     from gpuctl.gitops.restarts import Restart
     from gpuctl.gitops.writer import BuildOutcome
-    from gpuctl.incremental.manifests import Manifests
 
 
 @click.command(
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 @input_options
 @offline_compile_options
 @placed_option
-@cache_option
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
 @click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
@@ -67,7 +64,6 @@ def command(
     namespace: str,
     strict: bool,
     cluster: str | None,
-    no_cache: bool,
     directory: str,
     check: bool,
     force: bool,
@@ -95,13 +91,13 @@ def command(
     from gpuctl.backend.context import OutputOptions
     from gpuctl.backend.generations import LOWERED_FROM
     from gpuctl.cli.output import text
+    from gpuctl.compilation import compile
     from gpuctl.gitops import writer
     from gpuctl.gitops.build_error import BuildError, RevisionError
     from gpuctl.gitops.kept_namespaces import keep_namespaces
     from gpuctl.gitops.kept_trainings import undecided
     from gpuctl.gitops.layout import files_of, with_kustomization
     from gpuctl.gitops.sources import build_sources, source_names
-    from gpuctl.incremental.run import manifests
     from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
 
     if check and force:
@@ -109,7 +105,7 @@ def command(
     checked_delivery(gitops, job_names)
     delivery: Any = {None: "platform", "none": None}.get(gitops, gitops)
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
-    result = manifests(
+    result = compile(
         inputs,
         platform=platform,
         namespace=namespace,
@@ -123,7 +119,6 @@ def command(
         # Its manifests are the result of a build, not its sources.
         without=writer.place(directory),
         cluster=cluster,
-        store=chosen_store(no_cache),
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
@@ -165,7 +160,7 @@ def _identity(root: Path) -> str | None:
     return identity(root)
 
 
-def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) -> None:
+def _warn_of_unread(outcome: BuildOutcome, result: Compilation, *, check: bool) -> None:
     """Say what goes while something was not read: what it holds may be missing by mistake."""
     gone = [change.path for change in outcome.files if change.action == "remove"]
     if not gone or not result.unread:
@@ -181,9 +176,6 @@ def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) ->
 
 def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
     jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
-    if not jobs:
-        # What compares trainings brings the whole compiler along, which a build of what was recalled does without.
-        return []
     from gpuctl.gitops.restarts import objects_of, rebuilt
 
     before = objects_of(change.before for change in jobs if change.before is not None)

@@ -8,9 +8,7 @@ import click
 
 from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
-    cache_option,
     chosen_inputs,
-    chosen_store,
     compile_options,
     input_options,
 )
@@ -24,7 +22,6 @@ from gpuctl.cli.options.planning_options import checking_options, dry_run_option
 )
 @input_options
 @compile_options
-@cache_option
 @cluster_options
 @dry_run_option("Print the plan and change nothing; `server` is also meant without a value.")
 @checking_options
@@ -37,7 +34,6 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
-    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -58,7 +54,7 @@ def command(
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return apply_or_show(
-        DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache)),
+        DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning, create_only=True),
         RunOptions(timeout, wait=wait),
         ChangeManner(kubeconfig, context, yes, as_json or output == "json"),

@@ -12,9 +12,7 @@ from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
-    cache_option,
     chosen_inputs,
-    chosen_store,
     compile_options,
     input_options,
 )
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 )
 @input_options
 @compile_options
-@cache_option
 @cluster_options
 @click.option(
     "--against",
@@ -59,7 +56,6 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
-    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     against: str,
@@ -84,7 +80,7 @@ def command(
     from gpuctl.usecases.applying import preview_request, request_for
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
-    documents = DocumentOptions(inputs, platform, namespace, strict, store=chosen_store(no_cache))
+    documents = DocumentOptions(inputs, platform, namespace, strict)
     manner = ChangeManner(kubeconfig, context, as_json=output == "json")
     with serviced(manner, refusal=2) as told:
         if told is not None:

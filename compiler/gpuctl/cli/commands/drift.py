@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.connecting import cluster_options
-from gpuctl.cli.options.document_options import cache_option, chosen_store, compile_options, input_options
+from gpuctl.cli.options.document_options import compile_options, input_options
 
 if TYPE_CHECKING:
     from gpuctl.cli.options.changing import ChangeManner
@@ -24,7 +24,6 @@ _GIT = "git:"
 )
 @input_options
 @compile_options
-@cache_option
 @cluster_options
 @click.option("--fail", is_flag=True, help="Exit with 1 where something differs, above where it cannot be told.")
 @click.option(
@@ -48,7 +47,6 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
-    no_cache: bool,
     kubeconfig: str | None,
     context: str | None,
     fail: bool,
@@ -69,7 +67,7 @@ def command(
 
     output = "json" if as_json else output
     report = _compared(
-        DocumentOptions([*filenames, *paths], platform, namespace, strict, store=chosen_store(no_cache)),
+        DocumentOptions([*filenames, *paths], platform, namespace, strict),
         ChangeManner(kubeconfig, context, as_json=output == "json"),
     )
     _show(report, output)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gpuctl.cli.options.document_options import (
-    cache_option,
     checked_delivery,
     chosen_inputs,
-    chosen_store,
     delivery_options,
     input_options,
     offline_compile_options,
     placed_option,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @click.command(
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
 @input_options
 @offline_compile_options
 @placed_option
-@cache_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
@@ -48,7 +42,6 @@ def command(
     namespace: str,
     strict: bool,
     cluster: str | None,
-    no_cache: bool,
     output: str,
     nodes: bool,
     no_shared: bool,
@@ -61,45 +54,30 @@ def command(
 
     Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
     """
-    from gpuctl.cli.output import text
-    from gpuctl.incremental.run import manifests
-
-    checked_delivery(gitops, job_names)
-    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
-    wanted: dict[str, Any] = {
-        "platform": platform,
-        "namespace": namespace,
-        "strict": strict,
-        "nodes": nodes,
-        "shared": not no_shared,
-        "gitops": None if gitops == "none" else gitops,
-        "embed": embed,
-        "namespaces": namespaces,
-        "job_names": job_names,
-        "cluster": cluster,
-    }
-    if output == "json":
-        return _as_json(inputs, wanted)
-    result = manifests(inputs, **wanted, store=chosen_store(no_cache))
-    text.write(result.diagnostics, result.sources, sys.stderr)
-    if not result.ok:
-        return 1
-    separator = ""
-    for manifest in result.texts():
-        sys.stdout.write(separator + manifest)
-        separator = "---\n"
-    return 0
-
-
-def _as_json(inputs: Sequence[str], wanted: dict[str, Any]) -> int:
-    from gpuctl.backend.emitter import emit_json
+    from gpuctl.backend.emitter import emit_json, iter_stream
     from gpuctl.cli.output import json, text
     from gpuctl.compilation import compile
 
-    result = compile(inputs, **wanted)
+    checked_delivery(gitops, job_names)
+    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    controller: Any = None if gitops == "none" else gitops
+    result = compile(
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=nodes,
+        shared=not no_shared,
+        gitops=controller,
+        embed=embed,
+        namespaces=namespaces,
+        job_names=job_names,  # type: ignore[arg-type]
+        cluster=cluster,
+    )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
-        click.echo(json.render(result.diagnostics), nl=False)
+        if output == "json":
+            click.echo(json.render(result.diagnostics), nl=False)
         return 1
-    sys.stdout.write(emit_json(result.objects))
+    sys.stdout.writelines([emit_json(result.objects)] if output == "json" else iter_stream(result.objects))
     return 0

@@ -7,9 +7,7 @@ import sys
 import click
 
 from gpuctl.cli.options.document_options import (
-    cache_option,
     chosen_inputs,
-    chosen_store,
     input_options,
     offline_compile_options,
     placed_option,
@@ -26,7 +24,6 @@ FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 @input_options
 @offline_compile_options
 @placed_option
-@cache_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
     filenames: tuple[str, ...],
@@ -35,7 +32,6 @@ def command(
     namespace: str,
     strict: bool,
     cluster: str | None,
-    no_cache: bool,
     output: str,
 ) -> int:
     """Check documents and report every problem, on standard output.
@@ -45,35 +41,20 @@ def command(
     """
     from importlib import import_module
 
-    from gpuctl.cli.output import text
-    from gpuctl.incremental.run import manifests
+    from gpuctl.cli.output import junit, text
+    from gpuctl.compilation import compile
 
     inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
-    if output == "junit":
-        from gpuctl.cli.output import junit
-        from gpuctl.compilation import compile
-
-        compiled = compile(
-            inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster
-        )
-        click.echo(junit.render(compiled.diagnostics, compiled.documents), nl=False)
-        return 0 if compiled.ok else 1
-    result = manifests(
-        inputs,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
-        nodes=True,
-        namespaces=True,
-        form="none",
-        cluster=cluster,
-        store=chosen_store(no_cache),
+    result = compile(
+        inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster
     )
-    if output == "text":
+    if output == "junit":
+        click.echo(junit.render(result.diagnostics, result.documents), nl=False)
+    elif output == "text":
         text.write(result.diagnostics, result.sources, sys.stdout)
         if result.ok:
-            documents, objects = _plural(result.documents, "document"), _plural(result.objects, "object")
-            click.echo(f"{documents} ok: {objects} for Kubernetes {result.version}")
+            documents, objects = _plural(len(result.documents), "document"), _plural(len(result.objects), "object")
+            click.echo(f"{documents} ok: {objects} for Kubernetes {result.settings.kubernetes_version}")
     else:
         click.echo(import_module(f"gpuctl.cli.output.{output}").render(result.diagnostics), nl=False)
     return 0 if result.ok else 1

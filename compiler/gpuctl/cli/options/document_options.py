@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.completing_locally import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
-
-if TYPE_CHECKING:
-    from gpuctl.incremental.store import Store
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -81,20 +78,6 @@ def _checked_cluster(context: click.Context, parameter: click.Parameter, value: 
     if value is not None and not is_dns_label(value):
         raise click.BadParameter(f"`{value}` is not a legal name of a cluster.", context, parameter)
     return value
-
-
-def cache_option(function: Function) -> Function:
-    """``--no-cache``, of commands that use again what an earlier run left."""
-    return click.option(
-        "--no-cache", is_flag=True, help="Compile everything anew, and keep nothing for the next time."
-    )(function)
-
-
-def chosen_store(no_cache: bool) -> Store | None:
-    """Where results are kept; None when they are not."""
-    from gpuctl.incremental.store import user_store
-
-    return None if no_cache else user_store()
 
 
 CONTROLLERS = ["argocd", "flux", "none"]
