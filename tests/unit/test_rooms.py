@@ -8,17 +8,20 @@ from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "compiler" / "gpuctl"
+ROOT = Path(__file__).resolve().parents[2]
+GPUCTL = ROOT / "compiler" / "gpuctl"
+PACKAGES = (GPUCTL, ROOT / "server" / "gpuctl_server", ROOT / "server" / "gpuctl_usage", ROOT / "sdk/python/gpuctl_sdk")
 # A kind of document, and a block of one, has a module of its name for its language and one for its lowering; a command has its own name.
 KINDS = {"compute", "inference", "notebook", "pool", "quota", "service", "storage", "training"}
 
 
-def modules() -> dict[str, Path]:
-    """The package's modules by their dotted names."""
+def modules(*packages: Path) -> dict[str, Path]:
+    """Return the modules of packages by their dotted names."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for package in packages:
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
@@ -34,7 +37,7 @@ def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
 
 
 def test_files_import_each_other_in_no_circle() -> None:
-    known = modules()
+    known = modules(*PACKAGES)
     graph = {
         name: {other for other in imported(ast.parse(path.read_text()), known) if other in known and other != name}
         for name, path in known.items()
@@ -47,7 +50,7 @@ def test_files_import_each_other_in_no_circle() -> None:
 
 def test_no_two_modules_have_one_name() -> None:
     names = defaultdict(list)
-    for name, path in modules().items():
+    for name, path in modules(GPUCTL).items():
         stem = name.rpartition(".")[2]
         if path.name != "__init__.py" and not name.startswith("gpuctl.cli.commands.") and stem not in KINDS:
             names[stem].append(name)
@@ -56,7 +59,7 @@ def test_no_two_modules_have_one_name() -> None:
 
 def test_no_two_public_types_have_one_name() -> None:
     types = defaultdict(list)
-    for name, path in modules().items():
+    for name, path in modules(GPUCTL).items():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 types[node.name].append(name)
