@@ -6,6 +6,7 @@ import html
 import json
 import re
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -362,8 +363,7 @@ def test_a_collector_without_the_default_label(report: Report, tmp_path: Path) -
 
 def test_a_strange_value(database: Path) -> None:
     """As Markdown and HTML would show a value that anybody may have written into an annotation."""
-    from gpuctl.cli.output.report_markdown import report_markdown
-    from gpuctl.cli.output.report_page import report_page
+    from gpuctl.cli.output.usage_report import report_markdown, report_page
     from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.month_report import MonthReport
     from gpuctl.reading.usage_shapes import GroupUse
@@ -399,6 +399,15 @@ def test_a_strange_value(database: Path) -> None:
     assert len(rows) == len(names) + 1
     assert {len(row) for row in rows} == {8}, "no name is a column, or a row, of its own"
     assert html.unescape(rows[0][0]) == STRANGE
+
+
+def test_a_report_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delitem(sys.modules, "gpuctl.cli.output.usage_report", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert run(["usage", "report", "--month", "2026-10"]) == 3
+    assert capsys.readouterr().err == (
+        "error: what reports need is not installed (jinja2)\n  = install it: `pip install 'gpuctl-k8s[usage]'`\n"
+    )
 
 
 def test_the_same_month_is_the_same_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import re
 import click
 
 from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
+from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.options.platform_option import platform_option
 
 _BY = "team"
@@ -50,6 +51,12 @@ def command(
     from gpuctl.reading.usage_shapes import UsageRange
     from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
+    try:
+        from gpuctl.cli.output.usage_report import report_markdown, report_page
+    except ModuleNotFoundError as error:
+        raise ClusterFailure(
+            f"what reports need is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[usage]'`"
+        ) from None
     match = re.fullmatch(r"(?a)(\d{4})-(0[1-9]|1[0-2])", month)
     if match is None or not 1970 <= int(match[1]) <= 9998:
         raise click.UsageError(f"--month has to be a month such as 2026-10, and is `{month[:40]}`.")
@@ -60,13 +67,5 @@ def command(
     with usage_way(database, config) as way:
         asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
         found = month_report(way, month, asked, by, settings, time.time())
-    if output == "html":
-        from gpuctl.cli.output.report_page import report_page
-
-        text = report_page(found)
-    else:
-        from gpuctl.cli.output.report_markdown import report_markdown
-
-        text = report_markdown(found)
-    click.echo(text, nl=False)
+    click.echo(report_page(found) if output == "html" else report_markdown(found), nl=False)
     return 0

@@ -1,23 +1,32 @@
-"""A month's report as parts that a page and Markdown show alike: texts, tables whose columns add up, and plots."""
+"""A month's report, as a page of HTML and as Markdown (GitHub's): texts, tables whose columns add up, and plots.
+
+Names come from users. On the page every text is escaped; in Markdown names are code, in which nothing has a meaning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from gpuctl.cli.output.usage_amounts import covered, percent, told_known
+from jinja2 import Environment, FileSystemLoader
+
+from gpuctl.cli.output.sparkline import sparkline
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent, told_known
 from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import HOUR, MonthReport, in_units
 from gpuctl.reading.usage_shapes import GroupUse
 
-TOP = 20
+_TOP = 20
 _TENTH = HOUR / 10
 _CENT = 0.01
 _UNSET = "__unset__"
-PARTS = (
+# Field of GpuTime, label, meaning.
+_PARTS = (
     ("busy", "busy", "held, measured and used"),
     ("idle", "held, idle", "held, measured and not used"),
     ("unobserved", "held, unknown", "held, and nothing measured what they did"),
@@ -25,51 +34,121 @@ PARTS = (
     ("unusable", "unusable", "held by nobody, on nodes that take no pods"),
     ("unsized", "unsized", "held by pods whose share of a card is of unknown size, or by nobody"),
 )
-"""Of a capacity: the field of :class:`GpuTime`, what it is called, and what it is."""
+# Of a plot, in units of its viewBox.
+_WIDTH, _BAR = 720, 28
+_PLOT_TOP, _PLOT_HEIGHT, _PLOT_BOTTOM, _PLOT_LEFT = 12, 180, 22, 56
 
 
 class Cell(NamedTuple):
-    """A cell: ``is_name`` says that somebody else has written it, ``is_number`` that it stands to the right."""
+    """A cell of a table. ``kind``: ``name`` for a text that users wrote, ``n`` for a number, else ""."""
 
     text: str
-    is_name: bool = False
-    is_number: bool = False
+    kind: str = ""
 
 
-@dataclass(frozen=True)
-class PartTable:
-    """A table; the last row of ``rows`` is that of all, where ``has_total`` says so."""
+class Table(NamedTuple):
+    """A table. ``has_total``: its last row is the sum of the others."""
 
     heads: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     has_total: bool = True
 
 
+class Shape(NamedTuple):
+    """An element of a plot. The text of a rectangle is its title."""
+
+    tag: str
+    attributes: Mapping[str, str | int]
+    text: str
+
+
+class Plot(NamedTuple):
+    """A plot, ``height`` units high, and as sparklines: their labels and values."""
+
+    title: str
+    height: int
+    shapes: Sequence[Shape]
+    sparklines: Sequence[tuple[str, str]] = ()
+
+
 @dataclass(frozen=True)
-class ReportPart:
-    """A part of a report, below its title. ``plot`` is one of ``capacity`` and ``days``, or ""."""
+class Part:
+    """A part of a report, below its title."""
 
     title: str
     texts: Sequence[str] = ()
-    table: PartTable | None = None
-    plot: str = ""
+    table: Table | None = None
+    plot: Plot | None = None
     notes: Sequence[str] = ()
 
 
-def title_of(report: MonthReport) -> str:
-    """What the report is called."""
+def report_page(report: MonthReport) -> str:
+    """Return the report as HTML that loads nothing and runs nothing, with a line break at its end."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["plain"] = lambda text: text.replace("`", "")
+    shown = _shown_parts(report.whole)
+    return environment.get_template("usage_report.html.j2").render(
+        title=_title(report),
+        cluster=report.cluster,
+        width=_WIDTH,
+        parts=_parts(report),
+        key=[(name, label) for name, label, _ in _PARTS if name in shown],
+    )
+
+
+def report_markdown(report: MonthReport) -> str:
+    """Return the report as Markdown, with a line break at its end."""
+    blocks = [f"# {_title(report)}"]
+    for part in _parts(report):
+        blocks.append(f"## {_plain(part.title)}")
+        blocks.append("\n".join(f"- {_plain(text)}" for text in part.texts))
+        if part.plot is not None:
+            blocks.append("\n".join(f"- {label} `{values}`" for label, values in part.plot.sparklines))
+        if part.table is not None:
+            blocks.append("\n".join(_markdown_rows(part.table)))
+        blocks += map(_plain, part.notes)
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _markdown_rows(table: Table) -> Iterator[str]:
+    marks = [Cell("---:" if cell.kind == "n" else "---") for cell in table.heads]
+    for row in (table.heads, marks, *table.rows):
+        texts = (_code(cell.text) if cell.kind == "name" else _plain(cell.text) for cell in row)
+        yield f"| {' | '.join(texts)} |"
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a table: the fence is longer than any run of backquotes in it."""
+    text = " ".join(text.split()) or "-"
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    margin = " " if text.startswith("`") or text.endswith("`") else ""
+    barred = text.replace("|", "\\|")
+    return f"{fence}{margin}{barred}{margin}{fence}"
+
+
+def _plain(text: str) -> str:
+    """Escape a text so that nothing in it is a link, a mark or HTML."""
+    shown = re.sub(r"([\\*_\[\]|~#])", r"\\\1", text)
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+
+
+def _title(report: MonthReport) -> str:
     return f"GPU usage {report.month}"
 
 
-def parts_of(report: MonthReport) -> list[ReportPart]:
-    """All of it, in order."""
+def _parts(report: MonthReport) -> list[Part]:
     return [
         _whole(report),
-        ReportPart("Day by day", (), None, "days", _of_days(report)),
-        ReportPart(
+        Part("Day by day", plot=_day_plot(report), notes=_of_days(report)),
+        Part(
             "By namespace",
-            (),
-            _groups(report, "namespace", "namespace", report.namespaces),
+            table=_groups(report, "namespace", "namespace", report.namespaces),
             notes=[*_open(report, report.namespaces), *_of_costs(report, "namespace")],
         ),
         *_labels(report),
@@ -79,7 +158,77 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
     ]
 
 
-def _labels(report: MonthReport) -> list[ReportPart]:
+def _capacity_plot(report: MonthReport) -> Plot:
+    """Return one bar that is divided as the capacity is."""
+    amounts = _amounts(report.whole)
+    total = sum(amounts) or 1.0
+    shapes = []
+    left = 0.0
+    for (name, label, _), amount, units in zip(_PARTS, amounts, _tenths_of(report.whole), strict=True):
+        width = _WIDTH * amount / total
+        title = f"{label}: {units / 10:.1f} GPU-hours ({percent(100 * amount / total)})"
+        shapes += _bar(name, (left, 0), (width, _BAR), title)
+        left += width
+    return Plot("What became of the capacity", _BAR, shapes)
+
+
+def _day_plot(report: MonthReport) -> Plot:
+    """Return a bar for each day, and a mark for each day without data."""
+    zone = ZoneInfo(report.zone)
+    first, last = (datetime.fromtimestamp(moment, zone).date() for moment in (report.start, report.end - 1))
+    known = {_date(time, zone): use for time, use in report.days if use is not None}
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    most = max((sum(_amounts(use)) for use in known.values()), default=0.0) or 1.0
+    step = (_WIDTH - _PLOT_LEFT) / len(days)
+    bottom = _PLOT_TOP + _PLOT_HEIGHT
+    shapes = []
+    for share in (0.0, 0.5, 1.0):
+        y = _PLOT_TOP + _PLOT_HEIGHT * (1 - share)
+        shapes.append(Shape("line", {"class": "grid", "x1": _PLOT_LEFT, "x2": _WIDTH, "y1": _n(y), "y2": _n(y)}, ""))
+        shapes.append(_mark("scale", _PLOT_LEFT - 6, y + 4, gpu_hours(most * share)))
+    for number, day in enumerate(days):
+        left, top = _PLOT_LEFT + number * step, float(bottom)
+        use = known.get(day)
+        if use is None:
+            shapes.append(_mark("gap", left + step / 2, bottom - 4, "?"))
+        else:
+            for (name, label, _), amount, units in zip(_PARTS, _amounts(use), _tenths_of(use), strict=True):
+                height = _PLOT_HEIGHT * amount / most
+                top -= height
+                title = f"{day:%Y-%m-%d}, {label}: {units / 10:.1f} GPU-hours"
+                shapes += _bar(name, (left + step * 0.1, top), (step * 0.8, height), title)
+        if day.day == 1 or day.day % 5 == 0:
+            shapes.append(_mark("day", left + step / 2, bottom + 16, str(day.day)))
+    peak = max((use.capacity or use.held for use in known.values()), default=0.0)
+    lines = [
+        (name, sparkline((None if use is None else getattr(use, name) for _, use in report.days), peak))
+        for name in ("held", "busy")
+    ]
+    return Plot("GPU-hours of each day", bottom + _PLOT_BOTTOM, shapes, lines)
+
+
+def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[Shape]:
+    """Return a rectangle, or nothing if it is empty."""
+    if min(size) <= 0:
+        return []
+    numbers = dict(zip(("x", "y", "width", "height"), map(_n, (*place, *size)), strict=True))
+    return [Shape("rect", {"class": part, **numbers}, title)]
+
+
+def _mark(kind: str, x: float, y: float, text: str) -> Shape:
+    return Shape("text", {"class": kind, "x": _n(x), "y": _n(y)}, text)
+
+
+def _n(value: float) -> str:
+    """Return a coordinate, rounded to hundredths."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _date(time: str, zone: ZoneInfo) -> date:
+    return datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone).date()
+
+
+def _labels(report: MonthReport) -> list[Part]:
     if not report.key:
         return []
     notes = [
@@ -87,29 +236,28 @@ def _labels(report: MonthReport) -> list[ReportPart]:
         *_open(report, report.labels),
         *_of_costs(report, "label"),
     ]
-    return [ReportPart(f"By {report.key}", (), _groups(report, "label", report.key, report.labels), notes=notes)]
+    return [Part(f"By {report.key}", (), _groups(report, "label", report.key, report.labels), notes=notes)]
 
 
-def amounts_of(use: GpuTime) -> list[float]:
-    """GPU-seconds of each of :data:`PARTS`."""
-    return [max(0.0, getattr(use, name) or 0.0) for name, _, _ in PARTS]
+def _amounts(use: GpuTime) -> list[float]:
+    """Return the GPU-seconds of each of ``_PARTS``."""
+    return [max(0.0, getattr(use, name) or 0.0) for name, _, _ in _PARTS]
 
 
-def shown_parts(use: GpuTime) -> set[str]:
-    """Return the fields of :data:`PARTS` that are shown: what is rare only if it is something."""
-    return {name for name, _, _ in PARTS if name != "unsized" or use.unsized}
+def _shown_parts(use: GpuTime) -> set[str]:
+    """Return the fields of ``_PARTS`` that are shown: ``unsized`` is rare, so only if it is not 0."""
+    return {name for name, _, _ in _PARTS if name != "unsized" or use.unsized}
 
 
-def tenths_of(use: GpuTime) -> list[int]:
-    """Return tenths of GPU-hours of each of :data:`PARTS`, which add up to the capacity in tenths.
+def _tenths_of(use: GpuTime) -> list[int]:
+    """Return tenths of GPU-hours of each of ``_PARTS``, which add up to the capacity in tenths.
 
-    What was held is rounded to the nearest, as in all other tables; what was not held takes the rest.
+    Held hours are rounded to the nearest, as in all other tables; the rounding error goes to those not held.
     """
-    amounts = amounts_of(use)
+    amounts = _amounts(use)
     held = [in_units([amount], _TENTH)[0] for amount in amounts[:3]]
     [capacity] = in_units([sum(amounts)], _TENTH)
     others = [in_units([amount], _TENTH)[0] for amount in amounts[3:]]
-    # The first that is something.
     number = next((number for number, amount in enumerate(amounts[3:]) if amount), None)
     rest = capacity - sum(held) - sum(others)
     if number is None or others[number] + rest < 0:
@@ -118,14 +266,14 @@ def tenths_of(use: GpuTime) -> list[int]:
     return [*held, *others]
 
 
-def _whole(report: MonthReport) -> ReportPart:
+def _whole(report: MonthReport) -> Part:
     whole = report.whole
-    amounts, shown = amounts_of(whole), tenths_of(whole)
+    amounts, shown = _amounts(whole), _tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
     rows = [
         [Cell(label), Cell(text), _tenths(units), _share(amount, capacity)]
-        for (name, label, text), units, amount in zip(PARTS, shown, amounts, strict=True)
-        if name in shown_parts(whole)
+        for (name, label, text), units, amount in zip(_PARTS, shown, amounts, strict=True)
+        if name in _shown_parts(whole)
     ]
     rows.append([Cell("capacity"), Cell("all of it"), _tenths(sum(shown)), _share(sum(amounts), capacity)])
     heads = [Cell("part"), Cell("what it is"), _number("GPU-hours"), _number("share")]
@@ -140,13 +288,13 @@ def _whole(report: MonthReport) -> ReportPart:
         f"Made: {_minute(report, report.made)} ({report.zone})"
         + (", with the prices in platform.yaml at that time" if report.prices else ""),
     ]
-    return ReportPart("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
+    return Part("What became of the GPUs", texts, Table(heads, rows), _capacity_plot(report))
 
 
 class _Row(NamedTuple):
-    """A row of a table of groups: its names, and what they held in units that add up to what all held.
+    """A row of a table of groups. ``units``: tenths of GPU-hours of each of ``_HELD``.
 
-    ``cents``: of what they held, and of what was idle; None where the cost is not known. Empty without prices.
+    ``cents``: the costs of held and of idle GPU-hours; None if a cost is not known, empty without prices.
     """
 
     names: Sequence[Cell]
@@ -158,13 +306,13 @@ class _Row(NamedTuple):
 _HELD = ("held", "busy", "idle", "unobserved")
 
 
-def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUse]) -> PartTable:
-    rows = _rounded(report, level, [([Cell(group.holder.value, True)], group.total) for group in groups])
+def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUse]) -> Table:
+    rows = _rounded(report, level, [([Cell(group.holder.value, "name")], group.total) for group in groups])
     return _use_table(report, [Cell(head)], rows)
 
 
 def _rounded(report: MonthReport, level: str, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
-    """Return rows whose units add up, in each column of GPU-hours and of money."""
+    """Return rows whose rounded figures add up in each column."""
     columns = [in_units([getattr(use, name) for _, use in named], _TENTH) for name in _HELD]
     costs = report.costs.get(level, ())
     money = [_in_cents([cost.held for cost in costs]), _in_cents([cost.idle for cost in costs])] if costs else []
@@ -180,7 +328,7 @@ def _in_cents(amounts: Sequence[float | None]) -> list[int | None]:
 
 
 def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
-    """Return rows as one; its cost is known if all their costs are."""
+    """Return the sum of rows; a cost is known if all its parts are."""
     return _Row(
         names,
         added(row.use for row in rows),
@@ -194,13 +342,13 @@ def _sum_known(amounts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(amounts) else None
 
 
-def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> PartTable:
+def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> Table:
     figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
     if report.costs:
         figures += [_money("cost", report), _money("idle cost", report)]
     last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
-    return PartTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
+    return Table([*heads, *map(_number, figures)], cells, has_total=bool(last))
 
 
 def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
@@ -216,7 +364,7 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
     ]
 
 
-def _models(report: MonthReport) -> ReportPart:
+def _models(report: MonthReport) -> Part:
     uses = [group.total for group in report.models]
     prices = [report.prices.get(group.holder.value) for group in report.models]
     amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
@@ -227,7 +375,7 @@ def _models(report: MonthReport) -> ReportPart:
     ]
     rows = [
         [
-            Cell(group.holder.value, True),
+            Cell(group.holder.value, "name"),
             *(_tenths(column[number]) for column in hours),
             _number(percent(use.mean_use) or "-"),
             _number("-" if price is None else f"{price:g}"),
@@ -246,27 +394,27 @@ def _models(report: MonthReport) -> ReportPart:
     )
     figures = ["capacity", "GPU-hours", "idle", "free", "use", "price"]
     figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
-    table = PartTable([Cell("model"), *map(_number, figures)], rows)
+    table = Table([Cell("model"), *map(_number, figures)], rows)
     unpriced = sum(None in (column[number] for column in costs) for number in range(len(uses)))
-    return ReportPart("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
 
 
 def _cost(gpu_seconds: float, price: float | None) -> float | None:
-    """Return the cost; what is nothing costs nothing, whatever its price is."""
+    """Return the cost; 0 GPU-seconds cost 0, even without a price."""
     if price is None:
         return None if gpu_seconds else 0.0
     return gpu_seconds / HOUR * price
 
 
 def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
-    """What costs are not known, and why."""
+    """Return notes on missing prices."""
     if not report.prices:
         return ["No prices are set: platform.yaml has them in usage.prices.models."]
     return [f"{unpriced} of the models have no price: the cost of all is not known."] if unpriced else []
 
 
 def _of_costs(report: MonthReport, level: str) -> list[str]:
-    """Return the reasons why costs of a table are not known, if any."""
+    """Return the reasons why costs of a table are not known."""
     costs = report.costs.get(level, ())
     notes = []
     if any(cost.held is None for cost in costs):
@@ -280,20 +428,20 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
     return notes
 
 
-def _workloads(report: MonthReport) -> list[ReportPart]:
-    """By what they held, and by what they left idle: the same rows, so that each has the same numbers in both."""
+def _workloads(report: MonthReport) -> list[Part]:
+    """Return two tables of the same rows, by held and by idle GPU-hours, so that figures are equal in both."""
     heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
-    named = [([Cell(name, True) for name in _names(group)], group.total) for group in report.workloads]
+    named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, "workload", named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
     said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
-    held = ReportPart(
+    held = Part(
         "Workloads that held the most",
         (),
         _use_table(report, heads, _cut(rows)),
         notes=[*_open(report, report.workloads), *_of_costs(report, "workload")],
     )
-    return [held, ReportPart("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
+    return [held, Part("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
 
 
 def _names(group: GroupUse) -> tuple[str, str, str]:
@@ -301,14 +449,14 @@ def _names(group: GroupUse) -> tuple[str, str, str]:
 
 
 def _cut(rows: Sequence[_Row]) -> list[_Row]:
-    """The first of them, and the others in one row."""
-    shown = list(rows[:TOP])
-    if rest := rows[TOP:]:
+    """Return the first rows, and the sum of the others as one row."""
+    shown = list(rows[:_TOP])
+    if rest := rows[_TOP:]:
         shown.append(_together([Cell(f"{len(rest)} others"), Cell(""), Cell("")], rest))
     return shown
 
 
-def _unknown(report: MonthReport) -> ReportPart:
+def _unknown(report: MonthReport) -> Part:
     whole = report.whole
     [tenths] = in_units([whole.unobserved], _TENTH)
     texts = [
@@ -321,7 +469,7 @@ def _unknown(report: MonthReport) -> ReportPart:
         "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; what "
         "stands beside each other may differ from its sum in the last digit."
     )
-    return ReportPart("What is not known", texts)
+    return Part("What is not known", texts)
 
 
 def _known(report: MonthReport) -> str:
@@ -344,7 +492,7 @@ def _of_days(report: MonthReport) -> list[str]:
 
 
 def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
-    """That the parts are not the whole, where they are not."""
+    """Return a note if the groups do not add up to the cluster."""
     hours = report.differs(groups)
     word = "more" if hours > 0 else "less"
     return [f"These are {abs(hours):.1f} GPU-hours {word} than the cluster's: the ledger is open."] if hours else []
@@ -363,7 +511,7 @@ def _share(amount: float, capacity: float | None) -> Cell:
 
 
 def _number(text: str) -> Cell:
-    return Cell(text, is_number=True)
+    return Cell(text, "n")
 
 
 def _money(text: str, report: MonthReport) -> str:
