@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.lower import lower
 from gpuctl.backend.patch import check_own_patch
 from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
@@ -24,6 +24,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object
 
 
 class Compilation(NamedTuple):

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
-from gpuctl.backend.api_resources import Key
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ClusterError
@@ -18,6 +17,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota import Quota
+from gpuctl.objects.api_resources import Key
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions, RunOptions

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from gpuctl.answers.plan_answers import recovery_value
 from gpuctl.apply.operations import Unasked
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
+from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.applying import apply_request, preview_request
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions

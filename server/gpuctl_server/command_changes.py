@@ -15,12 +15,12 @@ from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import Change
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import WORKLOADS, Key
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
+from gpuctl.objects.api_resources import WORKLOADS, Key
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.find import Absent
 from gpuctl.reading.job_rows import Job, job_row, labels

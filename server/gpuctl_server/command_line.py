@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.answers.advice import by_service
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.describe_job import JobDetail
 from gpuctl.reading.document_history import DocumentHistory
 from gpuctl.reading.job_rows import Job, job_row, labels

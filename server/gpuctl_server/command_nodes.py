@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuctl.acts.membership import add_to_pool, remove_from_pool
 from gpuctl.acts.node_labels import Done, LabelTerms, Report
-from gpuctl.backend.api_resources import labels_of
 from gpuctl.kube.absent import no_such
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import labels_of
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.changing import changing
 from gpuctl_server.command_line import Asked

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
-from gpuctl.backend.api_resources import WORKLOADS, Key
+from gpuctl.objects.api_resources import WORKLOADS, Key
 from gpuctl.reading.find import Absent, find_job
 from gpuctl.reading.job_rows import job_row, labels
 from gpuctl.reading.wait_until import WaitedJob, WaitResult, deleted_already, wait_on, waited_job

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Exists, Plan
-from gpuctl.apply.state.records import is_ours
-from gpuctl.backend.api_resources import Key, Object, annotations_of
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
+from gpuctl.objects.api_resources import Key, Object, annotations_of
+from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions, RunOptions
 from gpuctl.usecases.conversation import Conversation

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.save_points import described
 from gpuctl.apply.run.checkpointing import CheckpointManner
-from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import annotations_of, key_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import annotations_of, key_of
+from gpuctl.objects.workload_state import running
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.conversation import Conversation

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from gpuctl.answers.advice import for_rest, reworded
 from gpuctl.answers.job_answers import log_end, log_line
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.language.durations import parse_duration
+from gpuctl.objects.durations import parse_duration
 from gpuctl.reading.log_streams import NoLog
 from gpuctl.reading.loglines import instant
 from gpuctl.usecases.job_logs import JobLogs, LogQuery

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Key, labels_of
 from gpuctl.kube.absent import no_such
+from gpuctl.objects.api_resources import Key, labels_of
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState

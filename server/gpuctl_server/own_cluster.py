@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.planner import title_of
-from gpuctl.backend.api_resources import Key
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
 from gpuctl.kube.right_cluster import difference
 from gpuctl.language.platform import NamedCluster
+from gpuctl.objects.api_resources import Key
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 

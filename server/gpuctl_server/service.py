@@ -11,14 +11,14 @@ from functools import cached_property
 
 from anyio import CapacityLimiter
 
-from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.frontend.source import Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller

@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from gpuctl.answers.document_answers import diagnostics_answer
 from gpuctl.apply.run.recording import ApplyOrigin
-from gpuctl.backend.api_resources import WORKLOADS, Key, key_of
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError
@@ -22,6 +21,7 @@ from gpuctl.language.job import Workload
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.pool import Pool
 from gpuctl.language.quota import Quota
+from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.usecases.applying import DocumentRequest, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import worth_telling

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import Key
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish

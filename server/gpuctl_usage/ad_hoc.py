@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, NamedTuple, TypeVar
 
-from gpuctl.language.durations import rough_duration
+from gpuctl.objects.durations import rough_duration
 from gpuctl_usage.month_files import COLUMNS, DuckdbMissing
 
 SECONDS = 60.0

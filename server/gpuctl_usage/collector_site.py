@@ -7,12 +7,12 @@ import threading
 from functools import partial
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rolling import DayRoller

@@ -13,8 +13,8 @@ import pytest
 from control_plane import ControlPlane
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet, NotOurSet
-from gpuctl.apply.state.records import PART_OF
-from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.objects.api_resources import RESOURCES
+from gpuctl.objects.ownership_metadata import PART_OF
 
 HOME, AWAY = "applyset-home", "applyset-away"
 

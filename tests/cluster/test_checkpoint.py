@@ -18,11 +18,11 @@ from control_plane.users import Rule
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import pending
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.state.records import records
-from gpuctl.apply.state.workload import recreatable
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.workload_state import recreatable
 from support.cluster_tools import DOMAIN, Document, Place, compute, image, inference, notebook, outcome, training
 from support.command import Start, on_a_terminal
 

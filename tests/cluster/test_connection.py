@@ -28,12 +28,12 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
-from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.cli.main import run
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.kube.configuration import Impersonated, open_session
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.requests import Requests
+from gpuctl.objects.api_resources import RESOURCES
 from support.cluster_tools import Place, notebook
 from support.command import on_a_terminal
 

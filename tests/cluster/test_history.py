@@ -15,8 +15,8 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Exchange, Proxy, first_of, nth, on
 from gpuctl.apply.run import recording
 from gpuctl.apply.state import past_documents
-from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from support.cluster_tools import DOMAIN, Place, image, inference, training
 from support.command import Start
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
-from gpuctl.apply.state.workload import recreatable
+from gpuctl.objects.workload_state import recreatable
 from support.cluster_tools import Place, image, inference, notebook, outcome, training
 
 Object = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.acts.pausing import awake
-from gpuctl.apply.state.records import records
 from gpuctl.kube.configuration import session_of
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from support.cluster_tools import GPU, PAUSED, Document, Object, Place, image, inference, training
 from support.queues import Queues
 from support.why_records import record
@@ -381,7 +381,7 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     place.apply(gpus("train", 1, job={"annotations": {OUTCOME: "complete"}}))
     place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
     live = place.get("Job", "train")
-    from gpuctl.apply.state.workload import recreatable
+    from gpuctl.objects.workload_state import recreatable
 
     place.kubectl("delete", "job", "train")
     place.create(recreatable(live), manager="gpuctl")

@@ -16,8 +16,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools import world
-from gpuctl.backend.api_resources import RESOURCES
-from gpuctl.capacity.pod_requests import Amounts, amounts, replicas
+from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_sum import (
     Usage,
     admissions,
@@ -28,6 +27,8 @@ from gpuctl.capacity.quota_sum import (
     unspecified,
 )
 from gpuctl.kube.api_errors import is_quota_refusal
+from gpuctl.objects.api_resources import RESOURCES
+from gpuctl.objects.pod_templates import replicas
 
 Object = dict[str, Any]
 

@@ -16,12 +16,12 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.state.records import records
-from gpuctl.apply.state.workload import recreatable
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.workload_state import recreatable
 from gpuctl.usecases import recovering
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 

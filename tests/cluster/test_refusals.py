@@ -13,7 +13,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
-from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.objects.api_resources import RESOURCES
 from support.cluster_tools import DOMAIN, Place, compute, image, inference, training
 
 V2 = {"environment": image("v2")}

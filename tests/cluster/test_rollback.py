@@ -9,8 +9,8 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.apply.state import past_documents
-from gpuctl.apply.state.records import PART_OF, records
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import PART_OF, records
 from support.cluster_tools import Place, image, inference, merged, training
 
 Object = dict[str, Any]

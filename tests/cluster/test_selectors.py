@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fault_tools.world import path_of
-from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import open_session
+from gpuctl.objects.api_resources import RESOURCES
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
 from support.cluster_tools import Place
 

@@ -15,7 +15,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.apply.state import applyset
-from gpuctl.apply.state.records import PART_OF
+from gpuctl.objects.ownership_metadata import PART_OF
 from support.cluster_tools import Document, Place, image, inference, nodes_in_no_pool, notebook, training
 
 MACHINE = os.uname().nodename

@@ -15,8 +15,8 @@ from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, shared
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run import turns
-from gpuctl.backend.api_resources import key_of
 from gpuctl.kube.configuration import session_of
+from gpuctl.objects.api_resources import key_of
 from support.cluster_tools import Document, Place, inference, training
 from support.queues import Queues
 

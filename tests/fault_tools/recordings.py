@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from fault_tools.proxy import Record
 from fault_tools.world import HASH, HISTORY, Object
-from gpuctl.apply.state.records import records, stamp
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records, stamp
 
 _KEYS = records(Settings())
 

@@ -17,10 +17,10 @@ from gpuctl.answers.job_answers import job_facts_value, job_list, row_value
 from gpuctl.answers.json_values import listed
 from gpuctl.answers.node_answers import gpu_label_list, gpu_list, node_list, pool_list
 from gpuctl.answers.quota_answers import namespace_list, quota_list
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import WORKLOADS, labels_of
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, labels_of
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
 from gpuctl.reading.job_rows import labels, rows, together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Identity, Job, job_id
 from support.cluster_tools import inference, outcome, training

@@ -10,7 +10,7 @@ import yaml
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.backend.api_resources import Key
+from gpuctl.objects.api_resources import Key
 from support.cluster_tools import Place, training
 from support.documents_sent import YAML, sent
 from support.served import Served

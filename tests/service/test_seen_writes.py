@@ -10,10 +10,10 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, cut_before, matching, on
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key
 from gpuctl_server.mirror.mirror import Mirror
 from support.cluster_tools import Place
 

@@ -16,8 +16,8 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.users import Rule
 from fault_tools.world import Api
-from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.cli.main import run
+from gpuctl.objects.api_resources import RESOURCES, Key
 
 Object = dict[str, Any]
 Document = dict[str, Any]

@@ -13,11 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpuctl.apply.state.records import records
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.find import find_job
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.queues import KueueLists

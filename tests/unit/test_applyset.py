@@ -16,7 +16,7 @@ from gpuctl import __version__
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet, NotOurSet
 from gpuctl.apply.state.provenance import refused, sources_of
-from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.objects.api_resources import RESOURCES
 
 SOURCES = applyset.SOURCES
 MY_ID = "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1"

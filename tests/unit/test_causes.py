@@ -15,8 +15,8 @@ from gpuctl.answers.why_answers import why_answer, why_value
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import broken
 from gpuctl.cli.output.table import width_of
-from gpuctl.language.durations import rough_duration
 from gpuctl.language.masking import redact
+from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import of_job
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.why import last_words as log

@@ -12,9 +12,9 @@ from gpuctl.apply.plan.request import SetOptions
 from gpuctl.apply.plan.sets import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import Change
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import Key
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
+from gpuctl.objects.ownership_metadata import records
 
 CLAIM = {
     "apiVersion": "v1",

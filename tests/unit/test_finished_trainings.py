@@ -14,12 +14,12 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.run_again import plan_rerun
 from gpuctl.apply.plan.stakes import note_finished
-from gpuctl.apply.state.records import records, stamp
-from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import records, stamp
+from gpuctl.objects.pod_templates import pod_templates
 
 KEYS = records(Settings())
 DOCUMENT = """\

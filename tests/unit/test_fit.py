@@ -17,11 +17,11 @@ from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
-from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.output.fit_lines import fit_lines as lines
+from gpuctl.objects.selectors import holds
 from support.fit_objects import GPU, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]

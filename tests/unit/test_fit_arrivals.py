@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend.api_resources import key_of
 from gpuctl.capacity.arrivals import RUNS, is_in_turn, made_at, pace
 from gpuctl.capacity.fit import fit
+from gpuctl.objects.api_resources import key_of
 from support.fit_objects import CLASSES, cluster, job, node, running
 
 Object = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend.api_resources import key_of
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import key_of
 from support.fit_objects import CLASSES, cluster, job, node, running, waiting
 
 Object = dict[str, Any]

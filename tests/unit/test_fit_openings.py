@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.projections import counted_job, counted_pod
 from gpuctl.cli.output.fit_lines import fit_lines
+from gpuctl.objects.api_resources import QUEUE_LABEL
 from support.fit_objects import cluster, job, node, running, waiting
 
 Object = dict[str, Any]

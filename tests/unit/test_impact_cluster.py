@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.evictions import evicted_jobs
-from gpuctl.apply.state.records import records
 from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot, render
 from gpuctl.capacity.verdicts import Victim
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from support.repositories import Outcome, Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"

@@ -17,10 +17,10 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.run.journal_secrets import Journal
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
+from gpuctl.objects.ownership_metadata import records
 
 Object = dict[str, Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.apply.state.records import records
 from gpuctl.kube.kueue import workload_of
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.queues import claim_of
 
 JOB = {"kind": "Job", "metadata": {"name": "train", "uid": "job"}}

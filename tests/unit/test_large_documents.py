@@ -14,9 +14,9 @@ import pytest
 import gpuctl
 from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.run.recording import _document
-from gpuctl.apply.state.records import records
-from gpuctl.backend.embedded_document import MOST, document_of, document_text, is_same_document
 from gpuctl.language.settings import Settings
+from gpuctl.objects.embedded_document import MOST, document_of, document_text, is_same_document
+from gpuctl.objects.ownership_metadata import records
 
 KEY = "runwhere.ai/document"
 ONE = "kind: {kind}\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: a:1{more}}}\nresources: {{cpu: 1, memory: 1Gi}}\n"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.run import lease
-from gpuctl.apply.state.records import PART_OF, records
-from gpuctl.apply.state.workload import age, carried_over, finished, is_pod_of, pods_of_each, recreatable, running
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import PART_OF, records
+from gpuctl.objects.workload_state import age, carried_over, finished, is_pod_of, pods_of_each, recreatable, running
 
 KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

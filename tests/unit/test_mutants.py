@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl.language import durations
+from gpuctl.objects import durations
 from mutants.__main__ import subjects
 from mutants.changes import Change, changes
 from mutants.forks import CannotChange, replace

@@ -13,12 +13,12 @@ import pytest
 
 from control_plane.processes import free_ports
 from fault_tools.proxy import write_kubeconfig
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube import requests
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.kube.configuration import connect, open_session
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key
 
 KEY = Key("Job", "default", "train")
 

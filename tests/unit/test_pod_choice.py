@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.log_streams import pods_of
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.backend.api_resources import key_of
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.queue_configuration import counted_configuration
 from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.objects.api_resources import key_of
 from support.queue_cases import configured, flavor, job, judged, pod_of, queue, snapshot, verdict, workload, world
 from support.queue_worlds import GPU, queue_job, queue_trial
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.queueing import (
+from gpuctl.language.names import is_dns_subdomain, is_label_value
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import HELD_QUEUE, records
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.queueing import (
     as_submitted,
     forget_admission,
     hold,
@@ -17,11 +21,7 @@ from gpuctl.apply.state.queueing import (
     release,
     was_admitted,
 )
-from gpuctl.apply.state.records import HELD_QUEUE, records
-from gpuctl.apply.state.workload import recreatable, restorable
-from gpuctl.capacity.pod_requests import pod_templates
-from gpuctl.language.names import is_dns_subdomain, is_label_value
-from gpuctl.language.settings import Settings
+from gpuctl.objects.workload_state import recreatable, restorable
 
 KEYS = records(Settings())
 QUEUE = "kueue.x-k8s.io/queue-name"

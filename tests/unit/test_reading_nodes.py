@@ -13,13 +13,13 @@ from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
 from gpuctl.answers.node_answers import node_answer, node_list
 from gpuctl.answers.quota_answers import quota_answer
-from gpuctl.apply.state.records import records
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
 from gpuctl.kube.absent import no_such, suggestion
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.label_rows import gpu_types, labels_with
 from gpuctl.reading.node_gpus import Gpus

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import Object, key_of
 from gpuctl.cli.output.plan_lines import fallback_text
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.ownership_metadata import records
 
 METADATA = {"name": "train", "namespace": "ml"}
 

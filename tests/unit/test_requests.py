@@ -20,10 +20,7 @@ from gpuctl.capacity.pod_requests import (
     is_best_effort,
     pod_limits,
     pod_requests,
-    pod_templates,
-    pods_left,
     quantity,
-    replicas,
 )
 from gpuctl.capacity.quota_sum import (
     Shortfall,
@@ -39,6 +36,7 @@ from gpuctl.capacity.quota_sum import (
     unspecified,
 )
 from gpuctl.kube.api_errors import is_quota_refusal
+from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 
 Object = dict[str, Any]
 

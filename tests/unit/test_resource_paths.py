@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.objects.api_resources import RESOURCES
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.status import PHASES, Status, job_status, pod_status, ready_containers
 
 KEYS = records(Settings())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl_server.mirror.survey import Lookback, Survey
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.turns import Turns
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.reflector import Event, Watched
+from gpuctl.objects.api_resources import Key
 
 PODS = Watched("Pod", "n")
 

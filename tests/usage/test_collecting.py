@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.backend.api_resources import Key
+from gpuctl.objects.api_resources import Key
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.object_facts import seconds

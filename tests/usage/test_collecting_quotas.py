@@ -11,7 +11,7 @@ import pytest
 
 from control_plane import ControlPlane
 from control_plane.users import grants
-from gpuctl.backend.api_resources import Key
+from gpuctl.objects.api_resources import Key
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.facts import HOUR, GpuQuota
 from gpuctl_usage.gathering.object_facts import seconds

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.backend.api_resources import Key
+from gpuctl.objects.api_resources import Key
 from gpuctl_usage import leading
 from gpuctl_usage.facts import Ending, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples

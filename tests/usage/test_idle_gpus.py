@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_usage.answers.snapshot_answers import used_now

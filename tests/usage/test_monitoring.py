@@ -18,7 +18,7 @@ import yaml
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.backend.api_resources import Key
+from gpuctl.objects.api_resources import Key
 from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.hour_rolling import GroupKeys, HourRoller

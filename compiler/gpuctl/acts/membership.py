@@ -21,9 +21,6 @@ from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
-from gpuctl.apply.state.records import PART_OF, Records, stamp
-from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
-from gpuctl.backend.embedded_document import document_of, document_text
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
@@ -31,6 +28,9 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.objects.embedded_document import document_of, document_text
+from gpuctl.objects.ownership_metadata import PART_OF, Records, stamp
 
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""
@@ -52,7 +52,7 @@ def add_to_pool(
 
     :raises NotThere: there is no such pool.
     """
-    from gpuctl.apply.state.records import records
+    from gpuctl.objects.ownership_metadata import records
 
     keys = records(settings)
     there = known_pools(session, settings, keys)
@@ -80,7 +80,7 @@ def add_to_pool(
 
 def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> Report:
     """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
-    from gpuctl.apply.state.records import records
+    from gpuctl.objects.ownership_metadata import records
 
     key = records(settings).pool
 
@@ -103,7 +103,7 @@ def keep_true(session: Session, report: Report, settings: Settings) -> None:
 
     What cannot be written is told: the labels, by which jobs go, are right all the same.
     """
-    from gpuctl.apply.state.records import records
+    from gpuctl.objects.ownership_metadata import records
 
     keys = records(settings)
     moves = [move for move in (_move(item, keys, settings) for item in report.done) if move is not None]

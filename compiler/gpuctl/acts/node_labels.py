@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.session import Session
-from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
+from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
+from gpuctl.objects.labels import LABEL_MAX
 
 LABEL_MANAGER = "gpuctl-label"
 EMPTY = '""'

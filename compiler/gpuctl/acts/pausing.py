@@ -14,14 +14,14 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
-from gpuctl.apply.state.queueing import as_submitted, is_held, queue_of, release
-from gpuctl.apply.state.records import HELD_QUEUE, Records
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
-from gpuctl.capacity.pod_requests import pod_templates, pods_left
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
+from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
+from gpuctl.objects.pod_templates import pod_templates, pods_left
+from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
+from gpuctl.objects.workload_state import finished
 
 _ADMITTED = "it starts when Kueue admits it"
 _BATCH = ("Job", "JobSet")

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed, number
-from gpuctl.backend.api_resources import labels_of
+from gpuctl.objects.api_resources import labels_of
 
 if TYPE_CHECKING:
     from gpuctl.reading.label_rows import GpuType, Label

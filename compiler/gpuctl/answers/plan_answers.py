@@ -11,9 +11,9 @@ from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
 from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
 from gpuctl.apply.state.compare import Change
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Key, Object
 from gpuctl.language.masking import redact
+from gpuctl.objects.api_resources import Key, Object
+from gpuctl.objects.ownership_metadata import Records
 
 FAILED = frozenset({"failed", "restored", "rolled-back"})
 """Results of steps that did not bring about what was wanted."""

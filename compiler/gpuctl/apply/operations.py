@@ -20,11 +20,11 @@ from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import TRAININGS, Key, Object
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import TRAININGS, Key, Object
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import running
 
 LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""

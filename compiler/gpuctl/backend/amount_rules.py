@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from gpuctl.backend.context import Object
 from gpuctl.backend.places import PodProblem
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
-from gpuctl.language.quantities import parse_quantity, suggest_quantity
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_DOMAIN = "kubernetes.io/"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpuctl.backend.context import Context, Object
-from gpuctl.backend.embedded_document import document_text
+from gpuctl.backend.context import Context
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.job import Workload
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.embedded_document import document_text
 
 _APART = {
     *("kind", "version", "kubernetes", "clusters", "strategy", "drift"),

@@ -8,13 +8,13 @@ from itertools import chain
 from typing import Any
 
 from gpuctl.backend.amount_rules import check_amounts
-from gpuctl.backend.context import Object
 from gpuctl.backend.places import PodProblem
 from gpuctl.backend.volume_rules import check_field, check_resource
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import Object
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROFILES = ("RuntimeDefault", "Localhost", "Unconfined")

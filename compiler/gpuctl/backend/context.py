@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.objects.api_resources import Object
 
 if TYPE_CHECKING:
     from gpuctl.frontend.document import Document
     from gpuctl.language.settings import Settings
-
-Object = dict[str, Any]
-"""A Kubernetes object as JSON."""
 
 GitOps = Literal["argocd", "flux"]
 JobNames = Literal["hashed", "plain"]

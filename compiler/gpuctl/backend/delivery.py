@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 
-from gpuctl.backend.context import Context, Lowered, Object
+from gpuctl.backend.context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
+from gpuctl.objects.api_resources import Object
 
 # Jobs cannot be changed in place: under names that stay, controllers must be told to delete and create.
 _REPLACED = frozenset({"Job", "JobSet"})

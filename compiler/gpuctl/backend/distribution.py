@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.companion_names import hostfile_name
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
 from gpuctl.language.training import Training
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import hostfile_name
 
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.deployment import deployment
 from gpuctl.backend.metadata import identity_labels, metadata
 from gpuctl.backend.service import service
 from gpuctl.frontend.document import Document
-from gpuctl.language.durations import parse_duration
 from gpuctl.language.inference import Autoscaling, Inference
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.durations import parse_duration
 
 DEFAULT_GPU_TARGET = 70
 DEFAULT_CPU_TARGET = 80

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.distribution import needs_torchrun
-from gpuctl.backend.embedded_document import document_of
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
-from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.backend.patch import HOST_NETWORK_DNS
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.pool import DATA_KEY
@@ -29,6 +27,9 @@ from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
 from gpuctl.language.training import Training
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.labels import MANAGED_BY, MANAGER
 
 # What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {

@@ -9,11 +9,12 @@ from typing import Any
 
 from gpuctl.backend import delivery, order, shared_objects
 from gpuctl.backend.canonical import embed
-from gpuctl.backend.context import Context, Lowered, Object
+from gpuctl.backend.context import Context, Lowered
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import DEFAULT_PRIORITIES
+from gpuctl.objects.api_resources import Object
 
 _MOST_DATA = 2**20
 """Bytes of a ConfigMap's values. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap."""

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuctl.backend.context import Context, Object
+    from gpuctl.backend.context import Context
     from gpuctl.frontend.document import Document
     from gpuctl.language.kinds import Job
     from gpuctl.language.quota import Quota
+    from gpuctl.objects.api_resources import Object
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
-MANAGER = "gpuctl"
-"""The value of that label on what gpuctl makes."""
-OWNERS = ("team", "creator", "project")
-"""Labels of the user's own whose value says whose a job is: the first that it has."""
-CHECKPOINT = "checkpoint"
-"""The annotation, under the platform's domain, that says how a workload saves its progress, as JSON."""
+from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY, MANAGER
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -106,13 +100,3 @@ def metadata(
     if annotations:
         result["annotations"] = annotations
     return result
-
-
-def owner_of(labels: Mapping[str, str]) -> str | None:
-    """Whose a job is, as far as its labels say."""
-    return next((labels[name] for name in OWNERS if labels.get(name)), None)
-
-
-def managed_labels() -> dict[str, str]:
-    """Labels of objects that belong to no job."""
-    return {MANAGED_BY: MANAGER}

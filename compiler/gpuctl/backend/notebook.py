@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.backend.companion_names import service_name
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selector
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service import container_ports, pod_extras, probes, service
 from gpuctl.frontend.document import Document
 from gpuctl.language.notebook import Notebook
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import service_name
 
 
 def lower(context: Context, document: Document, model: Notebook) -> Iterator[Object]:

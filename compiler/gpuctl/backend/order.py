@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.context import Object
+from gpuctl.objects.api_resources import Object
 
 # kind -> rank, with the reason for its place.
 RANKS: dict[str, int] = {

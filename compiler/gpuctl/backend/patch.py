@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.frontend.command_advice import advise_args, advise_command
@@ -31,6 +31,7 @@ from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.objects.api_resources import Object
 
 SHARES = frozenset(
     {

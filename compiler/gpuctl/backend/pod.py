@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.metadata import job_labels
 from gpuctl.backend.patch import apply_pod_patches
 from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
@@ -14,8 +14,9 @@ from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
-from gpuctl.language.quantities import MEBIBYTE, parse_quantity
 from gpuctl.language.settings import Gpu
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
 """Fields of a pod with which process 1 that a container sees is not its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.backend.context import Object
+from gpuctl.objects.api_resources import Object
 
 # The list-map keys of core/v1 (x-kubernetes-list-map-keys); the first one is required, others have defaults.
 MERGE_KEYS: dict[str, tuple[str, ...]] = {

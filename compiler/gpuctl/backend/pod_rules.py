@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.backend import container_rules, volume_rules
-from gpuctl.backend.context import Object
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import Object
 
 _CONTAINERS = ("containers", "initContainers")
 

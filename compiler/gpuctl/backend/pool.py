@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuctl.backend.metadata import managed_labels, metadata
+from gpuctl.backend.metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.objects.labels import managed_labels
 
 if TYPE_CHECKING:
-    from gpuctl.backend.context import Context, Object
+    from gpuctl.backend.context import Context
     from gpuctl.language.pool import Pool
+    from gpuctl.objects.api_resources import Object
 
 DATA_KEY = "pool.yaml"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.backend.context import Context, Object
-from gpuctl.backend.metadata import managed_labels, metadata, placement_annotation
+from gpuctl.backend.context import Context
+from gpuctl.backend.metadata import metadata, placement_annotation
 from gpuctl.language.quota import Quota, QuotaEntry
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.labels import managed_labels
 
 
 def lower_quota(context: Context, model: Quota) -> Iterator[tuple[str, list[Object]]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.companion_names import service_name
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.frontend.document import Document
-from gpuctl.language.durations import parse_duration
 from gpuctl.language.kinds import Job
 from gpuctl.language.service import ServiceBlock
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import service_name
+from gpuctl.objects.durations import parse_duration
 
 MAIN_PORT = "main"
 PERIOD = 10

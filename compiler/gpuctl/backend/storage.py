@@ -6,11 +6,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
-from gpuctl.language.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 from gpuctl.language.storage import Workdir
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 
 if TYPE_CHECKING:
     from gpuctl.language.platform import StorageDefault

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.backend import distribution
-from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.canonical import lowered_from
-from gpuctl.backend.context import Context, Object
-from gpuctl.backend.generations import CHANGEABLE, LOWERED_FROM, SUFFIX, digest, generation_name
+from gpuctl.backend.context import Context
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
-from gpuctl.language.durations import parse_duration
 from gpuctl.language.names import longest_job_name
 from gpuctl.language.training import Training
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.generations import CHANGEABLE, LOWERED_FROM, SUFFIX, digest, generation_name
 
 
 def lower(context: Context, document: Document, model: Training) -> Iterator[Object]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuctl.backend.context import Object
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
-from gpuctl.language.quantities import parse_quantity
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import parse_quantity
 
 HOST_PATH_TYPES = (
     *("DirectoryOrCreate", "Directory", "FileOrCreate", "File"),

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.seats import Incoming, LateClaim, Seat, Term
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.volume_finding import VolumeFinder, Way, is_reached
+from gpuctl.objects.api_resources import Object
 
 Key = tuple[str, str]
 _Ways = Mapping[str, Way]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import Amounts, pod_requests, quantity
+from gpuctl.objects.api_resources import Object
 
 ZERO = Fraction(0)
 

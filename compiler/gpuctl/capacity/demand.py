@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import doubts, uncounted_devices
 from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import Usage, admissions
 from gpuctl.capacity.returning import Returning
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod
-from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster, snapshot_cluster
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.generations import CHANGEABLE, is_generation
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.selectors import Labels
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"

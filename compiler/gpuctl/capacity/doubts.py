@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_claims import claims_of, find_claim, volume_of
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.projections import SCHEDULER
 from gpuctl.capacity.seats import units
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import NEEDED, ephemeral_claim, is_late, storage_class_of
+from gpuctl.objects.api_resources import Object
 
 # Source: HAMi, docs/config.md (resource names); Volcano, pkg/scheduler/api/devices (vgpu).
 _SHARES = {"nvidia.com/gpumem": "HAMi", "nvidia.com/gpucores": "HAMi", "volcano.sh/": "Volcano"}

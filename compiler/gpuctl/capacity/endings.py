@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
 
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _JOBS = ("Job", "batch")

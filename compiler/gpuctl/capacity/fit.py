@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 from gpuctl.capacity.claimed_volumes import with_volumes
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, understand
@@ -26,6 +25,7 @@ from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit", "named"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.pod_requests import job_templates
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_templates import job_templates
 
 WITHOUT_END = 2**31 - 1
 """The server's own word for a limit that there is none of (``pkg/apis/batch/v1/defaults.go``)."""

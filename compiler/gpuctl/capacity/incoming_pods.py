@@ -7,15 +7,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
 from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports, preferences
 from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, Units, units
-from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import late_claims
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels, selects
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _HASH = "pod-template-hash"

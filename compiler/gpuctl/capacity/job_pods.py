@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.endings import job_of, job_set_of
 from gpuctl.capacity.frailty import UNSURE, Endurance
 from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
 
 
 @dataclass(eq=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import (
     Amounts,
     amounts,
@@ -19,6 +18,7 @@ from gpuctl.capacity.pod_requests import (
     pod_requests,
 )
 from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import Object
 
 
 def add_defaults(spec: Object, ranges: Iterable[Object]) -> None:

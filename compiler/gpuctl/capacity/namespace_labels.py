@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.queue_configuration import NAME_LABEL
-from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.selectors import Labels
 
 
 class NamespaceLabels:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpuctl.capacity.preemption import Budget, Eviction, eviction, is_searched_in_part
 from gpuctl.capacity.scheduling import NO_CENSUS, Census, SchedulingRule, census, obstacle, recounted
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Seat
-from gpuctl.capacity.selectors import selects
+from gpuctl.objects.selectors import selects
 
 LIMIT = 128
 """States that are followed at once."""

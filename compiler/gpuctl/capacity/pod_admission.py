@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.doubts import runtime_of
 from gpuctl.capacity.limits import add_defaults, beyond_limits
 from gpuctl.capacity.pod_claims import claims_of, find_claim
 from gpuctl.capacity.podsecurity import forbidden, level_of
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
 
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.projections import counted_claim
 from gpuctl.capacity.seats import Volume
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import is_late, storage_class_of
+from gpuctl.objects.api_resources import Object
 
 _ZONES = tuple(
     f"{prefix}/{place}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 _LATEST = 10**6

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
-from gpuctl.capacity.selectors import selects
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import selects
 
 _PRIORITY_OFFSET = 2**31
 _MINIMUM_CANDIDATES = 100

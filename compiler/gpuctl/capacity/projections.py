@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.capacity.frailty import endurance, restarts
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 
 ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.seats import Units
+from gpuctl.objects.api_resources import Object
 
 CONFIGURATION = "configuration"
 """Where a snapshot has it among Kueue's lists."""

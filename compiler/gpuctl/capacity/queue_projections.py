@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuctl.backend.api_resources import Object, controller_of
 from gpuctl.capacity.projections import counted_pod
+from gpuctl.objects.api_resources import Object, controller_of
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"

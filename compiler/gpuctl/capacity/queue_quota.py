@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of, quotas
 from gpuctl.capacity.seats import units
+from gpuctl.objects.api_resources import Object
 
 
 class SlotQuota(NamedTuple):

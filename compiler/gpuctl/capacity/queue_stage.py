@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.capacity.cohorts import Slot, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.limits import kueue_refuses
 from gpuctl.capacity.namespace_labels import NamespaceLabels
-from gpuctl.capacity.pod_requests import amounts, pod_requests, pod_templates
+from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_configuration
 from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
 from gpuctl.capacity.queue_projections import asks_for_topology
@@ -24,8 +23,10 @@ from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
 from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueRules, QueueWorld, pod_set, queue_world
 from gpuctl.capacity.queued_requests import NamespaceDefaults, counted_units, multiplied, waiting_requests
 from gpuctl.capacity.seats import Units, units
-from gpuctl.capacity.selectors import selects
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.selectors import selects
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """The label by which a job names a WorkloadPriorityClass."""

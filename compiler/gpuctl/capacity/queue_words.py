@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.cohorts import Slot
 from gpuctl.capacity.queue_quota import QuotaNode, forest
 from gpuctl.capacity.queue_world import QueuedJob, QueueRules, QueueWorld
-from gpuctl.capacity.selectors import Labels, selects
 from gpuctl.capacity.shortage import told
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels, selects
 
 
 class QueueSpot(NamedTuple):

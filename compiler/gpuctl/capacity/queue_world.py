@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of
 from gpuctl.capacity.queue_quota import forest, in_circle
 from gpuctl.capacity.seats import Units
-from gpuctl.capacity.selectors import holds, tolerates
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import holds, tolerates
 
 UNBORN = "~"
 """The times at which jobs that come will be created begin with this, and so are after all others."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.queue_configuration import ASSUMED, CONFIGURATION
@@ -18,6 +17,7 @@ from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
+from gpuctl.objects.api_resources import Object
 
 Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""

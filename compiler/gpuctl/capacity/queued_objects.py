@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.queue_configuration import queue_configuration
@@ -10,6 +9,7 @@ from gpuctl.capacity.queue_projections import TOPOLOGY
 from gpuctl.capacity.queue_stage import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
 from gpuctl.capacity.queued_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object
 
 _GROUP = "waiting.gpuctl/v1"
 

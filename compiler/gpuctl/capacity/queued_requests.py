@@ -9,11 +9,11 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.limits import add_defaults
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
 from gpuctl.capacity.queue_configuration import QueueConfiguration
 from gpuctl.capacity.seats import Units
+from gpuctl.objects.api_resources import Object
 
 
 class NamespaceDefaults:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.arrivals import made_at
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.quota_sum import Shortfall, Usage, charged, room, unspecified
+from gpuctl.objects.api_resources import Object
 
 Limit = tuple[str, str]
 """A quota and the resource that it limits."""

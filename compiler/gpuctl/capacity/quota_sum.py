@@ -17,7 +17,6 @@ from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.capacity.pod_requests import (
     HUGE_PAGES,
     Amounts,
@@ -26,13 +25,13 @@ from gpuctl.capacity.pod_requests import (
     container_requests,
     has_pod_resources,
     is_best_effort,
-    job_templates,
     pod_limits,
     pod_requests,
-    pod_templates,
     quantity,
 )
-from gpuctl.language.quantities import format_bytes
+from gpuctl.objects.api_resources import RESOURCES, Object
+from gpuctl.objects.pod_templates import job_templates, pod_templates
+from gpuctl.objects.quantities import format_bytes
 
 # Controllers' own objects, which gpuctl itself never handles: kind -> resource with its group.
 _MADE_BY_CONTROLLERS = {"ReplicaSet": "replicasets.apps", "ControllerRevision": "controllerrevisions.apps"}

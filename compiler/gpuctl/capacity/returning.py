@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.incoming_pods import waiting_pod
 from gpuctl.capacity.job_pods import Jobs
 from gpuctl.capacity.seats import Incoming, PlacedPod
-from gpuctl.capacity.selectors import Labels
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels
 
 
 class Returning:

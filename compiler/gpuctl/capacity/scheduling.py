@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.seats import Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
-from gpuctl.capacity.selectors import Labels, holds, selects, tolerates
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels, holds, selects, tolerates
 
 Pair = tuple[str, str]
 """A topology domain: key and value of a node's label."""

@@ -14,7 +14,7 @@ from itertools import compress
 
 from gpuctl.capacity.scheduling import Pair, in_term, is_counted, is_spread
 from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
-from gpuctl.capacity.selectors import tolerates
+from gpuctl.objects.selectors import tolerates
 
 MOST = 100
 """The best score of a plugin for a node (``framework/interface.go``, MaxNodeScore)."""

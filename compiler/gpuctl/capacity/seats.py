@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import Amounts
-from gpuctl.capacity.selectors import Labels, selects
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels, selects
 
 Units = dict[str, int]
 """Resource name -> amount in the scheduler's units."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.shape import ADDED, check
+from gpuctl.objects.api_resources import Object
 
 KIND = "ClusterSnapshot"
 VERSION = 4

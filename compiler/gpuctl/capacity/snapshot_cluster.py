@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.preemption import Budget
 from gpuctl.capacity.returning import NOBODY, Returning
 from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object, labels_of
 
 
 class Cluster(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.seats import Seat
+from gpuctl.objects.api_resources import Object
 
 _PASSING = frozenset(
     {

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.projections import wanted_volume
 from gpuctl.capacity.scheduling import in_term
 from gpuctl.capacity.seats import HOST_NAME, LateClaim, SchedulableNode
-from gpuctl.capacity.selectors import selects
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import selects
 
 _LATE = "WaitForFirstConsumer"
 _STATIC = "kubernetes.io/no-provisioner"

@@ -9,12 +9,12 @@ import json
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.queued_objects import queued_objects
 from gpuctl.capacity.queued_requests import NamespaceDefaults
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.objects.api_resources import Object
 
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _POD_SECURITY = "pod-security.kubernetes.io/"

@@ -14,9 +14,9 @@ from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
-from gpuctl.language.quantities import parse_quantity
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
     from gpuctl.language.inference import Inference

@@ -11,9 +11,9 @@ from gpuctl.frontend.document import Document, service_of
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.quantities import format_number
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.quantities import format_number
 
 if TYPE_CHECKING:
     from gpuctl.language.pool import Pool

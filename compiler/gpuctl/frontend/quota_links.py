@@ -11,8 +11,8 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
-from gpuctl.language.quantities import format_bytes, format_number, parse_quantity
 from gpuctl.language.settings import Settings
+from gpuctl.objects.quantities import format_bytes, format_number, parse_quantity
 
 if TYPE_CHECKING:
     pass

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.gitops.rows import PoolRow, QuotaRow
 from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId, PoolLimits, Side, counts_of, demands_of
-from gpuctl.language.quantities import format_bytes, format_number
+from gpuctl.objects.quantities import format_bytes, format_number
 
 
 class Breakage(NamedTuple):

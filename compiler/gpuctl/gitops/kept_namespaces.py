@@ -11,13 +11,14 @@ import re
 from collections.abc import Collection
 
 from gpuctl.backend import shared_objects
-from gpuctl.backend.context import Context, Object, OutputOptions
+from gpuctl.backend.context import Context, OutputOptions
 from gpuctl.backend.delivery import annotate
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths
 from gpuctl.gitops.layout import CLUSTER
 from gpuctl.gitops.writer import place
+from gpuctl.objects.api_resources import Object
 
 _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuctl.backend.generations import CHANGEABLE, HOSTFILE, job_of
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+from gpuctl.objects.generations import CHANGEABLE, HOSTFILE, job_of
 
 _FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")
 _MAIN = frozenset(kind.lower() for kind in CHANGEABLE)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from gpuctl.backend.context import Object
-from gpuctl.backend.generations import CHANGEABLE, bare_name
-from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.generations import CHANGEABLE, bare_name
+from gpuctl.objects.labels import MANAGED_BY, MANAGER
 
 _DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 _LARGEST = 64 * 2**20

@@ -11,8 +11,8 @@ from gpuctl.gitops.breakages import amount
 from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
-from gpuctl.language.quantities import format_number
 from gpuctl.language.wording import visible
+from gpuctl.objects.quantities import format_number
 
 _MANY = 50
 """Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuctl.backend.context import Object
-from gpuctl.backend.embedded_document import is_same_document
-from gpuctl.backend.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
 from gpuctl.gitops.objects import ObjectKey, differences, value_changes
 from gpuctl.gitops.sides import JobId, Side
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.embedded_document import is_same_document
+from gpuctl.objects.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
 
 OTHERWISE = "lowered otherwise by this version"
 """The reason of a restart that no change of a document causes."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, labels_of
-from gpuctl.backend.context import Context, Object
+from gpuctl.backend.context import Context
 from gpuctl.backend.pod import is_shared
 from gpuctl.backend.quota import hard_limits
 from gpuctl.compilation import Compilation
@@ -18,7 +17,8 @@ from gpuctl.frontend.pool_links import replicas
 from gpuctl.gitops.objects import ObjectKey, by_key
 from gpuctl.language.job import Workload
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.quantities import parse_quantity
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.quantities import parse_quantity
 
 ANY_TYPE = ""
 """The GPU type of jobs that take any, and of nodes that name none."""

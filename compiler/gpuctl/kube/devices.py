@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES
 
 _CLASSES = RESOURCES["DeviceClass"]
 DEVICE_CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")

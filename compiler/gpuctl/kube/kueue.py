@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
 
 _GROUP = "kueue.x-k8s.io"
 _CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")

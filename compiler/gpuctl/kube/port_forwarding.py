@@ -12,10 +12,10 @@ import select
 import socket
 import time
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.channels import V4, Channels
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key
 
 _DATA, _ERROR = 0, 1
 _HEADER = 2

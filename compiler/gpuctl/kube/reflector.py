@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.kube import pauses
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
 from gpuctl.kube.streams import Watch
+from gpuctl.objects.api_resources import RESOURCES, Object
 
 _SOON = 5.0
 """Seconds: a watch that ends earlier, without having told anything, was not ended for its age."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.channels import PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key
 
 _TICK, _SHORT_TICK = 5_000, 500
 _LAST = 5.0

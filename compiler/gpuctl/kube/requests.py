@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.side_by_side import begun
 from gpuctl.kube.streams import Stream
 from gpuctl.kube.transport import READ_TIMEOUT, Response
+from gpuctl.objects.api_resources import Object
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ApiError, ConfigurationError
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Key
 
 if TYPE_CHECKING:
     from gpuctl.kube.connection import Connection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, Object
 
 
 def is_absent(kind: str, error: ApiError) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from gpuctl.backend.api_resources import Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, api_error
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.requests import LONGEST_REFUSAL, Requests
 from gpuctl.kube.streams import Watch, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
+from gpuctl.objects.api_resources import Key, Object, Resource, key_of
 
 PAGE = 500
 MANAGER = "gpuctl"

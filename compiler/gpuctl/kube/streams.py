@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.http1 import Reply
 from gpuctl.kube.reasons import reason_of
+from gpuctl.objects.api_resources import Object
 
 _LONGEST_EVENT = 64 * 1024 * 1024
 

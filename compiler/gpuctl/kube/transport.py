@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.connection_pool import ConnectionPool
 from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Fixed, Headers
@@ -22,6 +21,7 @@ from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.trust import Trust
+from gpuctl.objects.api_resources import Object
 from gpuctl.release import __version__
 
 if TYPE_CHECKING:

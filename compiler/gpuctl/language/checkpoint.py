@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from gpuctl.language.durations import LONGEST_CHECKPOINT, parse_duration
 from gpuctl.language.fields import Block, PositiveDuration, Text, empty_list
 from gpuctl.language.problems import problem
+from gpuctl.objects.durations import LONGEST_CHECKPOINT, parse_duration
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
 """Signals that programs save by. Not TERM: Kubernetes sends that itself before it ends a pod."""

@@ -16,11 +16,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
-from gpuctl.language.durations import LONGEST, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.language.images import image_problem
 from gpuctl.language.problems import problem
-from gpuctl.language.quantities import parse_quantity, suggest_quantity
 from gpuctl.language.wording import shorten
+from gpuctl.objects.durations import LONGEST, format_duration, is_too_long, parse_duration, suggest_duration
+from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
 
 class Scalar(Enum):

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.durations import parse_duration
 from gpuctl.language.fields import Block, Boolean, Count, Duration, NonEmpty, Percent, PositiveCount
 from gpuctl.language.job import Workload
 from gpuctl.language.problems import problem
 from gpuctl.language.service import ServiceBlock
+from gpuctl.objects.durations import parse_duration
 
 
 class ServedModel(Block):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from gpuctl.objects.labels import LABEL_MAX
+
 _DNS_1035 = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
 _DNS_1123 = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
 _SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
@@ -33,7 +35,6 @@ DEFAULT_DOMAIN = "runwhere.ai"
 DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels where no platform names one."""
 
-LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 
 

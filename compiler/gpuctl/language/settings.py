@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.names import DEFAULT_DOMAIN
-from gpuctl.language.quantities import parse_quantity
+from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
     from gpuctl.language.drift_rules import DriftRule

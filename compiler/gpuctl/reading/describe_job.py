@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.access import Addresses, access
 from gpuctl.reading.event_rows import event_order, event_time
 from gpuctl.reading.job_facts import JobFacts, conditions_of, job_facts, services_of

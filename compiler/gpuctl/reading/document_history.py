@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.apply.state.past_documents import PastDocument, read_history
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.gitops.objects import ValueChange, value_changes
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.find import name_of_id
 
 _NAMED = 3

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
 
-from gpuctl.apply.state.workload import Made, made_of, without_last_word
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.workload_state import Made, made_of, without_last_word
 
 # What controllers put behind the name of what makes pods: k8s.io/kubernetes, pkg/controller.
 _POD = r"-[a-z0-9]{5}"

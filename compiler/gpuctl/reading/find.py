@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.backend.api_resources import Object, labels_of
-from gpuctl.backend.generations import bare_name, job_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.generations import bare_name, job_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Job, identity_of, job_id, newest, read, refusals, together, workloads
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import WORKLOADS, Object
-from gpuctl.backend.generations import bare_name
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.generations import bare_name
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.job_rows import Job, newest, together
 from gpuctl.reading.log_streams import (
     Batch,

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.backend.emitter import emit_object
-from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.job_rows import Job, Row, as_begun, job_row, labels, pod_row
 from gpuctl.reading.timeline import timeline
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.state.authorship import applied_by
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
-from gpuctl.backend.generations import CHANGEABLE, is_generation
-from gpuctl.capacity.pod_requests import pod_requests, pod_templates, replicas
+from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.generations import CHANGEABLE, is_generation
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.pod_templates import pod_templates, replicas
+from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused

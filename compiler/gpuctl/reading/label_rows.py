@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 from gpuctl.reading.node_rows import NodeState
 

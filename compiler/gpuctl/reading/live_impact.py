@@ -12,10 +12,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.ended import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.evictions import evicted_jobs
 from gpuctl.apply.plan.plan import EvictedJob
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import GitOps
-from gpuctl.backend.generations import CHANGEABLE, digest
 from gpuctl.capacity.demand import is_object_of
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
@@ -23,6 +20,9 @@ from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.sides import JobId, Side
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.generations import CHANGEABLE, digest
+from gpuctl.objects.ownership_metadata import records
 
 _Workloads = dict[tuple[str, ...], Object]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of, labels_of
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.session import Session
 from gpuctl.kube.streams import Stream
+from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, labels_of
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.records import Records, is_controlled, is_ours
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
+from gpuctl.objects.workload_state import finished
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import PodOnNode, holder, is_finished

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import serves_devices
 from gpuctl.kube.scope import Scope
+from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 # Drivers of vendors, where no DeviceClass names the resource.

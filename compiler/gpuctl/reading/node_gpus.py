@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, labels_of
 
 _NAMES = frozenset({"gpu-type", "gpuType", "gpu_type", "gpu-model", "gpu-product"})
 UNKNOWN = "unknown"

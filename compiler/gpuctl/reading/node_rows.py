@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import condition
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import condition
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import annotations_of
+from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import finished
 from gpuctl.reading.job_rows import Job
 
 

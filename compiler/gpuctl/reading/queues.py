@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import condition
-from gpuctl.backend.api_resources import Object, controller_of
 from gpuctl.capacity.cohorts import (
     ZERO,
     FlavorQuota,
@@ -27,6 +24,9 @@ from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
+from gpuctl.objects.api_resources import Object, controller_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import condition
 
 # Conditions by which a Workload goes to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
 _REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import Gpus
 
 # Keys as ResourceQuota's status has them: a bare `cpu` and `memory` mean requests. GPUs are `requests.<resource>`.

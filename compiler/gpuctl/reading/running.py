@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import pods_of
 from gpuctl.reading.status import is_ready, pod_status

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.queueing import is_held, is_queued, queue_of
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import Object, annotations_of
-from gpuctl.capacity.pod_requests import replicas
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.queueing import is_held, is_queued, queue_of
+from gpuctl.objects.workload_state import condition, finished
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
 _LONGEST = 4096

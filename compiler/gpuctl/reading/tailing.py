@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem, container_state, explain, told
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)

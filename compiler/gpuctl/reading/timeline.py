@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.why.symptoms import is_reported_by_its_own
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.run.wait_running import is_up
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import WORKLOADS, Object
-from gpuctl.backend.generations import bare_name
-from gpuctl.capacity.pod_requests import replicas
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.generations import bare_name
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.workload_state import finished
 from gpuctl.reading.find import Absent, find_job
 from gpuctl.reading.job_rows import Identity, Job, identity_of, newest, refusals, together
 from gpuctl.reading.status import Status, pod_status

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.reading.job_rows import Identity, Row, labels, refusals, rows, together
 
 _QUIET = 0.3

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuctl.backend.generations import LOWERED_FROM
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.objects import (
     ObjectChange,
@@ -17,6 +16,7 @@ from gpuctl.gitops.objects import (
     objects_in,
     without_delivery,
 )
+from gpuctl.objects.generations import LOWERED_FROM
 from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at, compiled_pair
 
 GIT = "git:"

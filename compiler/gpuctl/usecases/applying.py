@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.plan.request import Request, SetOptions
     from gpuctl.apply.run.recording import ApplyOrigin
-    from gpuctl.apply.state.records import Records
     from gpuctl.apply.state.repository import Checkout, Commit
-    from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
+    from gpuctl.objects.api_resources import Key
+    from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
 

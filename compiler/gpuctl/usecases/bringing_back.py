@@ -15,11 +15,11 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.run.wait_running import NotRunning
-from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, platform_source, request_of
 from gpuctl.usecases.conversation import Conversation

@@ -129,7 +129,7 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
 def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> Request:
     """The request for a compilation's objects; ``offline`` decides without the API server's dry-runs."""
     from gpuctl.apply.plan.request import Request
-    from gpuctl.apply.state.records import records
+    from gpuctl.objects.ownership_metadata import records
 
     settings = compilation.settings
     return Request(

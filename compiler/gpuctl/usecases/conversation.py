@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import Dialogue, Unasked
 from gpuctl.apply.run.how import How
-from gpuctl.language.durations import LONGEST_CHECKPOINT
+from gpuctl.objects.durations import LONGEST_CHECKPOINT
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
-    from gpuctl.apply.state.records import Records
     from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.source import Source
+    from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import RunOptions
 
 

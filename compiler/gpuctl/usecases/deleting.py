@@ -10,9 +10,9 @@ from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
-from gpuctl.apply.state.records import Records, is_ours, records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
+from gpuctl.objects.ownership_metadata import Records, is_ours, records
 from gpuctl.reading.find import Absent, find_job, workload_of
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Identity
@@ -20,10 +20,10 @@ from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
-    from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
+    from gpuctl.objects.api_resources import Key
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
 
 

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.backend.canonical import canonical
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.machines import machines
@@ -19,8 +18,9 @@ from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
 from gpuctl.language.job import Workload
-from gpuctl.language.quantities import parse_quantity
 from gpuctl.language.resources import Resources
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import parse_quantity
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Sources, a platform and a namespace -> what they compile to; None where they are not valid."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
-from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.kube.api_errors import NotPossible, NotThere
-from gpuctl.language.durations import parse_duration, rough_duration
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
+from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import stamped
 from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs

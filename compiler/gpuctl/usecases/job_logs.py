@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.find import find_job
 from gpuctl.reading.following import Following, Item
 from gpuctl.reading.job_rows import Identity, Job

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpuctl.acts.membership import keep_true
 from gpuctl.acts.node_labels import LabelTerms, mistake_in_key, mistake_in_value, set_labels
-from gpuctl.apply.state.records import records
-from gpuctl.backend.api_resources import Key
 from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.objects.api_resources import Key
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.change_options import InvalidOptions
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from gpuctl.apply.state.records import Records, records
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
@@ -15,6 +14,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
+from gpuctl.objects.ownership_metadata import Records, records
 
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuctl.backend.api_resources import Key, Object, labels_of
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, labels_of
 from gpuctl.reading import inventory
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, read_nodes

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuctl.backend.api_resources import RESOURCES, Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.port_forwarding import carry
+from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.find import find_job
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import container_of

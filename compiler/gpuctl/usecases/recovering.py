@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.outlook import Outlook, look
 from gpuctl.apply.run.recovery import Recovery
-from gpuctl.apply.state.records import Records, records
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuctl.apply.operations import Declined, execute
 from gpuctl.apply.plan import removal
 from gpuctl.apply.plan.plan import Plan
-from gpuctl.apply.state.records import Records, records
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:

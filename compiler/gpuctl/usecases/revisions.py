@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from gpuctl.backend.generations import LOWERED_FROM
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.platform_file import PLATFORM_FILE
@@ -21,6 +20,7 @@ from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.wording import visible
+from gpuctl.objects.generations import LOWERED_FROM
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE = "120000", "160000"

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
-from gpuctl.backend.api_resources import key_of
-from gpuctl.backend.embedded_document import document_of
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.job import Workload
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.embedded_document import document_of
 from gpuctl.reading.document_history import DocumentHistory, document_changes, moment, read_documents, told_changes
 from gpuctl.usecases.applying import DocumentRequest, request_for
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.state.records import Records
     from gpuctl.kube.session import Session
+    from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
 

@@ -9,9 +9,9 @@ from gpuctl.apply.operations import Declined
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
-from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import Key, Object
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key, Object
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.change_options import RunOptions
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.service_changes import ToldPlan

@@ -11,8 +11,8 @@ from gpuctl.kube.api_errors import ClusterError
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.state.records import Records
     from gpuctl.kube.session import Session
+    from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
 
@@ -55,7 +55,7 @@ def prepare_delete(
     """A deletion of what documents stand for, as :func:`prepare_apply`."""
     from gpuctl.apply.operations import preview_deletion
     from gpuctl.apply.plan.deletion import plan_delete
-    from gpuctl.apply.state.records import records
+    from gpuctl.objects.ownership_metadata import records
     from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
     from gpuctl.usecases.deleting import delete_compiled
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import NotPausable, Paused
 from gpuctl.apply.plan.request import Sees, sees_all
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import key_of
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.objects.queueing import queue_of
 from gpuctl.reading.find import find_job, workload_of
 from gpuctl.reading.job_rows import Job
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.run.checkpointing import CheckpointManner
-    from gpuctl.backend.api_resources import Object
     from gpuctl.kube.scope import Scope
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
+    from gpuctl.objects.api_resources import Object
     from gpuctl.usecases.conversation import Conversation
 
 

@@ -10,9 +10,9 @@ import threading
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.rights import Decision, Wish
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_usage.remembered import Remembered

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.node_gpus import Gpus
 
 _OF_KUBERNETES = ("kubernetes.io", "k8s.io")

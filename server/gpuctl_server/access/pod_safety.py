@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.podsecurity import ENFORCE, forbidden
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl_server.settings import PodSecurityLevel
 
 _DEFAULT_ACCOUNT = "default"

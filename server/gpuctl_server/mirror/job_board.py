@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from gpuctl.apply.state.records import Records, is_controlled
-from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_id, job_row, labels, read, refusals, together
 from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from gpuctl.backend.api_resources import Key, Object, key_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
 from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
 from gpuctl_server.request_log import LOG

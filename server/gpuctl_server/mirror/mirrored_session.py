@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from gpuctl.backend.api_resources import Key, Object, Resource
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key, Object, Resource
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector

@@ -8,10 +8,10 @@ import time
 from collections import OrderedDict
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.reading.log_streams import container_of, has_log
 from gpuctl_server.mirror.job_board import ListedJob
 

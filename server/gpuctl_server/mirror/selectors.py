@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from gpuctl.backend.api_resources import Object, labels_of
-from gpuctl.capacity.selectors import holds
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.selectors import holds
 
 _SET = re.compile(r"(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(r"(?P<key>[^\s!=(),]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=(),]*)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 
 _IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
 """Kinds whose objects belong to the pool of their label, or to ``default``."""

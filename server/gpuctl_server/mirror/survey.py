@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object, Resource
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object, Resource
 
 SHARED = frozenset({"Pod", "Node"})
 READING = 60.0

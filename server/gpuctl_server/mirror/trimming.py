@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.log_streams import DEFAULT_CONTAINER
 
 _METADATA = (

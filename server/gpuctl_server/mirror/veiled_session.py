@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from gpuctl.backend.api_resources import Key, Object, Resource, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import Key, Object, Resource, labels_of
 from gpuctl_server.mirror.sight import Sight, namespace_of
 from gpuctl_server.mirror.survey import SurveyedSession
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from gpuctl.backend import metadata
+from gpuctl.objects import labels
 from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
@@ -23,7 +23,7 @@ from gpuctl_usage.store.numbering import group_ids, workload_group
 from gpuctl_usage.store.tables import clusters, holdings
 from gpuctl_usage.sums import Group, Level
 
-OWNERS = (*metadata.OWNERS, "app")
+OWNERS = (*labels.OWNERS, "app")
 """Labels, then annotations, whose value says whose a workload is: the first that it has."""
 _LOOKED_BACK = 30 * DAY
 """How far back an hour may be in which something began to be idle; longer ago is told as that long."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, Asked
 from gpuctl_usage.gathering.object_facts import PodFacts
 from gpuctl_usage.remembered import Remembered

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.object_facts import FactMaker, Facts
 from gpuctl_usage.gathering.server_clock import ServerClock
 

@@ -29,9 +29,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 
 Asked = tuple[tuple[str, float], ...]

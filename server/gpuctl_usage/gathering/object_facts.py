@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_rows import is_finished, status_of
 from gpuctl_usage.facts import NodeState
 from gpuctl_usage.gathering.gpu_weights import Asked, GpuWeights

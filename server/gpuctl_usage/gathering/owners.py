@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object, Resource
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
 from gpuctl_usage.gathering.open_intervals import Belonging

@@ -11,13 +11,13 @@ from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.apply.state.records import Records, is_controlled, is_ours
-from gpuctl.apply.state.workload import carried_over, finished, running
-from gpuctl.backend.api_resources import Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.embedded_document import is_same_document
-from gpuctl.backend.generations import CHANGEABLE, digest, generation_name, generation_of
 from gpuctl.frontend.document import Document
+from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
+from gpuctl.objects.embedded_document import is_same_document
+from gpuctl.objects.generations import CHANGEABLE, digest, generation_name, generation_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
+from gpuctl.objects.workload_state import carried_over, finished, running
 
 
 class Built(NamedTuple):

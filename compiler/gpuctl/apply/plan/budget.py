@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object, labels_of
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object, labels_of
+from gpuctl.objects.pod_templates import pod_templates
 
 Template = tuple[Object, int]
 

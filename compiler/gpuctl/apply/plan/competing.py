@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.backend.api_resources import Key
 from gpuctl.capacity.fit import Fit
+from gpuctl.objects.api_resources import Key
 
 _QUEUES = "Kueue's queues"
 """Which of them share quota is not looked at: to create in turn what need not be costs a moment."""

@@ -27,9 +27,9 @@ from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
 from gpuctl.apply.state.compare import Change, Tree, metadata_changes, spec_changes
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, union, unstated
-from gpuctl.apply.state.records import PART_OF, is_ours
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
 from gpuctl.kube.session import MANAGER
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
+from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 
 _LONG_NAME = 30
 # Kinds that are never deleted and never replaced.

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuctl.apply.state.compare import Change, Tree, named
-from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.apply.state.takeover import Claimed, Claims
-from gpuctl.apply.state.workload import carried_over
-from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
+from gpuctl.objects.ownership_metadata import PART_OF, Records
+from gpuctl.objects.workload_state import carried_over
 
 RECORDED = "records the document; nothing else changes"
 ADOPTED = "adopted: it is as it should be"

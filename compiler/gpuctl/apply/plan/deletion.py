@@ -9,16 +9,16 @@ from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
-from gpuctl.apply.state.records import Records, is_controlled, is_ours
-from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import leaving_rank
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.generations import bare_name, generation_of, job_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
+from gpuctl.objects.workload_state import running
 
 
 def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:

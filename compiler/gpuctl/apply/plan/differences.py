@@ -9,9 +9,9 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import Change, identity_path
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.language.masking import masked, masked_pair
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 
 
 def masked_change(change: Change) -> Change:
@@ -59,7 +59,7 @@ def _patched(step: Step) -> Object:
 
 
 def _reduced(live: Object) -> Object:
-    from gpuctl.apply.state.workload import recreatable
+    from gpuctl.objects.workload_state import recreatable
 
     return recreatable(live)
 

@@ -23,12 +23,12 @@ from gpuctl.apply.state.compare import identity_path, is_pod_metadata, list_iden
 from gpuctl.apply.state.field_holders import FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.managed_fields import RETURNING
-from gpuctl.apply.state.records import Records, stamp
 from gpuctl.apply.state.server_defaults import default_paths
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.drift_rules import BUILT_IN
+from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records, stamp
+from gpuctl.objects.workload_state import finished
 
 What = Literal["differs", "gone", "unnamed"]
 # Maps to which webhooks add; of other maps a key that we did not write is a default of the API server.

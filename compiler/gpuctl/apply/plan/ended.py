@@ -15,9 +15,6 @@ from gpuctl.apply.plan.decision import Ask, Target, Wish
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.state.managed_fields import fields_of
-from gpuctl.apply.state.records import records, stamp
-from gpuctl.apply.state.workload import age
-from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
 from gpuctl.backend.canonical import canonical
 from gpuctl.backend.context import Lowered
 from gpuctl.capacity.demand import is_object_of, owns
@@ -25,6 +22,9 @@ from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
+from gpuctl.objects.ownership_metadata import records, stamp
+from gpuctl.objects.workload_state import age
 
 Manner = Literal["replaced", "kept", "removed"]
 

@@ -10,14 +10,9 @@ from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.plan.request import Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import Records, job_title
-from gpuctl.apply.state.workload import age
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object
-from gpuctl.backend.metadata import owner_of
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.gangs import partly
-from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.queued_fit import assumed
 from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
@@ -25,6 +20,12 @@ from gpuctl.capacity.told_times import told_opening
 from gpuctl.capacity.verdicts import STARTS
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
+from gpuctl.objects.labels import owner_of
+from gpuctl.objects.ownership_metadata import Records, job_title
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.workload_state import age
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -18,11 +18,11 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
-from gpuctl.backend.api_resources import RESOURCES, TRAININGS, Key, Object
-from gpuctl.backend.embedded_document import document_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.durations import format_duration, parse_duration
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object
+from gpuctl.objects.durations import format_duration, parse_duration
+from gpuctl.objects.embedded_document import document_of
 
 # Fields whose change runs nothing again while the training is there, so neither once it is gone.
 _IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend import shared_objects
-from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.backend.context import Context, Lowered
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import RESOURCES, Key
 
 
 def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:

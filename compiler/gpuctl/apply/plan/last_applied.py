@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuctl.apply.state.managed_fields import foreign_fields
-from gpuctl.apply.state.records import PART_OF, Records, hash_of, is_ours
 from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.apply.state.takeover import Base, Claimed, Claims, claim
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.embedded_document import document_of
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours
 
 KUBECTL_RECORD = "kubectl.kubernetes.io/last-applied-configuration"
 

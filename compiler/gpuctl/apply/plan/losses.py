@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.state.compare import Tree, has_keys, identity_path, is_ignored, list_identity
 from gpuctl.apply.state.managed_fields import RETURNING, fields_of, held_by_others, owned_fields
-from gpuctl.apply.state.records import PART_OF
-from gpuctl.backend.api_resources import Object
-from gpuctl.backend.generations import LOWERED_FROM
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.objects.ownership_metadata import PART_OF
 
 _ABSENT: Any = object()
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})

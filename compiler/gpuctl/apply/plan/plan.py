@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.apply.state.compare import Change, named
-from gpuctl.apply.state.queueing import is_defaulted, queue_of, was_admitted
-from gpuctl.backend.api_resources import TRAININGS, Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
+from gpuctl.objects.api_resources import TRAININGS, Key, Object
+from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.losses import LostField

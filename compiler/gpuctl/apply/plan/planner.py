@@ -22,16 +22,16 @@ from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
 from gpuctl.apply.state.managed_fields import fields_of
-from gpuctl.apply.state.records import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
-from gpuctl.apply.state.workload import own_strategy, running
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.backend.companion_names import hostfile_name, service_name
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.embedded_document import is_same_document
 from gpuctl.backend.order import sort_key
 from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.embedded_document import is_same_document
+from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
+from gpuctl.objects.workload_state import own_strategy, running
 
 # A training is one or the other, as the platform says.
 _FORMS = frozenset({"Job", "JobSet"})

@@ -9,14 +9,14 @@ from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.ownership_metadata import Records
 
 POOLS_MANAGER = "gpuctl-pools"
 

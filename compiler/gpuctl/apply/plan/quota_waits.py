@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.apply.plan.request import Sees
-from gpuctl.apply.state.records import Records, job_title
-from gpuctl.backend.api_resources import RESOURCES, Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
+from gpuctl.objects.ownership_metadata import Records, job_title
 
 _NAMED = 3
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.repository import Checkout
-from gpuctl.backend.api_resources import Key, Object
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key, Object
+from gpuctl.objects.ownership_metadata import Records
 
 Sees = Callable[[str, str], bool]
 """From the namespace and name of a job or pod whether whoever asked may see it."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.queueing import as_submitted, release
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import finished, recreatable
-from gpuctl.backend.api_resources import Object, key_of
-from gpuctl.backend.embedded_document import document_of
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import NotPossible
+from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.queueing import as_submitted, release
+from gpuctl.objects.workload_state import finished, recreatable
 
 
 class NotRerunnable(NotPossible):

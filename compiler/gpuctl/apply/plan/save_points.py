@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import WORKLOADS, annotations_of
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten
+from gpuctl.objects.api_resources import WORKLOADS, annotations_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import running
 
 _SHOWN = 120
 

@@ -18,13 +18,13 @@ from gpuctl.apply.plan.request import CheckOptions
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
 from gpuctl.apply.state.field_merge import conflicts
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.takeover import claim
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.objects.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
+from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.objects.queueing import queue_of
 
 _NAMED = 3
 _QUEUE = "--queue creates it all the same, and it starts when there is room"

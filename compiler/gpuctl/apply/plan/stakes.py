@@ -8,11 +8,11 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.authorship import applied_by, caller_of
-from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.apply.state.workload import ended, pod_labels, pods_of_each, work_of
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.objects.ownership_metadata import Records, is_ours
+from gpuctl.objects.workload_state import ended, pod_labels, pods_of_each, work_of
 
 # Kinds that are looked through for dependents. Not Secrets: to see who owns them they would all have to be read.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)

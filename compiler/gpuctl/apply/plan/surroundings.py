@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import WRITING, Plan
 from gpuctl.apply.plan.trial import TrialPod
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.capacity.selectors import holds
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.selectors import holds
 
 Labels = dict[str, str]
 

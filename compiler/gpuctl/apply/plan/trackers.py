@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import Change
-from gpuctl.backend.api_resources import Object, annotations_of, key_of, labels_of
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
 # Flux' labels, by the kind of object that they name.
 _FLUX = {"kustomize.toolkit.fluxcd.io": "Kustomization", "helm.toolkit.fluxcd.io": "HelmRelease"}

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.backend.api_resources import WORKLOADS, Object
-from gpuctl.capacity.pod_requests import job_templates, pod_templates
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.pod_templates import job_templates, pod_templates
 
 # Names of generated pods: as many random characters, and as long a prefix at most.
 # Source: apiserver/pkg/storage/names/generate.go.

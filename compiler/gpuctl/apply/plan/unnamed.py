@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.provenance import covers, enumerated
-from gpuctl.apply.state.records import PART_OF, is_controlled
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
 SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
 """Kinds of objects that belong to no set."""

@@ -19,11 +19,11 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import IN_PLACE, Change, is_pod_metadata, metadata_changes, spec_changes
 from gpuctl.apply.state.field_merge import merge
 from gpuctl.apply.state.managed_fields import fields_of, owned_fields
-from gpuctl.apply.state.queueing import is_defaulted, is_held
-from gpuctl.apply.state.records import is_ours
-from gpuctl.apply.state.workload import finished, running
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
-from gpuctl.backend.generations import CHANGEABLE
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.objects.generations import CHANGEABLE
+from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.objects.queueing import is_defaulted, is_held
+from gpuctl.objects.workload_state import finished, running
 
 
 def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:

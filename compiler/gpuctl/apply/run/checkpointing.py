@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import is_pod_of, pod_labels
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.backend.generations import bare_name
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
 from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
-from gpuctl.language.durations import LONGEST_CHECKPOINT, format_duration
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.wording import shorten, visible
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.durations import LONGEST_CHECKPOINT, format_duration
+from gpuctl.objects.generations import bare_name
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 _MOST_AT_ONCE = 256
 """Pods whose commands run at the same time: each has a connection and a thread here. A training is never divided."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
 
 
 def created(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.apply.state.workload import is_pod_of, pod_labels
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 
 class Departures:

@@ -14,12 +14,12 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.backend.companion_names import hostfile_name, service_name
-from gpuctl.backend.generations import bare_name
-from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.generations import bare_name
+from gpuctl.objects.labels import MANAGED_BY
+from gpuctl.objects.ownership_metadata import PART_OF, Records
 
 KINDS = (*WORKLOADS, *COMPANIONS)
 _MAIN = (*WORKLOADS, "Service")

@@ -24,10 +24,10 @@ from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.run.turns import Turns
-from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, key_of
 
 _LOOK = 10.0
 _WOKEN = ("woken", Key("", "", ""), None)

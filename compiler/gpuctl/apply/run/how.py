@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.records import Records
-from gpuctl.language.durations import LONGEST_CHECKPOINT
+from gpuctl.objects.durations import LONGEST_CHECKPOINT
+from gpuctl.objects.ownership_metadata import Records
 
 
 @dataclass

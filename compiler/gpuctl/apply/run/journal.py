@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, SavedNote, decoded, encoded
 from gpuctl.apply.run.journal_secrets import Journal, index_name, read_journal, secrets_of
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import RESOURCES, Object, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, Object, key_of, labels_of
+from gpuctl.objects.ownership_metadata import Records
 
 
 def write(session: Session, entries: Iterable[JournalEntry | SavedNote], keys: Records) -> list[Journal]:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.apply.state.records import set_lease
-from gpuctl.apply.state.workload import age
-from gpuctl.backend.api_resources import RESOURCES, Key, Object
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, Key, Object
+from gpuctl.objects.ownership_metadata import set_lease
+from gpuctl.objects.workload_state import age
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15

@@ -13,9 +13,9 @@ from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.objects.ownership_metadata import Records, is_ours
 
 _NAMED = 8
 

@@ -14,10 +14,10 @@ from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
 from gpuctl.apply.run.recovery import Recovery
 from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.apply.state.workload import carried_over
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.ownership_metadata import PART_OF, Records
+from gpuctl.objects.workload_state import carried_over
 
 RECENT = 300.0
 """Seconds for which a checkpoint of a run that was killed counts for the next one."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object
 
 _LONGEST = 80
 

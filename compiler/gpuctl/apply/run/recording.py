@@ -26,13 +26,13 @@ from gpuctl.apply.state.past_documents import (
     secret_name,
     secret_of,
 )
-from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.repository import Commit
-from gpuctl.backend.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
-from gpuctl.backend.embedded_document import document_of
-from gpuctl.backend.metadata import MANAGED_BY, MANAGER
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.labels import MANAGED_BY, MANAGER
+from gpuctl.objects.ownership_metadata import Records
 
 KEPT = 10
 """Documents of each job, as many as Helm and Argo CD keep."""

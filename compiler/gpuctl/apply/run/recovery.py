@@ -19,10 +19,10 @@ from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
 from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
 from gpuctl.apply.run.terminating import goes
-from gpuctl.apply.state.records import Records, is_ours
-from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records, is_ours
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.queueing import was_admitted
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import restorable
-from gpuctl.backend.api_resources import key_of
 from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.queueing import was_admitted
+from gpuctl.objects.workload_state import restorable
 
 
 def remember(session: Session, steps: Iterable[Step], keys: Records, warn: Callable[[str], None]) -> None:

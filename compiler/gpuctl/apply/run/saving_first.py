@@ -10,10 +10,10 @@ from gpuctl.apply.run.checkpointing import CheckpointManner, Saving, save, savin
 from gpuctl.apply.run.entries import SavedNote, not_noted
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.pending import Pending
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object, annotations_of, key_of
+from gpuctl.objects.ownership_metadata import Records
 
 
 def unsaved(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.backend.api_resources import WORKLOADS, Key, labels_of
 from gpuctl.backend.order import RANKS, leaving_rank
+from gpuctl.objects.api_resources import WORKLOADS, Key, labels_of
 
 _LEAVING = 1000
 """The first stage of what is deleted for good: after all that comes."""

@@ -11,13 +11,13 @@ from gpuctl.apply.run.creation import created
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import named, spec_changes, without_effect
 from gpuctl.apply.state.field_holders import holders_of, holdings_of
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.takeover import claim
-from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.objects.ownership_metadata import Records, is_ours
+from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.workload_state import finished, is_pod_of, pod_labels
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key
 
 
 def goes(namespace: str) -> str:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.apply.state.workload import Made, made_of, without_last_word
-from gpuctl.backend.api_resources import Key, controller_of
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, controller_of
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.workload_state import Made, made_of, without_last_word
 
 _PATIENCE = 3.0
 """Seconds for which the pods of one workload are waited for: a webhook, or a quota, may let none of them through."""

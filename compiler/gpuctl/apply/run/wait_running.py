@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.apply.state.queueing import is_queued
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.queueing import is_queued
+from gpuctl.objects.workload_state import condition, finished
 
 _TICK = 0.5
 _LEAVING = frozenset({"prune", "delete", "skip"})

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.state.repository import Commit, parse_commit
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.release import __version__
 
 ID = "applyset.kubernetes.io/id"

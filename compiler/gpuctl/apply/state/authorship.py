@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.ownership_metadata import Records
 
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _LONGEST = 200

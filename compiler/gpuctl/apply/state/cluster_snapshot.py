@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gpuctl.backend.api_resources import RESOURCES, Object, Resource
 from gpuctl.capacity.projections import (
     ENDED,
     counted_attachment,
@@ -46,6 +45,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import serves_devices
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import RESOURCES, Object, Resource
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpuctl.backend.api_resources import Object
-from gpuctl.backend.generations import CHANGEABLE
-from gpuctl.language.quantities import parse_quantity
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.generations import CHANGEABLE
+from gpuctl.objects.quantities import parse_quantity
 
 Tree = dict[str, Any]
 """``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""

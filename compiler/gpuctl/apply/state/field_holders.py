@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.compare import Tree, has_keys, identity_path, list_identity
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 
 class FieldHolder(NamedTuple):

@@ -23,7 +23,7 @@ from gpuctl.apply.state.compare import (
 )
 from gpuctl.apply.state.managed_fields import held_by_others
 from gpuctl.apply.state.server_defaults import is_default
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 _ABSENT: Any = object()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
-from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.objects.labels import MANAGED_BY
 
 OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")

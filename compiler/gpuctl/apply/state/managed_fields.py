@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuctl.apply.state.compare import Tree, has_keys, item_key, item_tree
-from gpuctl.backend.api_resources import Object
 from gpuctl.kube.session import MANAGER
+from gpuctl.objects.api_resources import Object
 
 RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields into every new object again."""

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.apply.state.secret_data import Damaged, data_of, encoded_data, mapping_of, unpacked
-from gpuctl.backend.api_resources import Object, annotations_of, labels_of
-from gpuctl.backend.metadata import managed_labels
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
 from gpuctl.language.wording import visible
+from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.labels import managed_labels
+from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.release import __version__
 
 Cause = Literal["applied", "rolled back", "found"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.backend.pool import DATA_KEY
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.ownership_metadata import Records
 
 
 def pool_of(obj: Object, keys: Records) -> str | None:

@@ -8,7 +8,7 @@ import json
 import zlib
 from typing import Any
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 
 class Damaged(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuctl.apply.state.compare import identity_path, list_identity
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 # Maps whose keys users choose: a key that looks like a field of the API is none.
 _USER_MAPS = frozenset(

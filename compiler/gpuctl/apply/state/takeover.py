@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from gpuctl.apply.state.compare import Tree, agrees, has_keys, identity_path, list_identity, named
 from gpuctl.apply.state.managed_fields import fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
-from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.kube.session import MANAGER
+from gpuctl.objects.api_resources import WORKLOADS, Object
 
 _ABSENT: Any = object()
 # Structures that are not valid without the fields that we state in them: they stay or go as a whole.

@@ -89,7 +89,6 @@ def command(
     build is refused.
     """
     from gpuctl.backend.context import OutputOptions
-    from gpuctl.backend.generations import LOWERED_FROM
     from gpuctl.cli.output import text
     from gpuctl.compilation import compile
     from gpuctl.gitops import writer
@@ -98,6 +97,7 @@ def command(
     from gpuctl.gitops.kept_trainings import undecided
     from gpuctl.gitops.layout import files_of, with_kustomization
     from gpuctl.gitops.sources import build_sources, source_names
+    from gpuctl.objects.generations import LOWERED_FROM
     from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
 
     if check and force:

@@ -84,8 +84,8 @@ def command(
     manner = ChangeManner(kubeconfig, context, as_json=output == "json")
     with serviced(manner, refusal=2) as told:
         if told is not None:
-            from gpuctl.apply.state.records import records
             from gpuctl.language.settings import Settings
+            from gpuctl.objects.ownership_metadata import records
             from gpuctl.usecases.change_options import RunOptions
             from gpuctl.usecases.service_changes import apply_by_service
 

@@ -14,8 +14,8 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.backend.api_resources import Key
     from gpuctl.kube.remote import Command
+    from gpuctl.objects.api_resources import Key
     from gpuctl.usecases.looking import Reader
 
 # What most images have; the first that is there.

@@ -37,10 +37,10 @@ def command(
     runs, or serves, is not touched. A training that its ttl has removed, or that was deleted, is named alone, and runs
     again by its last document (`gpuctl history`), which is asked first.
     """
-    from gpuctl.apply.state.records import records
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.options.reading_options import no_platform
     from gpuctl.cli.output.plan_results import finish
+    from gpuctl.objects.ownership_metadata import records
     from gpuctl.reading.document_history import NoHistory
     from gpuctl.reading.find import Absent
     from gpuctl.usecases.change_options import RunOptions

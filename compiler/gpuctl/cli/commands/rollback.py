@@ -103,8 +103,8 @@ def _roll_back(
     if told is not None:
         return finished(plan, manner, dry_run)
     with changing(manner) as (session, conversation):
-        from gpuctl.apply.state.records import records
         from gpuctl.kube.scope import Scope
+        from gpuctl.objects.ownership_metadata import records
         from gpuctl.usecases.applying import apply_request, preview_request
 
         settings = platform_settings(wanted.platform)

@@ -11,9 +11,9 @@ import click
 from gpuctl.cli.options.completing_locally import Complete, completing
 
 if TYPE_CHECKING:
-    from gpuctl.apply.state.records import Records
     from gpuctl.kube.scope import Scope
     from gpuctl.language.settings import Settings
+    from gpuctl.objects.ownership_metadata import Records
 
 _PATIENCE = 1.0
 """Seconds for which requests that fail are repeated."""
@@ -21,12 +21,12 @@ _PATIENCE = 1.0
 
 def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def found(context: click.Context) -> list[str]:
-        from gpuctl.apply.state.records import records
         from gpuctl.cli.named_clusters import stated_clusters
         from gpuctl.cli.options.connecting import asked_service, connected
         from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.kube.scope import Scope
         from gpuctl.language.settings import Settings
+        from gpuctl.objects.ownership_metadata import records
 
         given = context.params
         namespace = given.get("namespace")
@@ -62,7 +62,7 @@ def _nodes(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
 
 
 def _quotas(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
-    from gpuctl.backend.api_resources import labels_of
+    from gpuctl.objects.api_resources import labels_of
 
     named = (labels_of(item).get(settings.label("quota")) for item in scope.all("ResourceQuota"))
     return (name for name in named if name is not None)

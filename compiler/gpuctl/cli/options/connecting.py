@@ -24,7 +24,7 @@ from gpuctl.cli.options.choosing_cluster import (
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_context
-from gpuctl.language.durations import format_duration
+from gpuctl.objects.durations import format_duration
 
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments

@@ -15,8 +15,8 @@ from gpuctl.cli.options.connecting import NotAnswered, Progress, RefusedByPlan, 
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.cluster_plan import ClusterPlan
-    from gpuctl.apply.state.records import Records
     from gpuctl.kube.session import Session
+    from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.conversation import Conversation
     from gpuctl.usecases.several_clusters import Prepared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from gpuctl.language.quantities import format_number
+from gpuctl.objects.quantities import format_number
 
 _UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
 

@@ -17,7 +17,7 @@ from gpuctl.cli.output.terminal import is_coloured
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.cluster_plan import ClusterPlan
-    from gpuctl.apply.state.records import Records
+    from gpuctl.objects.ownership_metadata import Records
 
 
 def heading(item: ClusterPlan, *, markdown: bool = False) -> str:

@@ -27,10 +27,10 @@ _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "ne
 
 def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]:
     """An answer for people: the verdict, then what it rests on."""
-    from gpuctl.backend.api_resources import RESOURCES
     from gpuctl.capacity.gangs import partly
     from gpuctl.capacity.shortage import told
     from gpuctl.capacity.told_times import told_opening
+    from gpuctl.objects.api_resources import RESOURCES
 
     demand, found = answer.demand, answer.balance
     title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"

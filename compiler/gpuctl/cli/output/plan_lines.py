@@ -14,9 +14,9 @@ import click
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, named
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.backend.emitter import emit_object
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 
 _DONE = {
     "create": "created",

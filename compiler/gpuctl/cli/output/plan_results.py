@@ -9,13 +9,13 @@ import click
 
 from gpuctl.answers.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.records import Records
 from gpuctl.cli.named_clusters import advised, command_here, recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.language.masking import redact
+from gpuctl.objects.ownership_metadata import Records
 
 
 def show_step(step: Step) -> None:

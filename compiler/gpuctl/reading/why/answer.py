@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuctl.apply.state.records import Records
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why import open_ends

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.demand import Demand, understand
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import as_pod
 from gpuctl.capacity.scheduling import RULES, Census, census
 from gpuctl.capacity.seats import Incoming, Seat
@@ -20,6 +18,8 @@ from gpuctl.capacity.shortage import PODS, open_seats
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence, Understood, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof, several

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import container_limits
-from gpuctl.language.durations import rough_duration
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import last_words as log

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.log_streams import container_of as container_of_log

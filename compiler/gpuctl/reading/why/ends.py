@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 STEADY = 600.0
 """Seconds of running after which a restart is history; kubelet forgets its back-off then, too (kubelet.go)."""

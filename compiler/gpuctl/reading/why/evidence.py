@@ -8,20 +8,20 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.pod_requests import pods_left, replicas
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import DEVICE_CLAIMS, serves_devices
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
-from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
+from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pods_left, replicas
+from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.workload_state import finished
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import SERVING, scaler_of
 from gpuctl.reading.job_rows import Job, identity_of

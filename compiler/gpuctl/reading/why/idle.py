@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.state.queueing import is_held, queue_of
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import annotations_of
-from gpuctl.language.durations import rough_duration
+from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence

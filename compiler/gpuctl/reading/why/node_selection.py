@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.seats import Seat
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.why import words
 from gpuctl.reading.why.cases import Case, has

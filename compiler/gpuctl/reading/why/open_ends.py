@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.backend.api_resources import Object
-from gpuctl.language.durations import rough_duration
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of

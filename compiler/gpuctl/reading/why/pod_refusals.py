@@ -8,10 +8,6 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import TRAININGS, Object, labels_of
-from gpuctl.backend.metadata import owner_of
-from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.capacity.quota_sum import (
     Shortfall,
     Usage,
@@ -22,6 +18,10 @@ from gpuctl.capacity.quota_sum import (
     parse_unspecified,
     shortfalls,
 )
+from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
+from gpuctl.objects.labels import owner_of
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import identity_of
 from gpuctl.reading.status import sentence

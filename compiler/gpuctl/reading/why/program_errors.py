@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.why.ends import End
 from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.last_words import Said

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.queueing import queue_of
-from gpuctl.apply.state.workload import condition
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
 from gpuctl.reading.status import job_status, sentence
 from gpuctl.reading.why.evidence import Evidence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.shortage import open_seats
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.evidence import named_device_claims

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuctl.backend.api_resources import labels_of
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.fit import named as with_units
 from gpuctl.capacity.placement import initial
@@ -13,6 +12,7 @@ from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.objects.api_resources import labels_of
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case, has
 from gpuctl.reading.why.finding import Finding, Proof, several

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.state.records import Records
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.why.answer import why
 

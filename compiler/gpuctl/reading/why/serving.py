@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.status import is_ready, sentence
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Proof, several
@@ -29,8 +29,8 @@ def unserved(evidence: Evidence) -> Finding | None:
 
 
 def _missing(evidence: Evidence) -> Finding | None:
-    from gpuctl.backend.companion_names import service_name
     from gpuctl.backend.service import MAIN_PORT
+    from gpuctl.objects.companion_names import service_name
 
     workload = evidence.job.workload
     assert workload is not None

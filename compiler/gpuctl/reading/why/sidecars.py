@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.api_resources import TRAININGS, Object
-from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.objects.api_resources import TRAININGS, Object
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.idle import command

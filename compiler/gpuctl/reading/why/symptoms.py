@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.finding import Proof

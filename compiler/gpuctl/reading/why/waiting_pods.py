@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.backend.api_resources import annotations_of
 from gpuctl.capacity.scheduling import RULES, untolerated
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import annotations_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import node_selection, resource_claims, room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready

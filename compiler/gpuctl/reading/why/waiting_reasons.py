@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_rows import Identity, Job, beginnings, lacks_pods
 from gpuctl.reading.queues import KueueLists, read_kueue

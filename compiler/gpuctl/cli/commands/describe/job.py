@@ -195,8 +195,8 @@ def _pods(detail: JobDetail) -> list[list[str]]:
 
 def _timeline(detail: JobDetail) -> list[list[str]]:
     """When a pod was made, then how long each stage took after the one before it."""
-    from gpuctl.apply.state.workload import age
-    from gpuctl.language.durations import rough_duration
+    from gpuctl.objects.durations import rough_duration
+    from gpuctl.objects.workload_state import age
     from gpuctl.reading.timeline import STAGES
 
     rows = []
@@ -224,7 +224,7 @@ def _access(detail: JobDetail) -> Iterator[str]:
 
 
 def _conditions(detail: JobDetail) -> list[list[str]]:
-    from gpuctl.apply.state.workload import age
+    from gpuctl.objects.workload_state import age
 
     return [
         [
@@ -238,10 +238,10 @@ def _conditions(detail: JobDetail) -> list[list[str]]:
 
 
 def _events(detail: JobDetail) -> Iterator[str]:
-    from gpuctl.apply.state.workload import age
     from gpuctl.cli.output.paragraphs import section
     from gpuctl.cli.output.terminal import terminal_width
     from gpuctl.language.masking import redact
+    from gpuctl.objects.workload_state import age
 
     events = detail.events or []
     if len(events) > _SHOWN:

@@ -34,8 +34,8 @@ def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
 
 
 def _show(looking: Reader, node: NodeState) -> None:
-    from gpuctl.backend.api_resources import labels_of
     from gpuctl.cli.commands.describe import sections
+    from gpuctl.objects.api_resources import labels_of
     from gpuctl.reading.node_gpus import Gpus
 
     gpus = Gpus(looking.settings)
@@ -96,7 +96,7 @@ def _taint(taint: dict[str, Any]) -> str:
 
 
 def _conditions(status: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    from gpuctl.apply.state.workload import age
+    from gpuctl.objects.workload_state import age
 
     for item in status.get("conditions") or []:
         since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""

@@ -81,6 +81,6 @@ def state(word: str) -> str:
 
 def when(timestamp: str | None) -> str:
     """A time and how long ago it was."""
-    from gpuctl.apply.state.workload import age
+    from gpuctl.objects.workload_state import age
 
     return f"{timestamp} ({age(timestamp)} ago)" if timestamp else ""

@@ -198,7 +198,7 @@ def _name(row: Row, looks: JobTableOptions) -> str:
 
 
 def _cells(row: Row, looks: JobTableOptions) -> list[str]:
-    from gpuctl.apply.state.workload import age
+    from gpuctl.objects.workload_state import age
 
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
     node = row.node or ""

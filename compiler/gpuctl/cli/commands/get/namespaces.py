@@ -34,8 +34,8 @@ def command(
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
     from gpuctl.answers.quota_answers import namespace_list
-    from gpuctl.apply.state.workload import age
     from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.objects.workload_state import age
     from gpuctl.usecases.quota_queries import list_namespaces
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)

@@ -91,9 +91,9 @@ def command(
 def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
     """Print nodes."""
     from gpuctl.answers.node_answers import node_list
-    from gpuctl.apply.state.workload import age
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
     from gpuctl.cli.output.amounts import amount, count
+    from gpuctl.objects.workload_state import age
 
     entries = []
     for node in nodes:

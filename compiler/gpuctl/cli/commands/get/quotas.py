@@ -42,8 +42,8 @@ def command(
     of what pods request. STATUS is full when nothing more of some resource can be had.
     """
     from gpuctl.answers.quota_answers import quota_list
-    from gpuctl.apply.state.workload import age
     from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.objects.workload_state import age
     from gpuctl.usecases.quota_queries import list_quotas
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)

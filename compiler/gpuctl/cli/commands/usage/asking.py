@@ -18,7 +18,7 @@ from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.connecting import cluster_errors
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.language.durations import parse_duration
+from gpuctl.objects.durations import parse_duration
 
 if TYPE_CHECKING:
     from gpuctl.reading.gpu_time import GpuTime, KnownTime
@@ -288,6 +288,6 @@ def say_if_old(time_known: str, what: str) -> None:
     """Say that what is told of now is older than that; ``time_known`` is RFC 3339."""
     age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
     if age > _OLD:
-        from gpuctl.language.durations import rough_duration
+        from gpuctl.objects.durations import rough_duration
 
         click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)

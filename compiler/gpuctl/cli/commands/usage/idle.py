@@ -150,7 +150,7 @@ def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
 
 
 def _show(judged: Judgement, actions: list[str], *, as_json: bool) -> None:
-    from gpuctl.language.durations import rough_duration
+    from gpuctl.objects.durations import rough_duration
     from gpuctl.usecases.idle_policy import notice
 
     told = list(zip(judged.jobs, actions, strict=True))

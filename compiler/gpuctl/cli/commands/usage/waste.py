@@ -161,7 +161,7 @@ def pause_line(item: IdleHolder) -> str:
 
 
 def _long(hours: float) -> str:
-    from gpuctl.language.durations import rough_duration
+    from gpuctl.objects.durations import rough_duration
 
     return rough_duration(hours * 3600)
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuctl.backend.context import Object
+from gpuctl.objects.api_resources import Object
 
 LOWERED_FROM = "lowered-from"
 """The annotation, under the platform's domain, of a Job or JobSet with a hash in its name: the digest of what it was

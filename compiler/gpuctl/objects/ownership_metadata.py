@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from gpuctl.backend.api_resources import Object, annotations_of, controller_of, labels_of
-from gpuctl.backend.generations import LOWERED_FROM
-from gpuctl.backend.metadata import CHECKPOINT, MANAGED_BY
-from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
+from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
 _TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 HELD_QUEUE = "gpuctl/held-queue"
 """The queue of a job that is kept out of it, where the label that keeps it out has no room for the whole name."""
+
+
+class Domain(Protocol):
+    """Names the labels of a platform: ``label("hash")`` is ``runwhere.ai/hash``."""
+
+    def label(self, name: str) -> str: ...
 
 
 class Records(NamedTuple):
@@ -47,7 +52,7 @@ class Records(NamedTuple):
         return self.is_record(key) or key.startswith(_TOOLS)
 
 
-def records(settings: Settings) -> Records:
+def records(settings: Domain) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     return Records(

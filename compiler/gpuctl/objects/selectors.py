@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuctl.backend.api_resources import Object
+from gpuctl.objects.api_resources import Object
 
 Labels = Mapping[str, str]
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)

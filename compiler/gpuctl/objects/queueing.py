@@ -7,10 +7,10 @@ webhook would give it that of the LocalQueue ``default``, where there is one (``
 
 from __future__ import annotations
 
-from gpuctl.apply.state.records import HELD_QUEUE, Records
-from gpuctl.backend.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
-from gpuctl.capacity.pod_requests import pod_templates
-from gpuctl.language.names import LABEL_MAX
+from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
+from gpuctl.objects.labels import LABEL_MAX
+from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
+from gpuctl.objects.pod_templates import pod_templates
 
 _KUEUE = "kueue.x-k8s.io/"
 # The one of Kueue's keys that a document may set.

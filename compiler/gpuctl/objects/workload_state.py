@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
-from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import Object, annotations_of, controller_of
-from gpuctl.backend.embedded_document import document_of
-from gpuctl.language.durations import rough_duration
+from gpuctl.objects.api_resources import Object, annotations_of, controller_of
+from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.ownership_metadata import PART_OF, Records
+from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
 
 _SERVER_METADATA = (
     "uid",

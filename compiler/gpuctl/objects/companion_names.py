@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.generations import HOSTFILE
+from gpuctl.objects.generations import HOSTFILE
 
 
 def service_name(name: str) -> str:

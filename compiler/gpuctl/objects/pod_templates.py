@@ -1,0 +1,70 @@
+"""The pods that a workload runs: their templates, and how many of each run at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.objects.api_resources import Object
+
+
+def pod_templates(workload: Object) -> list[tuple[Object, int]]:
+    """The pod templates of an object and how many pods of each run at once; a Pod is its own, other kinds have none.
+
+    Templates are those of the object, not copies. A suspended workload has its templates with 0 pods. What has
+    succeeded, by the object's status, does not come again; of a JobSet only whole Jobs are known, which Kueue counts
+    likewise (``jobset_controller.go``, ReclaimablePods).
+    """
+    kind, spec, status = workload["kind"], workload.get("spec") or {}, workload.get("status") or {}
+    if kind == "Pod":
+        return [(workload, 1)]
+    if kind in ("Deployment", "StatefulSet"):
+        return [(spec["template"], _number(spec, "replicas", 1))]
+    suspended = bool(spec.get("suspend"))
+    if kind == "Job":
+        return [(spec["template"], 0 if suspended else _job_pods(spec, status))]
+    if kind == "JobSet":
+        done = {item.get("name"): _number(item, "succeeded", 0) for item in _list(status, "replicatedJobsStatus")}
+        names = [item.get("name") for item in _list(spec, "replicatedJobs")]
+        # A `suspend` of the inner job is overwritten by the JobSet's (jobset_controller.go, constructJob).
+        return [
+            (job["spec"]["template"], 0 if suspended else max(0, number - done.get(name, 0)) * _job_pods(job["spec"]))
+            for name, (job, number) in zip(names, job_templates(workload), strict=True)
+        ]
+    return []
+
+
+def job_templates(jobset: Object) -> list[tuple[Object, int]]:
+    """The Job templates of a JobSet and how many Jobs it makes of each."""
+    replicated = _list(jobset["spec"], "replicatedJobs")
+    return [(item["template"], _number(item, "replicas", 1)) for item in replicated]
+
+
+def pods_left(workload: Object) -> int:
+    """How many pods an object runs at once from now on: what has succeeded does not come again."""
+    return sum(pods for _, pods in pod_templates(workload))
+
+
+def replicas(workload: Object) -> int:
+    """How many pods an object runs at once when it runs in full, those that have succeeded among them."""
+    return pods_left({**workload, "status": {}})
+
+
+def _job_pods(spec: Object, status: Object | None = None) -> int:
+    """Source: ``pkg/apis/batch/v1/defaults.go`` (SetDefaults_Job), ``job_controller.go`` (manageJob).
+
+    Without a number of completions no pod is made once one has succeeded.
+    """
+    status = status or {}
+    parallelism, done = _number(spec, "parallelism", 1), _number(status, "succeeded", 0)
+    if spec.get("completions") is None:
+        return _number(status, "active", 0) if done else parallelism
+    return max(0, min(parallelism, int(spec["completions"]) - done))
+
+
+def _number(spec: Object, field: str, default: int) -> int:
+    value = spec.get(field)
+    return default if value is None else int(value)
+
+
+def _list(spec: Object, field: str) -> list[Any]:
+    return spec.get(field) or []
