@@ -39,7 +39,7 @@ def loaded_by(code: str) -> set[str]:
         *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
-        *("gpuctl.usecases.applying", "gpuctl.cli.output.plan_results"),
+        "gpuctl.cli.output.plan_results",
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:

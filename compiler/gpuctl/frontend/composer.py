@@ -1,19 +1,16 @@
-"""Trees from libyaml's events, for everything that YAML has.
+"""Trees from libyaml's events.
 
 libyaml scans (its marks count code points), and the tree is built here, because resolution is ours: a plain ``2e-5`` or
-``yes`` stays text until a field says what it is. libyaml implements YAML 1.1; where 1.2 differs in what people write,
-this module makes up for it:
+``yes`` stays text until a field says what it is. libyaml implements YAML 1.1. Where 1.2 reads a text otherwise:
 
-- a line of blanks and tabs is an empty line (libyaml refuses it outside scalars);
-- NEL, LS and PS are ordinary characters, not line breaks;
-- a ``?`` inside brackets is part of the text that follows it directly (libyaml takes it for the mark of a key);
-- ``<<`` is not YAML 1.2, but existing files use it, so it merges as in 1.1.
+- NEL, LS and PS are ordinary characters, not line breaks, as in 1.2;
+- a ``?`` in brackets, directly before a text, is an error: the mark of a key in 1.1, part of the text in 1.2;
+- ``<<`` merges as in 1.1, because existing files use it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -22,7 +19,7 @@ from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.full_width import syntax_error_at
-from gpuctl.frontend.syntax import FLATTEN, MAX_DEPTH, TOO_DEEP, character_error, syntax_error
+from gpuctl.frontend.syntax import FLATTEN, MAX_DEPTH, TAB, TAB_HINT, TOO_DEEP, character_error, syntax_error
 from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
 from gpuctl.language.wording import shorten
 
@@ -33,12 +30,10 @@ _RESHAPED = "\x85\u2028\u2029\ufeff"
 _RESHAPED_PATTERN = f"[{_RESHAPED}]"
 _KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
 _AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
-_MOST_ROUNDS = 8
-"""How often a chunk is scanned again because a ``?`` turned out to be text: each round finds all that can be seen."""
 
 
-def compose_events(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
-    """The trees of a chunk's documents.
+def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
+    """Return the trees of a chunk's documents.
 
     Duplicate keys are appended to ``diagnostics`` and reading goes on; anything else that is not acceptable YAML
     raises :class:`ReadError`.
@@ -47,99 +42,45 @@ def compose_events(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode
     restore: dict[int, str] = {}
     if re.search(_RESHAPED_PATTERN, text):
         text, restore = _reshape(text)
+    composer = _Composer(chunk, restore)
     try:
-        return _compose(chunk, text, restore, diagnostics)
-    except yaml.MarkedYAMLError as error:
-        if not re.search(_TAB_LINE, text):
-            raise ReadError(syntax_error_at(chunk, syntax_error(chunk, error))) from None
-    # libyaml refuses lines of blanks and tabs between entries. With blanks for their tabs the structure can be seen;
-    # those that turn out to stand inside a scalar get their tabs back.
-    blanked = re.sub(_TAB_LINE, lambda match: " " * len(match[0]), text)
-    try:
-        found: list[Diagnostic] = []
-        roots = _compose(chunk, blanked, restore, found)
-        inside = _lines_of_scalars(chunk, roots)
-        if inside:
-            pairs = zip(blanked.split("\n"), text.split("\n"), strict=True)
-            lines = [old if number in inside else new for number, (new, old) in enumerate(pairs)]
-            found = []
-            roots = _compose(chunk, "\n".join(lines), restore, found)
+        try:
+            roots = composer.compose(text)
+        except yaml.MarkedYAMLError:
+            # libyaml refuses lines of blanks and tabs between entries, which YAML allows.
+            composer = _Composer(chunk, restore)
+            composer.tab_lines = [match.span() for match in re.finditer(_TAB_LINE, text)]
+            if not composer.tab_lines:
+                raise
+            roots = composer.compose(re.sub(_TAB_LINE, lambda match: " " * len(match[0]), text))
+    except yaml.reader.ReaderError as error:
+        raise ReadError(character_error(chunk, text, error)) from None
     except yaml.MarkedYAMLError as error:
         raise ReadError(syntax_error_at(chunk, syntax_error(chunk, error))) from None
-    diagnostics += found
+    diagnostics += composer.diagnostics
     return roots
 
 
-def _compose(chunk: Chunk, text: str, restore: dict[int, str], diagnostics: list[Diagnostic]) -> list[YamlNode]:
-    for _ in range(_MOST_ROUNDS):
-        found: list[Diagnostic] = []
-        composer = _Composer(chunk, restore, found)
-        try:
-            roots = composer.compose(text)
-        except yaml.reader.ReaderError as error:
-            raise ReadError(character_error(chunk, text, error)) from None
-        if not composer.marks:
-            diagnostics += found
-            return roots
-        text, restore = _as_text(text, composer.marks, restore)
-    mark = composer.marks[0]
-    hint = "quote the text that starts with it"
-    line, column = chunk.place(mark)
-    span = chunk.point(line, max(column - 1, 0))
-    raise ReadError(Diagnostic(Severity.ERROR, "GPU004", "a `?` in brackets starts a key", span, hint=hint))
-
-
-def _as_text(text: str, marks: list[int], restore: dict[int, str]) -> tuple[str, dict[int, str]]:
-    """The text with a stand-in for each ``?`` directly before one of the marks, and the table that brings it back."""
-    stand_in = next((chr(code) for code, character in restore.items() if character == "?"), None)
-    if stand_in is None:
-        stand_in = next(_stand_ins(text))
-        restore = {**restore, ord(stand_in): "?"}
-    characters = list(text)
-    for mark in marks:
-        characters[mark - 1] = stand_in
-    return "".join(characters), restore
-
-
-def _lines_of_scalars(chunk: Chunk, nodes: list[YamlNode]) -> set[int]:
-    """The lines, from 0, over which scalars of several lines stretch."""
-    lines: set[int] = set()
-    for node in nodes:
-        if node.kind is SCALAR:
-            first, last = chunk.place(node.start)[0], chunk.place(node.end)[0]
-            if last > first:
-                lines.update(range(first, last + 1))
-        elif node.kind is SEQUENCE:
-            lines |= _lines_of_scalars(chunk, node.value)
-        else:
-            lines |= _lines_of_scalars(chunk, [part for pair in node.value for part in pair])
-    return lines
-
-
 def _reshape(text: str) -> tuple[str, dict[int, str]]:
-    """Stand-ins for the characters that YAML 1.1 treats as line breaks, and the table that brings them back."""
-    table = {ord(character): stand_in for character, stand_in in zip(_RESHAPED, _stand_ins(text), strict=False)}
-    return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
-
-
-def _stand_ins(text: str) -> Iterator[str]:
-    """Characters of the private use area that the text does not have."""
+    """Return the text with private use characters for the line breaks of YAML 1.1, and the table that undoes it."""
     present = set(text)
-    return (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in present)
+    free = (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in present)
+    table = {ord(character): stand_in for character, stand_in in zip(_RESHAPED, free, strict=False)}
+    return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
 
 
 class _Composer:
     """Builds trees from the events of one chunk."""
 
-    def __init__(self, chunk: Chunk, restore: dict[int, str], diagnostics: list[Diagnostic]) -> None:
+    def __init__(self, chunk: Chunk, restore: dict[int, str]) -> None:
         self.chunk = chunk
         self.restore = restore
-        self.diagnostics = diagnostics
+        self.diagnostics: list[Diagnostic] = []
+        self.tab_lines: list[tuple[int, int]] = []
+        """The lines whose tabs are blanks in the text that is read."""
         self.anchors: dict[str, YamlNode] = {}
         self.weights: dict[int, int] = {}
         self.expanded = 0
-        self.marks: list[int] = []
-        """Offsets at which something starts directly after a ``?`` that libyaml took for the mark of a key."""
 
     def compose(self, text: str) -> list[YamlNode]:
         next_event = CParser(text).get_event
@@ -161,7 +102,9 @@ class _Composer:
             if kind is scalar_event:
                 value, start = event.value, event.start_mark.index
                 if question:
-                    self._note_question(text, start)
+                    self._refuse_question(text, start)
+                if self.tab_lines and event.style in ("|", ">"):
+                    self._refuse_tabs(start, event.end_mark.index)
                 if restore:
                     value = value.translate(restore)
                 node = YamlNode(SCALAR, value, start, event.end_mark.index, not event.style)
@@ -174,7 +117,7 @@ class _Composer:
                 if len(parents) >= MAX_DEPTH:
                     raise self._error("GPU008", TOO_DEEP, event.start_mark.index, FLATTEN)
                 if question:
-                    self._note_question(text, event.start_mark.index)
+                    self._refuse_question(text, event.start_mark.index)
                 start = event.start_mark.index
                 node = YamlNode(MAPPING if kind is mapping_start else SEQUENCE, [], start, start)
                 if event.tag is not None:
@@ -198,10 +141,20 @@ class _Composer:
             elif kind is yaml_events.StreamEndEvent:
                 return roots
 
-    def _note_question(self, text: str, index: int) -> None:
-        """YAML 1.2, rule ns-plain-first: a ``?`` marks a key only when a blank or a bracket's sign comes after it."""
+    def _refuse_question(self, text: str, index: int) -> None:
+        """Raise an error if a ``?`` directly before a node is a key's mark for libyaml and text for YAML 1.2.
+
+        YAML 1.2, rule ns-plain-first: a ``?`` marks a key only when a blank or a bracket's sign comes after it.
+        """
         if index and text[index - 1] == "?" and text[index : index + 1] not in _AFTER_MARK:
-            self.marks.append(index)
+            hint = "quote the text that starts with it"
+            raise self._error("GPU004", "a `?` in brackets starts a key", index - 1, hint)
+
+    def _refuse_tabs(self, start: int, end: int) -> None:
+        """Raise an error if block text from ``start`` to ``end`` has a line of tabs: they may belong to the text."""
+        for line in self.tab_lines:
+            if line[0] < end and line[1] > start:
+                raise self._error("GPU005", TAB, line[1] - 1, TAB_HINT)
 
     @staticmethod
     def _children(parents: list[tuple[YamlNode, str | None]], roots: list[YamlNode]) -> list[YamlNode]:

@@ -1,7 +1,6 @@
 """YAML 1.2 text to trees of nodes that keep the exact text of scalars and their positions.
 
-A source is cut at its ``---`` lines, and each piece is read on its own: by :mod:`gpuctl.frontend.plain_yaml` where it
-is as simple as most documents are, else by :mod:`gpuctl.frontend.composer`, which has all of libyaml.
+A source is cut at its ``---`` lines, and :mod:`gpuctl.frontend.composer` reads each piece on its own.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuctl.frontend.composer import compose
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
-from gpuctl.frontend.plain_yaml import read_plain
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.tree import Chunk, RawDocument, ReadError, YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS
@@ -82,17 +81,3 @@ def recompose(chunk: Chunk, index: int) -> YamlNode:
     if len(trees) > 1:
         chunk.trees = trees
     return trees[index]
-
-
-def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
-    """The trees of a chunk's documents.
-
-    Duplicate keys are appended to ``diagnostics`` and reading goes on; anything else that is not acceptable YAML
-    raises :class:`ReadError`.
-    """
-    root = read_plain(chunk.text)
-    if root is not None:
-        return [root]
-    from gpuctl.frontend.composer import compose_events
-
-    return compose_events(chunk, diagnostics)

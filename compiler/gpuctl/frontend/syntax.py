@@ -13,7 +13,8 @@ from gpuctl.frontend.source import lines_of
 if TYPE_CHECKING:
     from gpuctl.frontend.tree import Chunk
 
-_TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
+TAB = "a tab is used for indentation, which YAML forbids"
+TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
 MAX_DEPTH = 64
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 FLATTEN = "flatten the document"
@@ -97,7 +98,7 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
         span = chunk.point(conflict, 0)
         return Diagnostic(Severity.ERROR, code, message, span, hint=hint)
     if character == "\t" or "tab character" in problem or "'\\t'" in problem:
-        code, message, hint = "GPU005", "a tab is used for indentation, which YAML forbids", _TAB_HINT
+        code, message, hint = "GPU005", TAB, TAB_HINT
     elif "cannot start any token" in problem:
         message = f"the character {character!r} cannot stand here"
         hint = "remove it, or quote the text that starts with it"
