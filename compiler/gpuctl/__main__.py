@@ -10,14 +10,13 @@ import sys
 
 
 def program() -> None:
-    """:func:`main` for a process that is nothing else: it ends without taking apart all that it has imported and built.
+    """Run :func:`main`, and end the process without destroying all objects, which takes a twentieth of a cold start.
 
-    That takes a twentieth of a cold start. All else that belongs to an end happens: threads are waited for, and whoever
-    wants to be called then is called.
+    Threads are joined and functions of :mod:`atexit` are called as at any other end.
     """
     codes: list[object] = []
     # What is registered first is called last.
-    atexit.register(_leave, codes)
+    atexit.register(_exit_without_teardown, codes)
     try:
         main()
     except SystemExit as end:
@@ -25,8 +24,8 @@ def program() -> None:
         raise
 
 
-def _leave(codes: list[object]) -> None:
-    """End the process with the code that is known; without one Python ends it."""
+def _exit_without_teardown(codes: list[object]) -> None:
+    """Flush the output and exit with the known exit code; without one Python ends the process."""
     for code in codes:
         if isinstance(code, int):
             try:
@@ -44,11 +43,9 @@ def main() -> None:
     gc.disable()
     try:
         from gpuctl.cli.main import run
-        from gpuctl.cli.without_plugins import without_plugins
     except KeyboardInterrupt:
         sys.exit(130)
 
-    without_plugins()
     code = run(sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # A second Ctrl-C would break into what Python does at its end, with a traceback.

@@ -18,7 +18,6 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.load import Loaded, load_found
 from gpuctl.frontend.source import Source, collect
 from gpuctl.frontend.tentative import Unusable
-from gpuctl.garbage import patient
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
@@ -102,25 +101,24 @@ def compile(
     options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
-    with patient():
-        loaded = load_found(
-            collect(sources, stdin, without),
-            platform=platform,
-            namespace=namespace,
-            versions=VERSIONS,
-            directory=directory,
-            cluster=cluster,
-        )
-        context = Context(loaded.settings, options)
-        lowered: list[Lowered] = []
-        if not _stands(loaded.diagnostics, tolerated):
-            _check_patches(context, loaded)
-        else:
-            validator = schema_validator(loaded.settings.kubernetes_version)
-            context.check_pod_spec = _pod_spec_check(validator)
-            lowered = lower(context, loaded.documents)
-            if _stands(context.diagnostics, tolerated):
-                _validate(context, lowered, validator)
+    loaded = load_found(
+        collect(sources, stdin, without),
+        platform=platform,
+        namespace=namespace,
+        versions=VERSIONS,
+        directory=directory,
+        cluster=cluster,
+    )
+    context = Context(loaded.settings, options)
+    lowered: list[Lowered] = []
+    if not _stands(loaded.diagnostics, tolerated):
+        _check_patches(context, loaded)
+    else:
+        validator = schema_validator(loaded.settings.kubernetes_version)
+        context.check_pod_spec = _pod_spec_check(validator)
+        lowered = lower(context, loaded.documents)
+        if _stands(context.diagnostics, tolerated):
+            _validate(context, lowered, validator)
     return _result(loaded, context, lowered, strict, tolerated)
 
 

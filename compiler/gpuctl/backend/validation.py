@@ -17,13 +17,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache, reduce
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gpuctl.backend.without_mail import without_mail
+from jsonschema_rs import Draft202012Validator, Registry, ValidationError
+
 from gpuctl.language.spelling import nearest
-
-if TYPE_CHECKING:
-    from jsonschema_rs import Draft202012Validator, ValidationError
 
 VERSIONS: tuple[str, ...] = ("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 """The Kubernetes versions that there are schemas for, oldest first."""
@@ -71,9 +69,6 @@ class SchemaValidator:
     def __init__(self, version: str) -> None:
         if version not in VERSIONS:
             raise ValueError(f"no schemas of Kubernetes {version}, only of {VERSIONS[0]} to {VERSIONS[-1]}")
-        with without_mail():
-            from jsonschema_rs import Registry
-
         self.version = version
         self._definitions: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, str] = {}
@@ -135,8 +130,6 @@ class SchemaValidator:
     def _validator(self, definition: str) -> Draft202012Validator:
         found = self._validators.get(definition)
         if found is None:
-            from jsonschema_rs import Draft202012Validator
-
             found = Draft202012Validator({"$ref": f"{_BASE}#/$defs/{definition}"}, registry=self._registry)
             self._validators[definition] = found
         return found

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
-from gpuctl.garbage import patient
 from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
@@ -64,8 +63,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that sees one moment."""
-        # Rows and what is made of them: there are many, and none refers to itself.
-        with told(self.name), patient(), looking(self._engine) as connection:
+        with told(self.name), looking(self._engine) as connection:
             yield connection
 
     @contextmanager
