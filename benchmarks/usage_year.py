@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import insert, literal, select, text
 
+from gpuctl.reading.price_list import PriceList
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.name_answers import cluster_names, dimension_keys, dimension_values, namespace_names
@@ -40,7 +41,7 @@ from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.answers.scopes import Cursor, Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.answers.waste_answers import Prices, waste
+from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import engine_of, url_of, writing
@@ -415,7 +416,7 @@ def _now() -> Iterator[Query]:
     def idle(database: Database, some: random.Random, days: int) -> Any:
         few = None if days > 1 else [_namespace(some) for _ in range(20)]
         asked = _window(some, days)
-        return waste(database, "", asked.start, asked.end, prices=Prices({"H100": 2.5}, "EUR"), namespaces=few)
+        return waste(database, "", asked.start, asked.end, prices=PriceList({"H100": 2.5}, "EUR"), namespaces=few)
 
     yield Query("/waste", "a day, of some namespaces", lambda database, some: idle(database, some, 1))
     yield Query("/waste", "a week", lambda database, some: idle(database, some, 7))

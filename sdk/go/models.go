@@ -458,7 +458,7 @@ type IdleGpus struct {
 	AllocatedGPUHours float64 `json:"allocated_gpu_hours"`
 	// How much of that was measured, 0 to 1.
 	Coverage *float64 `json:"coverage"`
-	// What the idle GPU-hours cost by the platform's prices; null where one is not set.
+	// What the idle GPU-hours cost by the platform's prices of their time; null where one is not set.
 	IdleCost *float64 `json:"idle_cost"`
 	// The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not by
 	// whoever asks.

@@ -769,6 +769,20 @@ def _texts() -> Iterator[str]:
         yield from (
             f"{start}-0123-4567-89ab-{digits}" for start in ("00000000", "12345678", "deadbeef", "1e999999", "g0000000")
         )
+    for month, day in itertools.product(
+        ("00", "01", "02", "11", "12", "13", "1"), ("00", "01", "28", "29", "30", "31", "32")
+    ):
+        yield from (f"{year}-{month}-{day}" for year in ("0000", "0001", "2024", "2100", "9999", "12345"))
+    yield from (
+        "UTC",
+        "Asia/Shanghai",
+        "America/Argentina/Salta",
+        "Etc/GMT+5",
+        "GMT0",
+        "Asia",
+        "../etc/passwd",
+        "Asia/",
+    )
 
 
 def test_choices_are_never_numbers_or_booleans() -> None:

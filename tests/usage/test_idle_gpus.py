@@ -13,8 +13,9 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.pausable_jobs import pausable_jobs
+from gpuctl.reading.price_list import PriceList, cost
 from gpuctl_usage.answers.snapshot_answers import used_now
-from gpuctl_usage.answers.waste_answers import IdleRule, Prices, cost, idle_workloads, waste
+from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.store.database import Database, open_database
@@ -93,17 +94,17 @@ def test_it_is_idle_for_more_than_a_day(tmp_path: Path) -> None:
 def test_what_it_costs(tmp_path: Path) -> None:
     database = database_of(tmp_path / "usage.db", [(0.0, 1.0)] * 4)
     asked = database, "", float(START), float(START + 2 * HOUR)
-    found = waste(*asked, prices=Prices({"A": 10.0, "B": 30.0}, "CNY"))
+    found = waste(*asked, prices=PriceList({"A": 10.0, "B": 30.0}, "CNY"))
     (item,) = found["workloads"]
     assert (item["gpu_count"], item["gpu_models"], item["owner"], item["pod_count"]) == (8, {"A": 4, "B": 4}, "x", 2)
     assert (item["idle_gpu_hours"], item["idle_cost"]) == (16.0, 320.0)
     assert (found["total_idle_gpu_hours"], found["total_idle_cost"], found["currency"]) == (16.0, 320.0, "CNY")
     # What has no price is not for nothing; nor is it known to somebody who does not see all.
-    for prices in (Prices({"A": 10.0}), Prices({})):
+    for prices in (PriceList({"A": 10.0}), PriceList({})):
         unpriced = waste(*asked, prices=prices)
         assert unpriced["total_idle_cost"] is unpriced["workloads"][0]["idle_cost"] is None
     assert waste(*asked, namespaces=["team"])["total_idle_gpu_hours"] is None
-    assert cost({"A": 7200.0, "B": 0.0}, Prices({"A": 2.5})) == 5.0
+    assert cost({"A": 7200.0, "B": 0.0}, {"A": 2.5}) == 5.0
     # Of a time in which nothing was measured nobody knows what was idle.
     later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
     assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)

@@ -27,6 +27,7 @@ from gpuctl_usage.facts import DAY, HOUR, Kept, WorkloadKey
 from gpuctl_usage.moving import import_store
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from support.month_tables import Table, cents, tables_of_markdown
 from support.small_usage import STRANGE, UsageWorld, Worker, small_world
 
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
@@ -71,19 +72,6 @@ def report(
         return captured.out
 
     return make
-
-
-Table = list[list[str]]
-
-
-def tables_of_markdown(text: str) -> dict[str, Table]:
-    """Title -> the rows below the headings, as text."""
-    found: dict[str, Table] = {}
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        lines = [line for line in section.splitlines() if line.startswith("|")]
-        cells = [[cell.strip().strip("`").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-        found[section.splitlines()[0]] = [[cell.replace("\\|", "|") for cell in row] for row in cells[2:]]
-    return found
 
 
 class Page(HTMLParser):
@@ -177,11 +165,6 @@ def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, dat
 
 def tenths(text: str) -> int:
     assert re.fullmatch(r"\d+\.\d", text), text
-    return int(text.replace(".", ""))
-
-
-def cents(text: str) -> int:
-    assert re.fullmatch(r"\d+\.\d\d", text), text
     return int(text.replace(".", ""))
 
 

@@ -144,6 +144,8 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Server, "host name or address"),
         (fields.ServerUrl, "URL of an API server"),
         (fields.Uid, "uid"),
+        (fields.Date, "date"),
+        (fields.TimeZone, "time zone"),
         (fields.EnvName, "environment variable name"),
         (fields.PortName, "port name"),
         (fields.Quantity, "Kubernetes quantity"),

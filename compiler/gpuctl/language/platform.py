@@ -1,5 +1,6 @@
 """``kind: platform``: what a platform team decides once, so that job files stay short and portable."""
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -8,6 +9,7 @@ from gpuctl.language.fields import (
     AbsolutePath,
     Block,
     Boolean,
+    Date,
     DnsLabel,
     Domain,
     Free,
@@ -25,6 +27,7 @@ from gpuctl.language.fields import (
     PositiveQuantity,
     RequiredLabelValue,
     ServerUrl,
+    TimeZone,
     Uid,
     empty_dict,
     empty_list,
@@ -285,6 +288,21 @@ class KindDefaults(Block):
     )
 
 
+class PriceChange(Block):
+    """New prices from a date on."""
+
+    start: Date = Field(
+        alias="from",
+        description="First day of the new prices. They count from its midnight in `timeZone`, or from the first whole "
+        "hour (UTC) after it.",
+        examples=["2026-10-01"],
+    )
+    models: Annotated[dict[RequiredLabelValue, Number], Invented()] = Field(
+        description="GPU type -> price of one GPU for one hour. Types that are left out keep their price.",
+        examples=[{"A100-80G": 11}],
+    )
+
+
 class UsagePrices(Block):
     """What GPUs cost, for whoever pays for their use."""
 
@@ -294,6 +312,23 @@ class UsagePrices(Block):
         description="GPU type -> price of one GPU for one hour. What a type without a price costs is unknown, not 0.",
         examples=[{"A100-80G": 12.5}],
     )
+    changes: list[PriceChange] = Field(
+        default_factory=empty_list,
+        description="Later prices, the earliest first. A cost over a change is the sum of those before and after it.",
+        examples=[[{"from": "2026-10-01", "models": {"A100-80G": 11}}]],
+    )
+    timeZone: TimeZone = Field(  # noqa: N815
+        "UTC", description="Time zone of the dates in `changes`.", examples=["Asia/Shanghai"]
+    )
+
+    @model_validator(mode="after")
+    def _changes_ascend(self) -> "UsagePrices":
+        for number, (one, other) in enumerate(pairwise(self.changes), 1):
+            if other.start <= one.start:
+                wrong = f"`{other.start}` is not later than `{one.start}` of the change before it"
+                hint = "sort the changes by date, and give each date once"
+                raise problem("GPU213", wrong, hint, ("changes", number, "from"))
+        return self
 
 
 class UsageIdle(Block):

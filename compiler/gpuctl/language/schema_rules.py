@@ -205,6 +205,21 @@ TEXT_RULES: dict[Checks, TextRule] = {
             TextRule("^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", 36, _TEXT, "Not a uid."),
         ),
         (
+            fields.Date,
+            TextRule(
+                "^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])$", 10, _TEXT, "Not a date such as `2026-10-01`."
+            ),
+        ),
+        (
+            fields.TimeZone,
+            TextRule(
+                "^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}$",
+                None,
+                _TEXT,
+                "Not a time zone such as `Asia/Shanghai`.",
+            ),
+        ),
+        (
             fields.Image,
             TextRule(
                 r"^(?![-/:@])[^\x00-\x20]*[^\x00-\x20/:@]$",

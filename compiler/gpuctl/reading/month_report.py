@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuctl.reading.gpu_time import GpuTime, KnownTime, added
+from gpuctl.reading.price_list import HOUR, PricePeriod
 from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_shapes import GroupUse
 
-HOUR = 3600
 _LOST = 1e-6
 """What rounding to millionths of a GPU-second may lose of a sum, as a part of it; and a second at least."""
 
@@ -25,8 +25,9 @@ class MonthReport:
     :param namespaces: the most GPU-hours first; likewise the groups of the other levels.
     :param known: the part of the month for which usage is known; ``days_known``: seconds of it that ``days`` cover.
     :param made: when the report was made, seconds since 1970.
-    :param costs: ``namespace``, ``label`` or ``workload`` -> the costs of its groups, in order; empty without prices.
-    :param prices: model -> price of one GPU for one hour.
+    :param costs: ``namespace``, ``label``, ``workload`` or ``model`` -> the costs of its groups, in order; empty
+        without prices.
+    :param prices: the prices in each part of the month in which none changes; empty without prices.
     """
 
     month: str
@@ -46,7 +47,7 @@ class MonthReport:
     known: KnownTime
     days_known: float
     made: float
-    prices: Mapping[str, float]
+    prices: Sequence[PricePeriod]
     currency: str
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.reading.gpu_time import GpuHolder
+from gpuctl.reading.price_list import HOUR, cost, sum_known
 from gpuctl.reading.usage_shapes import GroupUse
 
-HOUR = 3600
 _LOST = 1e-6
 """Part of a sum that rounding to millionths of a GPU-second may lose; a second at least."""
 
@@ -24,10 +24,14 @@ class HeldModel(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """The cost of what a group held, and of what it left idle; None if it is not known."""
+    """The cost of what a group held, of what it left idle, and of what was free of it; None if it is not known.
+
+    Only GPU models have free GPUs.
+    """
 
     held: float | None
     idle: float | None
+    free: float | None = None
 
 
 GroupOf = Callable[[HeldModel], GpuHolder]
@@ -67,6 +71,40 @@ def group_costs(
             continue
         held = sum(row.held / HOUR * prices[row.model] for row in own)
         found.append(GroupCost(held, _idle_cost(group, own, group_of, of_workload, workloads, prices)))
+    return found
+
+
+def model_costs(models: Iterable[GroupUse], prices: Mapping[str, float]) -> list[GroupCost]:
+    """Return the cost of each GPU model; what is nothing costs nothing, whatever its price is."""
+    found = []
+    for group in models:
+        amounts = (getattr(group.total, name) or 0.0 for name in GroupCost._fields)
+        found.append(GroupCost(*(cost({group.holder.value: amount}, prices) for amount in amounts)))
+    return found
+
+
+def total_costs(
+    groups: Iterable[GroupUse], parts: Sequence[tuple[Sequence[GroupUse], Sequence[GroupCost]]]
+) -> list[GroupCost]:
+    """Return the costs of groups over a time from those over its parts.
+
+    A cost is known if it is known in each part, and if the parts have all of what the group held, left idle or free.
+
+    :param parts: what the groups were in each part of the time, and the costs of these.
+    """
+    by_holder = [
+        {group.holder: (group.total, of_group) for group, of_group in zip(used, costs, strict=True)}
+        for used, costs in parts
+    ]
+    found = []
+    for group in groups:
+        own = [part[group.holder] for part in by_holder if group.holder in part]
+        amounts = []
+        for name in GroupCost._fields:
+            seen = sum(getattr(use, name) or 0.0 for use, _ in own)
+            is_whole = _same(seen, getattr(group.total, name) or 0.0)
+            amounts.append(sum_known(getattr(of_group, name) for _, of_group in own) if is_whole else None)
+        found.append(GroupCost(*amounts))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
@@ -11,7 +12,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.month_report import MonthReport
-from gpuctl.reading.usage_costs import GroupCost, GroupOf, HeldModel, group_costs
+from gpuctl.reading.price_list import price_list
+from gpuctl.reading.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 from gpuctl.usecases.usage_ways import UsageWay
@@ -57,10 +59,15 @@ def month_report(
     key = _checked_key(way, asked.cluster, by)
     days = list(way.ledger("cluster", asked, "day"))
     by_day = {(row.time, row.end): row.use for row in days}
-    priced = settings.platform.usage.prices
-    prices = {visible(model): price for model, price in priced.models.items()}
-    groups = {level: _groups(way, level, asked) for level in ("namespace", "model", "workload")}
-    groups["label"] = _groups(way, by.kind, asked, key) if key else []
+    listed = price_list(settings.platform.usage.prices)
+    prices = [] if listed.is_empty else list(listed.periods(asked.start, asked.end))
+    by = by._replace(key=key)
+    groups = _all_groups(way, asked, by)
+    parts = []
+    for period in prices:
+        within = replace(asked, start=period.start, end=period.end)
+        used = groups if len(prices) == 1 else _all_groups(way, within, by)
+        parts.append((used, _costs(way, within, by, used, period.models)))
     return MonthReport(
         month=month,
         zone=asked.zone,
@@ -75,18 +82,31 @@ def month_report(
         labels=groups["label"],
         models=groups["model"],
         workloads=groups["workload"],
-        costs=_costs(groups, way.held_models(asked, by.kind, key), prices) if prices else {},
+        costs={
+            level: total_costs(of_level, [(used[level], costs[level]) for used, costs in parts])
+            for level, of_level in (groups.items() if prices else ())
+        },
         known=whole[0].known,
         days_known=sum(row.known.seconds for row in days),
         made=made,
         prices=prices,
-        currency=visible(priced.currency or ""),
+        currency=visible(listed.currency),
     )
 
 
+_Groups = Mapping[str, Sequence[GroupUse]]
+
+
+def _all_groups(way: UsageWay, asked: UsageRange, by: ReportKey) -> _Groups:
+    found = {level: _groups(way, level, asked) for level in ("namespace", "model", "workload")}
+    return {**found, "label": _groups(way, by.kind, asked, by.key) if by.key else []}
+
+
 def _costs(
-    groups: Mapping[str, Sequence[GroupUse]], held: Sequence[HeldModel], prices: Mapping[str, float]
-) -> dict[str, Sequence[GroupCost]]:
+    way: UsageWay, asked: UsageRange, by: ReportKey, groups: _Groups, prices: Mapping[str, float]
+) -> Mapping[str, Sequence[GroupCost]]:
+    """Return the costs of the groups of each level in a time in which no price changes."""
+    held = way.held_models(asked, by.kind, by.key)
     workloads = {group.holder: group for group in groups["workload"]}
     group_of: dict[str, GroupOf] = {
         "namespace": lambda row: GpuHolder(row.holder.namespace),
@@ -94,8 +114,11 @@ def _costs(
         "workload": lambda row: row.holder,
     }
     return {
-        level: group_costs(groups[level], held, of, groups["model"], workloads, prices)
-        for level, of in group_of.items()
+        "model": model_costs(groups["model"], prices),
+        **{
+            level: group_costs(groups[level], held, of, groups["model"], workloads, prices)
+            for level, of in group_of.items()
+        },
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
+from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import HeldModel
 from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
@@ -120,16 +121,15 @@ class DatabaseWay:
         return self._ask(lambda database: latest(database, self._cluster(cluster)))
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        from gpuctl_usage.answers.waste_answers import IdleRule, Prices, waste
+        from gpuctl_usage.answers.waste_answers import IdleRule, waste
 
-        priced = settings.platform.usage.prices
         return self._ask(
             lambda database: waste(
                 database,
                 self._cluster(asked.cluster),
                 asked.start,
                 asked.end,
-                prices=Prices(priced.models, priced.currency or ""),
+                prices=price_list(settings.platform.usage.prices),
                 rule=IdleRule(below=below),
                 namespaces=[asked.namespace] if asked.namespace else None,
             )

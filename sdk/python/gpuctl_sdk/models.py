@@ -508,7 +508,7 @@ class IdleGpus(Answer):
     coverage: float | None
     """How much of that was measured, 0 to 1."""
     idle_cost: float | None = Field(alias="idle_cost")
-    """What the idle GPU-hours cost by the platform's prices; null where one is not set."""
+    """What the idle GPU-hours cost by the platform's prices of their time; null where one is not set."""
     pause: str | None
     """The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not
     by whoever asks.

@@ -398,7 +398,7 @@ class IdleGpus(UsageValue):
     allocated_gpu_hours: float = Field(description="Held in that time.", examples=[100.0])
     coverage: float | None = Field(description="How much of that was measured, 0 to 1.", examples=[0.98])
     idle_cost: float | None = Field(
-        description="What the idle GPU-hours cost by the platform's prices; null where one is not set.",
+        description="What the idle GPU-hours cost by the platform's prices of their time; null where one is not set.",
         examples=[1202.5],
     )
     pause: str | None = Field(

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from gpuctl.reading.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.usage_models import (
     AllocationHistory,
@@ -362,16 +363,15 @@ def waste(
     below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
 ) -> Response:
     """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
-    from gpuctl_usage.answers.waste_answers import IdleRule, Prices
+    from gpuctl_usage.answers.waste_answers import IdleRule
     from gpuctl_usage.answers.waste_answers import waste as answer
 
     demand_workloads(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
     seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
-    priced = service.platform.platform.usage.prices
     asked: dict[str, Any] = {
-        "prices": Prices(priced.models, priced.currency or ""),
+        "prices": price_list(service.platform.platform.usage.prices),
         "rule": IdleRule(below=below),
         "namespaces": seen,
     }

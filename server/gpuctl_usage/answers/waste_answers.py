@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from gpuctl.objects import labels
+from gpuctl.reading.price_list import PriceList, cost, sum_known
 from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
@@ -46,13 +47,6 @@ class IdleRule(NamedTuple):
     after: float = float(HOUR)
 
 
-class Prices(NamedTuple):
-    """Model -> price of one GPU for an hour; what is not in it has an unknown price."""
-
-    models: Mapping[str, float]
-    currency: str = ""
-
-
 @dataclass
 class IdleWorkload:
     """A workload that holds GPUs and does nothing with them.
@@ -60,6 +54,7 @@ class IdleWorkload:
     :param gpus: that it holds now, by their models; ``pods``: how many hold them.
     :param since: until when back it was idle all the time; ``until``: up to when that is known.
     :param in_range: what its GPUs did in the time that is asked about.
+    :param number: the id of its group in the database.
     """
 
     workload: WorkloadKey
@@ -73,6 +68,7 @@ class IdleWorkload:
     obs_gpu_s: float = 0.0
     util_gpu_s: float = 0.0
     in_range: GroupSums = _NOTHING
+    number: int = 0
 
     @property
     def owner(self) -> str | None:
@@ -107,6 +103,8 @@ def idle_workloads(
         idle = {number: item for number, item in numbers.items() if item.until - item.since >= rule.after}
         for number, sums in sums_together(connection, found.id, sorted(idle), start, end).items():
             idle[number].in_range = sums
+        for number, item in idle.items():
+            item.number = number
     return sorted(idle.values(), key=lambda item: (-(item.until - item.since) * sum(item.gpus.values()), item.workload))
 
 
@@ -116,18 +114,28 @@ def waste(
     start: float,
     end: float,
     *,
-    prices: Prices = Prices({}),  # noqa: B008
+    prices: PriceList = PriceList(),  # noqa: B008
     rule: IdleRule = IdleRule(),  # noqa: B008
     namespaces: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """As :func:`idle_workloads`, as it is answered; ``total_idle_gpu_hours`` is of all GPUs that were held, None where
     not all namespaces may be seen."""
     items = idle_workloads(database, cluster, start, end, rule=rule, namespaces=namespaces)
+    numbers, is_priced = [item.number for item in items], not prices.is_empty
+    costs: dict[int, list[float | None]] = {number: [] for number in numbers}
+    total, total_costs = 0.0, list[float | None]()
     with database.reading() as connection:
         found = cluster_named(connection, cluster)
-        by_model = _idle_by_model(connection, found.id, start, end) if namespaces is None else None
+        for period in prices.periods(start, end):
+            together = sums_together(connection, found.id, numbers, period.start, period.end)
+            for item in items:
+                by_model = _idle_of(item, together.get(item.number, _NOTHING))
+                costs[item.number].append(cost(by_model, period.models))
+            if namespaces is None:
+                by_model = _idle_by_model(connection, found.id, period.start, period.end)
+                total += sum(by_model.values())
+                total_costs.append(cost(by_model, period.models))
         known = _known_until(connection, found.id)
-    total = None if by_model is None else sum(by_model.values())
     return {
         "cluster": found.name,
         "start_time": stamped(start),
@@ -136,25 +144,20 @@ def waste(
         "idle_below": rule.below,
         "idle_after_hours": shown(rule.after / HOUR),
         "currency": prices.currency or None,
-        "total_idle_gpu_hours": None if total is None else shown(total / HOUR, 4),
-        "total_idle_cost": None if by_model is None else shown(cost(by_model, prices)),
-        "workloads": [_row(item, prices) for item in items],
+        "total_idle_gpu_hours": shown(total / HOUR, 4) if namespaces is None else None,
+        "total_idle_cost": shown(sum_known(total_costs)) if namespaces is None and is_priced else None,
+        "workloads": [_row(item, sum_known(costs[item.number]) if is_priced else None) for item in items],
     }
 
 
-def cost(gpu_s: Mapping[str, float], prices: Prices) -> float | None:
-    """What GPU-seconds of models cost; None where the price of one of them is not known."""
-    used = {model: seconds for model, seconds in gpu_s.items() if seconds > 0}
-    if not prices.models or any(model not in prices.models for model in used):
-        return None
-    return sum(seconds / HOUR * prices.models[model] for model, seconds in used.items())
-
-
-def _row(item: IdleWorkload, prices: Prices) -> dict[str, Any]:
+def _idle_of(item: IdleWorkload, used: GroupSums) -> dict[str, float]:
+    """Return idle GPU-seconds by model. Sums of workloads are not by model: they are divided as what it holds now."""
     whole = sum(item.gpus.values())
-    idle = item.in_range.obs_gpu_s - item.in_range.util_gpu_s / 100
-    # Sums of workloads are not by model: what it wasted is divided as what it holds.
-    by_model = {model: idle * gpus / whole for model, gpus in item.gpus.items()} if whole else {}
+    return {model: used.idle * gpus / whole for model, gpus in item.gpus.items()} if whole else {}
+
+
+def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
+    whole = sum(item.gpus.values())
     alloc, obs = item.in_range.alloc_gpu_s, item.in_range.obs_gpu_s
     return {
         "namespace": item.workload.namespace,
@@ -170,10 +173,10 @@ def _row(item: IdleWorkload, prices: Prices) -> dict[str, Any]:
         "idle_since": stamped(item.since),
         "idle_hours": shown((item.until - item.since) / HOUR),
         "avg_utilization": shown(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
-        "idle_gpu_hours": shown(idle / HOUR, 4) if obs > 0 else None,
+        "idle_gpu_hours": shown(item.in_range.idle / HOUR, 4) if obs > 0 else None,
         "allocated_gpu_hours": shown(alloc / HOUR, 4),
         "coverage": shown(obs / alloc, 4) if alloc > 0 else None,
-        "idle_cost": shown(cost(by_model, prices)) if obs > 0 else None,
+        "idle_cost": shown(idle_cost) if obs > 0 else None,
     }
 
 
@@ -263,4 +266,4 @@ def _idle_by_model(connection: Connection, cluster: int, start: float, end: floa
     """GPU-seconds that were held, measured and not used."""
     models: dict[int, Group] = groups_at(connection, cluster, Level.MODEL)
     together = sums_together(connection, cluster, sorted(models), start, end)
-    return {models[number].value: sums.obs_gpu_s - sums.util_gpu_s / 100 for number, sums in together.items()}
+    return {models[number].value: sums.idle for number, sums in together.items()}

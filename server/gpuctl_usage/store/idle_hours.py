@@ -23,6 +23,11 @@ class GroupSums(NamedTuple):
     obs_gpu_s: float
     util_gpu_s: float
 
+    @property
+    def idle(self) -> float:
+        """GPU-seconds that were held, measured and not used."""
+        return self.obs_gpu_s - self.util_gpu_s / 100
+
 
 def hour_starts(connection: Connection, cluster: int, start: float, end: float) -> list[tuple[int, float]]:
     """The hours that are known and begin in [start, end), the latest first, with how much there has been of each."""

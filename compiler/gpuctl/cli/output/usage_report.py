@@ -18,7 +18,9 @@ from jinja2 import Environment, FileSystemLoader
 from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent, told_known
 from gpuctl.reading.gpu_time import GpuTime, added
-from gpuctl.reading.month_report import HOUR, MonthReport, in_units
+from gpuctl.reading.month_report import MonthReport, in_units
+from gpuctl.reading.price_list import HOUR
+from gpuctl.reading.usage_costs import GroupCost
 from gpuctl.reading.usage_shapes import GroupUse
 
 _TOP = 20
@@ -366,22 +368,19 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
 
 def _models(report: MonthReport) -> Part:
     uses = [group.total for group in report.models]
-    prices = [report.prices.get(group.holder.value) for group in report.models]
     amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
     hours = [in_units(column, _TENTH) for column in amounts.values()]
-    costs = [
-        _in_cents([_cost(amount, price) for amount, price in zip(amounts[name], prices, strict=True)])
-        for name in ("held", "idle", "free")
-    ]
+    priced = report.costs.get("model") or [GroupCost(None, None)] * len(uses)
+    costs = [_in_cents([getattr(cost, name) for cost in priced]) for name in GroupCost._fields]
     rows = [
         [
             Cell(group.holder.value, "name"),
             *(_tenths(column[number]) for column in hours),
             _number(percent(use.mean_use) or "-"),
-            _number("-" if price is None else f"{price:g}"),
+            _number(_prices_of(report, group.holder.value)),
             *(_cents(column[number]) for column in costs),
         ]
-        for number, (group, use, price) in enumerate(zip(report.models, uses, prices, strict=True))
+        for number, (group, use) in enumerate(zip(report.models, uses, strict=True))
     ]
     rows.append(
         [
@@ -395,22 +394,34 @@ def _models(report: MonthReport) -> Part:
     figures = ["capacity", "GPU-hours", "idle", "free", "use", "price"]
     figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
     table = Table([Cell("model"), *map(_number, figures)], rows)
-    unpriced = sum(None in (column[number] for column in costs) for number in range(len(uses)))
-    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+    unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
+    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unknown)])
 
 
-def _cost(gpu_seconds: float, price: float | None) -> float | None:
-    """Return the cost; 0 GPU-seconds cost 0, even without a price."""
-    if price is None:
-        return None if gpu_seconds else 0.0
-    return gpu_seconds / HOUR * price
+def _prices_of(report: MonthReport, model: str) -> str:
+    """Return the prices of a model in the month: ``9; 8 from 2026-10-15``, and ``-`` for none."""
+    found: list[str] = []
+    before: float | None = None
+    for period in report.prices:
+        price = period.models.get(model)
+        if price != before:
+            found.append(f"{price:g} from {period.since}" if period is not report.prices[0] else f"{price:g}")
+        before = price
+    return "; ".join(found) or "-"
 
 
-def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
-    """Return notes on missing prices."""
+def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
+    """Return the reasons why costs of models are not known, if any.
+
+    :param unknown: the models whose costs are not known.
+    """
     if not report.prices:
         return ["No prices are set: platform.yaml has them in usage.prices.models."]
-    return [f"{unpriced} of the models have no price: the cost of all is not known."] if unpriced else []
+    unpriced = [name for name in unknown if any(name not in period.models for period in report.prices)]
+    notes = [f"{len(unpriced)} of the models have no price: the cost of all is not known."] if unpriced else []
+    if len(unpriced) < len(unknown):
+        notes.append("A cost is `-` if a price changes within a day of which no hours are kept any more.")
+    return notes
 
 
 def _of_costs(report: MonthReport, level: str) -> list[str]:

@@ -1,0 +1,213 @@
+"""Costs over a change of prices: what is used before and after it costs the prices of its time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gpuctl.cli.main import run
+from gpuctl.language.platform import UsagePrices
+from gpuctl.reading.price_list import price_list
+from gpuctl_usage.answers.waste_answers import waste
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import HOUR, WorkloadKey
+from support.month_tables import cents, tables_of_markdown
+from support.small_usage import UsageWorld, Worker, small_world
+
+START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
+END = START + 26 * HOUR
+
+CASES: dict[str, tuple[str, dict[str, float], dict[str, dict[str, float]]]] = {
+    # A date begins at midnight in its zone; in Kathmandu, 5:45 east of Greenwich, with the whole hour after that.
+    "one change": ("UTC", {"A100-80G": 20, "H20": 10}, {"2026-10-31": {"A100-80G": 15.5}}),
+    "several": (
+        "Asia/Shanghai",
+        {"A100-80G": 20, "H20": 10},
+        {
+            "2026-09-01": {"H20": 11},
+            "2026-10-30": {"H20": 12},
+            "2026-10-31": {"A100-80G": 7, "H20": 3},
+            "2026-11-20": {"H20": 99},
+        },
+    ),
+    "within an hour": ("Asia/Kathmandu", {"A100-80G": 20, "H20": 10}, {"2026-10-31": {"A100-80G": 40, "H20": 1}}),
+    "one price for all": ("UTC", {"A100-80G": 20, "H20": 20}, {"2026-10-31": {"A100-80G": 30, "H20": 30}}),
+    "only later ones": ("UTC", {}, {"2026-10-01": {"A100-80G": 20, "H20": 10}, "2026-10-31": {"H20": 1}}),
+}
+
+
+def prices_at(case: str, time: float) -> dict[str, float]:
+    """Return the prices at a time: those of the date on which its hour begins."""
+    zone, prices, changes = CASES[case]
+    today = datetime.fromtimestamp(time // HOUR * HOUR, ZoneInfo(zone)).strftime("%Y-%m-%d")
+    found = dict(prices)
+    for date, more in changes.items():
+        if date <= today:
+            found.update(more)
+    return found
+
+
+def stated(case: str) -> dict[str, Any]:
+    """Return the case as a platform states it."""
+    zone, prices, changes = CASES[case]
+    later = [{"from": date, "models": models} for date, models in changes.items()]
+    return {"timeZone": zone, "models": prices, "changes": later, "currency": "CNY"}
+
+
+def costs_of(workers: Sequence[Worker], case: str, group: Callable[[Worker], str]) -> dict[str, tuple[float, float]]:
+    """Return what the GPUs of workers cost while they were held, and while they were idle: added up by the minute."""
+    found: dict[str, tuple[float, float]] = {}
+    for worker in workers:
+        held, idle = found.get(group(worker), (0.0, 0.0))
+        for time in range(int(worker.start), int(worker.end or END), 60):
+            price = worker.gpus / 60 * prices_at(case, time)[MODELS[worker.node]]
+            use = worker.use[min(int((time - worker.start) // HOUR), len(worker.use) - 1)]
+            held += price
+            idle += 0.0 if use is None else price * (1 - use / 100)
+        found[group(worker)] = held, idle
+    return found
+
+
+WORLD = small_world(START)
+MODELS = {node: model for node, model, _, _ in WORLD.nodes}
+REPORT = ("usage", "report", "--month", "2026-10")
+
+
+def free_gpus(world: UsageWorld) -> list[Worker]:
+    """Return the free GPUs of n1, each half hour as a worker; n2 takes no pods."""
+    found = []
+    for start in range(START, END, HOUR // 2):
+        there = [one for one in world.workers if one.start <= start < (one.end or END) and one.node == "n1"]
+        free = 8 - sum(worker.gpus for worker in there)
+        found.append(Worker(WorkloadKey("", "", "", ""), "n1", free, (None,), float(start), start + HOUR / 2))
+    return found
+
+
+@pytest.mark.parametrize("tz", ["UTC", "Asia/Shanghai"])
+@pytest.mark.parametrize("case", CASES)
+def test_costs_when_prices_change(case: str, tz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
+    WORLD.collected(path, START, END).close()
+    platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": stated(case)}}))
+    assert run([*REPORT, "--tz", tz, "--database", str(path), "--platform", str(platform)]) == 0
+    tables = tables_of_markdown(capsys.readouterr().out)
+    titles: dict[str, Callable[[Worker], str]] = {
+        "By namespace": lambda worker: worker.workload.namespace,
+        "By team": lambda worker: worker.labels.get("team", "__unset__"),
+        "Workloads that held the most": lambda worker: worker.workload.name,
+        "Workloads that left the most idle": lambda worker: worker.workload.name,
+    }
+    for title, group in titles.items():
+        costs = costs_of(WORLD.workers, case, group)
+        shown = {row[0]: (cents(row[-2]) / 100, cents(row[-1]) / 100) for row in tables[title]}
+        whole = [sum(column) for column in zip(*costs.values(), strict=True)]
+        assert shown.pop("all") == pytest.approx(whole, abs=0.006), title
+        assert shown.keys() == costs.keys()
+        for name, amounts in shown.items():
+            assert amounts == pytest.approx(costs[name], abs=0.011), (title, name)
+    rows = {row[0]: row[-3:] for row in tables["By model"]}
+    for model, amounts in costs_of(WORLD.workers, case, lambda worker: MODELS[worker.node]).items():
+        assert [cents(cell) / 100 for cell in rows[model][:2]] == pytest.approx(amounts, abs=0.011)
+    free = costs_of(free_gpus(WORLD), case, lambda worker: "n1")["n1"][0]
+    assert [cents(rows[name][2]) / 100 for name in MODELS.values()] == pytest.approx([free, 0.0], abs=0.006)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
+    """Of the whole cluster and of a workload, over a range that begins and ends within hours."""
+    key = WorkloadKey("nlp", "StatefulSet", "lab", "w-lab")
+    lab = Worker(key, "n2", 2, (60.0, 50.0, 1.0), START + 2.0 * HOUR, None, {"team": "research"})
+    world = replace(WORLD, workers=(lab,))
+    with closing(world.collected(tmp_path / "usage.db", START, END)) as database:
+        prices = price_list(UsagePrices.model_validate(stated(case)))
+        for first, last in (
+            (START, END),
+            (START + 1800, START + 24 * HOUR - 1),
+            (START + 17 * HOUR, START + 18 * HOUR),
+        ):
+            found = waste(database, "", float(first), float(last), prices=prices)
+            # The hours that begin in the range.
+            hours = range(max(-(-first // HOUR) * HOUR, int(lab.start)), last, HOUR)
+            parts = [
+                replace(lab, use=(lab.use[min(int(hour - lab.start) // HOUR, 2)],), start=hour, end=hour + HOUR)
+                for hour in hours
+            ]
+            cost = costs_of(parts, case, lambda worker: "")[""][1]
+            assert [found["total_idle_cost"], found["workloads"][0]["idle_cost"]] == pytest.approx(
+                [cost] * 2, abs=0.006
+            )
+
+
+def test_each_price_is_shown_with_its_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
+    WORLD.collected(path, START, END).close()
+    platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": stated("several")}}))
+    assert run([*REPORT, "--database", str(path), "--platform", str(platform)]) == 0
+    rows = {row[0]: row for row in tables_of_markdown(capsys.readouterr().out)["By model"]}
+    assert rows["A100-80G"][-4] == "20; 7 from 2026-10-31"
+    assert rows["H20"][-4] == "11; 12 from 2026-10-30; 3 from 2026-10-31"
+
+
+def test_a_missing_price_counts_only_in_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The costs of what was held while a model had no price yet are unknown; others are not."""
+    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
+    WORLD.collected(path, START, END).close()
+    prices = {"models": {"A100-80G": 20}, "changes": [{"from": "2026-10-31", "models": {"H20": 1}}]}
+    platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": prices}}))
+    where = ["--database", str(path), "--platform", str(platform)]
+    assert run([*REPORT, *where]) == 0
+    text = capsys.readouterr().out
+    tables = tables_of_markdown(text)
+    costs = {row[0]: row[-2:] for row in tables["By namespace"]}
+    assert costs["nlp"] == costs["vision"] == costs["all"] == ["-", "-"]
+    assert "-" not in costs["serving"]
+    assert "1 of the models have no price" in text
+    assert [row[-4] for row in tables["By model"][:2]] == ["20", "1 from 2026-10-31"]
+
+
+def test_a_change_within_a_day_without_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where only days of UTC are kept, costs over a change within such a day are unknown, and the page says so."""
+    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
+    with closing(WORLD.collected(path, START, END)) as database:
+        cluster = database.cluster("uid-1", "prod")
+        DayRoller(database, cluster).roll(START)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM sums WHERE period_id IN (SELECT id FROM periods WHERE span = 'hour')")
+        connection.execute("DELETE FROM periods WHERE span = 'hour'")
+        connection.commit()
+    for zone, cost in (("UTC", False), ("Asia/Shanghai", True)):
+        prices = {
+            "timeZone": zone,
+            "models": {"A100-80G": 20, "H20": 20},
+            "changes": [{"from": "2026-10-31", "models": {"A100-80G": 10, "H20": 10}}],
+        }
+        platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": prices}}))
+        assert run([*REPORT, "--database", str(path), "--platform", str(platform)]) == 0
+        text = capsys.readouterr().out
+        *_, last = tables_of_markdown(text)["By model"]
+        assert (last[-3] == "-") == cost
+        assert ("price changes within a day of which no hours are kept" in text) == cost
+        assert ("have no price" in text) is False
+
+
+def test_periods_of_a_price_list() -> None:
+    """They cover the range once, and each minute of them has the prices of its hour."""
+    for case in CASES:
+        found = price_list(UsagePrices.model_validate(stated(case)))
+        periods = list(found.periods(START, END))
+        assert [period.start for period in periods] == [START, *(period.end for period in periods[:-1])]
+        assert periods[-1].end == END
+        for time in range(START, END, 300):
+            (models,) = [period.models for period in periods if period.start <= time < period.end]
+            assert models == prices_at(case, time)
+        assert len(periods) <= 1 + len(CASES[case][2])
+        assert found.currency == "CNY"
