@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -45,8 +46,6 @@ def lowered_from(context: Context, document: Document) -> str:
 
     Another version of gpuctl, which may lower the same input otherwise, has the same digest for it.
     """
-    import hashlib
-
     platform = context.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_APART)
     facts = [canonical(document), platform, context.options.gitops, context.options.embed]
     text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
-
-if TYPE_CHECKING:
-    from gpuctl.frontend.document import Document
-    from gpuctl.language.settings import Settings
 
 GitOps = Literal["argocd", "flux"]
 JobNames = Literal["hashed", "plain"]

@@ -10,6 +10,8 @@ from typing import Any
 from gpuctl.backend import delivery, order, shared_objects
 from gpuctl.backend.canonical import embed
 from gpuctl.backend.context import Context, Lowered
+from gpuctl.backend.pool import lower_pool, node_labels
+from gpuctl.backend.quota import lower_quota
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
@@ -133,16 +135,12 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
         for obj in _lowering(document.kind)(context, document, model):
             yield Lowered(obj, document)
     elif model.kind == "pool":
-        from gpuctl.backend.pool import lower_pool, node_labels
-
         yield Lowered(shared_objects.system_namespace(context), document, shared=True)
         yield Lowered(lower_pool(context, model), document)
         if context.options.nodes:
             for node in node_labels(context, model):
                 yield Lowered(node, document, shared=True)
     elif model.kind == "quota":
-        from gpuctl.backend.quota import lower_quota
-
         for name, objects in lower_quota(context, model):
             yield from _namespace(context, document, name)
             for obj in objects:

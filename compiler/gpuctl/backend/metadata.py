@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuctl.backend.context import Context
-    from gpuctl.frontend.document import Document
-    from gpuctl.language.kinds import Job
-    from gpuctl.language.quota import Quota
-    from gpuctl.objects.api_resources import Object
-
+from gpuctl.backend.context import Context
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+from gpuctl.language.quota import Quota
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY, MANAGER
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from gpuctl.backend.context import Context
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.backend.pod_rules import check_pod
 from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, FieldPath
 from gpuctl.frontend.document import Document
@@ -146,8 +147,6 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
     """Hold the merged pod against Kubernetes' schema and rules and the platform's, whatever road its parts came by."""
     if context.check_pod_spec is None:
         return
-    from gpuctl.backend.pod_rules import check_pod
-
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     if not problems:
         found = chain(check_pod(pod), _policies(context, model, pod))

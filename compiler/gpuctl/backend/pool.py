@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from gpuctl.backend.context import Context
+from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.pool import Pool
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.labels import managed_labels
-
-if TYPE_CHECKING:
-    from gpuctl.backend.context import Context
-    from gpuctl.language.pool import Pool
-    from gpuctl.objects.api_resources import Object
 
 DATA_KEY = "pool.yaml"
 
@@ -24,8 +22,6 @@ def config_map_name(name: str) -> str:
 
 def lower_pool(context: Context, model: Pool) -> Object:
     """The ConfigMap; the pool's nodes and their types are in it."""
-    from gpuctl.backend.emitter import emit_object
-
     name = model.header.name
     annotations = {}
     if model.header.description is not None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
 from gpuctl.frontend.reader import recompose
 from gpuctl.frontend.spans import child, column_of, locate, within
 from gpuctl.frontend.tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
-
-if TYPE_CHECKING:
-    from gpuctl.language.service import ServiceBlock
+from gpuctl.language.service import ServiceBlock
 
 
 class Document:
@@ -112,6 +108,4 @@ def service_of(model: Model) -> ServiceBlock | None:
     service = getattr(model, "service", None)
     if service is None:
         return None
-    from gpuctl.language.service import ServiceBlock
-
     return service if isinstance(service, ServiceBlock) else None

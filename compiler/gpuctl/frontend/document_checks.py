@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_reserved_key, visible_devices
 from gpuctl.frontend.storage_checks import check_storage
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
+from gpuctl.language.inference import Inference
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
+from gpuctl.language.quota import Quota
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.language.training import Training
 from gpuctl.objects.quantities import parse_quantity
-
-if TYPE_CHECKING:
-    from gpuctl.language.inference import Inference
-    from gpuctl.language.quota import Quota
-    from gpuctl.language.training import Training
-from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_reserved_key, visible_devices
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 

@@ -6,7 +6,9 @@ is left alone is as good as deleted for a build or a prune, so a near miss of ou
 
 from __future__ import annotations
 
+import difflib
 import posixpath
+import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
@@ -72,14 +74,10 @@ def misspelt_kind(root: YamlNode) -> YamlNode | None:
 
 def _folded(text: str) -> str:
     """A text without case, and without the forms that one letter has in Unicode."""
-    import unicodedata
-
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _nearest(word: str, names: Sequence[str]) -> str | None:
-    import difflib
-
     close = difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)
     return close[0] if close else None
 

@@ -6,17 +6,14 @@ Errors are what can never be right; warnings what waits, or depends on the clust
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.quota_links import quotas, users_in_two_quotas
 from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Model
 from gpuctl.language.settings import Settings
-
-if TYPE_CHECKING:
-    from gpuctl.language.kinds import Model
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 

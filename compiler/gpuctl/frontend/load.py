@@ -21,6 +21,7 @@ from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.frontend.tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
 
 
 class Loaded:
@@ -120,8 +121,6 @@ def open_sources(
 
 
 def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
-    from gpuctl.language.spelling import nearest
-
     near = nearest(name, loaded.settings.clusters)
     hint = f"did you mean `{near}`?" if near else f"it names {', '.join(loaded.settings.clusters)}"
     place = Span(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)

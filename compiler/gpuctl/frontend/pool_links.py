@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.pool import Pool
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.quantities import format_number
-
-if TYPE_CHECKING:
-    from gpuctl.language.pool import Pool
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import stat
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
 from gpuctl.language.wording import shorten, visible
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "lines_of"]
 
@@ -239,8 +238,6 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
 
 def _plain(path: str) -> str:
     """A path without what adds nothing: ``./a//b/`` is ``a/b``."""
-    from pathlib import Path
-
     return str(Path(path))
 
 
@@ -270,9 +267,6 @@ def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
 
 
 def _similar_file(name: str) -> str | None:
-    import difflib
-    from pathlib import Path
-
     path = Path(name)
     try:
         present = sorted(os.listdir(path.parent))

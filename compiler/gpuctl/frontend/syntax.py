@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import yaml
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.source import lines_of
-
-if TYPE_CHECKING:
-    from gpuctl.frontend.tree import Chunk
+from gpuctl.frontend.tree import Chunk
 
 TAB = "a tab is used for indentation, which YAML forbids"
 TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"

@@ -6,6 +6,7 @@ nearly is a known root (``{{modle.name}}``) is an error. ``{{{{`` is a literal `
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -71,8 +72,6 @@ def _meant_root(root: str) -> str | None:
     """The root that a word is one of, or nearly; None for words of other template languages."""
     if root in ROOTS:
         return root
-    import difflib
-
     word = fold(root)
     for known in ROOTS:
         close = word[0] == known[0] and difflib.SequenceMatcher(None, word, known).ratio() >= _NEARLY

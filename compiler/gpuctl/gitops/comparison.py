@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import unified_diff
 from typing import Literal, NamedTuple
 
 from gpuctl.language.masking import masked_lines
@@ -34,8 +35,6 @@ def compare(before: FileTree, after: FileTree) -> list[FileChange]:
 
 def unified(change: FileChange, before: str = "a", after: str = "b") -> Iterator[str]:
     """The unified diff of a change, without credentials; ``before`` and ``after`` name the two trees."""
-    from difflib import unified_diff
-
     path = visible(change.path)
     for line in unified_diff(
         _lines(change.before),

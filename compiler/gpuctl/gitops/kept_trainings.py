@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
+from gpuctl.gitops.objects import is_object
 from gpuctl.objects.generations import CHANGEABLE, HOSTFILE, job_of
 
 _FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")
@@ -176,10 +179,6 @@ def _annotation(obj: Any, key: str) -> str | None:
 
 def _object(data: bytes) -> Any:
     """Return the object in a manifest, None if there is no such thing in it."""
-    import yaml
-
-    from gpuctl.gitops.objects import is_object
-
     try:
         value = yaml.load(data, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError):

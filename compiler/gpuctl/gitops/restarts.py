@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuctl.gitops.objects import ObjectKey, differences, value_changes
+import yaml
+
+from gpuctl.gitops.objects import ObjectKey, by_key, differences, is_object, value_changes
 from gpuctl.gitops.sides import JobId, Side
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
@@ -122,10 +124,6 @@ def _shown(paths: Iterable[str]) -> str:
 
 def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:
     """The objects in manifests that gpuctl wrote; what somebody made unreadable is passed over."""
-    import yaml
-
-    from gpuctl.gitops.objects import by_key, is_object
-
     found: dict[ObjectKey, Object] = {}
     for data in files:
         try:

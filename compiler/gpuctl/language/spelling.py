@@ -6,6 +6,7 @@ alias. Keys that users invent (labels, env names, nodes, users) are never folded
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
@@ -28,8 +29,6 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     The comparison is on folded text, so ``gpuTyp`` finds ``gpu-type``. The first of equally near candidates wins,
     which keeps messages deterministic.
     """
-    import difflib
-
     by_fold: dict[str, str] = {}
     for candidate in islice(candidates, _MOST_CANDIDATES):
         by_fold.setdefault(fold(candidate), candidate)

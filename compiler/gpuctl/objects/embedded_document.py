@@ -5,6 +5,8 @@ Anyone who may write an object in a namespace can write this annotation, so a re
 
 from __future__ import annotations
 
+import base64
+import bz2
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -33,9 +35,6 @@ def document_text(document: dict[str, Any], beside: Mapping[str, str]) -> str | 
     if len(data) > LARGEST:
         return None
     # Few documents need these modules. bzip2: unlike zlib, every build of it compresses to the same bytes.
-    import base64
-    import bz2
-
     packed = _PACKED + base64.b64encode(bz2.compress(data)).decode()
     return packed if used + len(packed) <= MOST else None
 
@@ -65,9 +64,6 @@ def is_same_document(one: Mapping[str, Any], other: Mapping[str, Any], key: str)
 
 def _unpacked(text: str) -> bytes:
     """:raises ValueError: for data that is damaged, or larger than :data:`LARGEST`."""
-    import base64
-    import bz2
-
     unpacking = bz2.BZ2Decompressor()
     try:
         data = unpacking.decompress(base64.b64decode(text[len(_PACKED) :], validate=True), LARGEST + 1)

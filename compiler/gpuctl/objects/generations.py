@@ -7,6 +7,7 @@ name a controller creates what changed, prunes what it replaces, and finds every
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -37,8 +38,6 @@ def digest(objects: Iterable[Object]) -> str:
     Metadata of the objects and what :data:`CHANGEABLE` lists stay out, so that changing them restarts nothing; so does
     the Service, which holds nothing that a pod has read.
     """
-    import hashlib
-
     parts = []
     for obj in objects:
         kept = CHANGEABLE.get(obj["kind"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -65,8 +66,6 @@ _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":
 
 def hash_of(obj: Object) -> str:
     """What an object's stamp says of it as lowered; it says nothing about the set."""
-    import hashlib
-
     return hashlib.sha256(_TEXT(obj).encode()).hexdigest()[:32]
 
 
