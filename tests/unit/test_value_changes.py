@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpuctl.gitops.objects import ValueChange, value_changes
+from gpuctl.gitops.value_changes import ValueChange, value_changes
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,43 @@ def test_lists(before: list[Any], after: list[Any], path: str) -> None:
 
 
 def test_values_of_both_sides() -> None:
-    assert list(value_changes({"a": 1, "b": 2}, {"b": 2, "c": 3})) == [
+    assert value_changes({"a": 1, "b": 2}, {"b": 2, "c": 3}) == [
         ValueChange("a", 1, None),
         ValueChange("c", None, 3),
     ]
+
+
+LEAVES = st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from([0.5, 1.0, "a", "b", "two\nlines", ""])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "c d", "0", "e.f/g'h"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES, VALUES)
+def test_any_two_values(before: Any, after: Any) -> None:
+    assert value_changes(before, after, "p") == list(expected(before, after, "p"))
+
+
+def expected(before: Any, after: Any, path: str) -> Iterator[ValueChange]:
+    """Yield the changes by walking both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            if key in before and key in after:
+                yield from expected(before[key], after[key], f"{path}.{key}")
+            else:
+                yield ValueChange(f"{path}.{key}", before.get(key), after.get(key))
+    elif (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+        and all(isinstance(item, (dict, list)) for item in [*before, *after])
+    ):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from expected(one, other, f"{path}[{index}]")
+    elif before != after:
+        yield ValueChange(path, before, after)

@@ -11,10 +11,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.gitops.breakages import Breakage, breakages
-from gpuctl.gitops.objects import ObjectKey, value_changes
+from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.restarts import Rendered, Restart, restarts
 from gpuctl.gitops.rows import PoolRow, QuotaRow, pool_rows, quota_rows
 from gpuctl.gitops.sides import JobDemand, JobId, Side
+from gpuctl.gitops.value_changes import value_changes
 
 
 class Cost(NamedTuple):

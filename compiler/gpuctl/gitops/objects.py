@@ -10,6 +10,7 @@ import yaml
 
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.value_changes import ValueChange, value_changes
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import CHANGEABLE, bare_name
 from gpuctl.objects.labels import MANAGED_BY, MANAGER
@@ -28,14 +29,6 @@ class ObjectKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" + (f" in {self.namespace}" if self.namespace else "")
-
-
-class ValueChange(NamedTuple):
-    """A field that differs; None stands for absent."""
-
-    path: str
-    old: Any
-    new: Any
 
 
 class ObjectChange(NamedTuple):
@@ -71,7 +64,7 @@ class ObjectChange(NamedTuple):
         """The fields that differ, for an object on both sides."""
         if self.before is None or self.after is None:
             return []
-        return list(value_changes(self.before, self.after))
+        return value_changes(self.before, self.after)
 
 
 def by_key(objects: Iterable[Object]) -> dict[ObjectKey, Object]:
@@ -108,29 +101,6 @@ def _bare(key: ObjectKey, obj: Object) -> ObjectKey:
 def has_generations(objects: dict[ObjectKey, Object]) -> bool:
     """Whether trainings among objects bear hashes in their names."""
     return any(key.kind in CHANGEABLE and _bare(key, obj) != key for key, obj in objects.items())
-
-
-def value_changes(before: Any, after: Any, path: str = "") -> Iterator[ValueChange]:
-    """Where two values differ: ``spec.template.spec.containers[0].image``, with both values."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
-            where = f"{path}.{key}" if path else str(key)
-            if key not in before or key not in after:
-                yield ValueChange(where, before.get(key), after.get(key))
-            else:
-                yield from value_changes(before[key], after[key], where)
-    elif _are_alike(before, after):
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from value_changes(one, other, f"{path}[{index}]")
-    elif before != after:
-        yield ValueChange(path, before, after)
-
-
-def _are_alike(before: Any, after: Any) -> bool:
-    """Whether to compare item by item. A command line is one value: its words say nothing without their neighbours."""
-    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
-        return False
-    return all(isinstance(item, (dict, list)) for item in (*before, *after))
 
 
 def objects_in(directory: Path) -> dict[ObjectKey, Object]:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import yaml
 
-from gpuctl.gitops.objects import ObjectKey, by_key, differences, is_object, value_changes
+from gpuctl.gitops.objects import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.sides import JobId, Side
+from gpuctl.gitops.value_changes import value_changes
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.apply.state.past_documents import PastDocument, read_history
-from gpuctl.gitops.objects import ValueChange, value_changes
+from gpuctl.gitops.value_changes import ValueChange, value_changes
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
@@ -102,14 +102,9 @@ def _rows(
     sound = [past for past in pasts if past.unfit is None]
     rows = []
     for past, before in zip(sound, [*sound[1:], None], strict=False):
-        changes = [] if before is None else document_changes(before.document, past.document)
+        changes = [] if before is None else value_changes(before.document, past.document)
         rows.append(HistoryRow(past, changes, before is None))
     return rows
-
-
-def document_changes(before: dict[str, Any], after: dict[str, Any]) -> list[ValueChange]:
-    """Where two documents differ, in the documents' own fields."""
-    return list(value_changes(before, after))
 
 
 def told_changes(changes: list[ValueChange]) -> str:

@@ -11,12 +11,13 @@ from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
 from gpuctl.frontend.source import Source
+from gpuctl.gitops.value_changes import value_changes
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.job import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.reading.document_history import DocumentHistory, document_changes, moment, read_documents, told_changes
+from gpuctl.reading.document_history import DocumentHistory, moment, read_documents, told_changes
 from gpuctl.usecases.applying import DocumentRequest, request_for
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class RollbackTarget(NamedTuple):
         title = f"{past.document['kind']}/{history.name} in {history.namespace}"
         act = f"runs {title} again, by" if self.again else f"rolls back {title} to"
         head = f"{act} revision {past.revision} ({moment(past.when)}{by})"
-        changes = [] if self.live is None else document_changes(self.live, past.document)
+        changes = [] if self.live is None else value_changes(self.live, past.document)
         return f"{head}: {told_changes(changes)}" if changes else head
 
 

@@ -98,9 +98,9 @@ def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
         return
     from gpuctl.answers.history_answers import changes_value
     from gpuctl.cli.output.printing import show_value
-    from gpuctl.reading.document_history import document_changes
+    from gpuctl.gitops.value_changes import value_changes
 
-    changes = changes_value(document_changes(old.document, new.document))
+    changes = changes_value(value_changes(old.document, new.document))
     show_value({"from": old.revision, "to": new.revision, "changes": changes}, output)
 
 
