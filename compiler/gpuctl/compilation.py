@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.lower import lower
@@ -24,6 +24,8 @@ from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import Object
+
+_Item = TypeVar("_Item")
 
 
 class Compilation(NamedTuple):
@@ -70,6 +72,7 @@ def compile(
     stdin: BinaryIO | None = None,
     without: Path | None = None,
     cluster: str | None = None,
+    interrupt: Callable[[], None] = lambda: None,
 ) -> Compilation:
     """Compile documents to Kubernetes objects.
 
@@ -92,6 +95,8 @@ def compile(
     :param stdin: what ``-`` reads; default: standard input.
     :param cluster: leave out the documents whose ``placement`` does not name this cluster.
     :param without: a directory below a source whose files are not read: manifests that were rendered there.
+    :param interrupt: called before each document is read, checked, lowered and validated; what it raises ends the
+        compile.
 
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
     ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
@@ -108,6 +113,7 @@ def compile(
         versions=VERSIONS,
         directory=directory,
         cluster=cluster,
+        interrupt=interrupt,
     )
     context = Context(loaded.settings, options)
     lowered: list[Lowered] = []
@@ -116,10 +122,16 @@ def compile(
     else:
         validator = schema_validator(loaded.settings.kubernetes_version)
         context.check_pod_spec = _pod_spec_check(validator)
-        lowered = lower(context, loaded.documents)
+        lowered = lower(context, _each(loaded.documents, interrupt))
         if _stands(context.diagnostics, tolerated):
-            _validate(context, lowered, validator)
+            _validate(context, _each(lowered, interrupt), validator)
     return _result(loaded, context, lowered, strict, tolerated)
+
+
+def _each(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_Item]:
+    for item in items:
+        interrupt()
+        yield item
 
 
 def _check_patches(context: Context, loaded: Loaded) -> None:
@@ -235,7 +247,7 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
     return notes
 
 
-def _validate(context: Context, lowered: list[Lowered], validator: SchemaValidator) -> None:
+def _validate(context: Context, lowered: Iterable[Lowered], validator: SchemaValidator) -> None:
     """Hold every object against Kubernetes' schema. What fails is a mistake of ours and says so."""
     for item in lowered:
         for violation in validator.check(item.object):

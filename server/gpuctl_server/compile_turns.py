@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,26 @@ PATIENCE = 20.0
 
 class StillCompiling(Exception):
     """Other documents of the caller were compiled for all the time that a request waits."""
+
+
+class CompiledTooLong(Exception):
+    """Documents took more processor time to compile than a request may."""
+
+
+def processor_limit(seconds: float) -> Callable[[], None]:
+    """Return a function that limits the processor time of this thread, counted from now.
+
+    Time in which other threads had the processor does not count, so a busy machine refuses no more than an idle one.
+
+    :raises CompiledTooLong: by the function, once the time is used up.
+    """
+    end = time.thread_time() + seconds
+
+    def check() -> None:
+        if time.thread_time() > end:
+            raise CompiledTooLong
+
+    return check
 
 
 class CompileTurns:

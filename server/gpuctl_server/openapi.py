@@ -42,7 +42,7 @@ PROBLEMS: dict[int, str] = {
     405: "The path has no such method.",
     408: "The body did not come in time.",
     409: "It contradicts what is there, or has to be confirmed.",
-    413: "The body is too large.",
+    413: "The body is too large, or its documents take too long to compile.",
     429: "Too many requests at once; try again.",
     431: "The request line and headers are too large.",
     500: "The service, or the cluster, failed.",

@@ -102,6 +102,11 @@ class ServerSettings(StatedSettings):
     )
 
     body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
+    compile_limit: float = Field(
+        10.0,
+        gt=0,
+        description="Processor seconds that the documents of a request may take to compile; more are refused with 413.",
+    )
     concurrency: int = Field(
         64, ge=1, description="Requests that are worked on at a time, of one token half as many; more wait."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.compile_turns import StillCompiling
+from gpuctl_server.compile_turns import CompiledTooLong, StillCompiling, processor_limit
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.node_lookups import pool_filter
@@ -214,7 +214,8 @@ def compile_documents(
         cluster=cluster,
         are_here=are_here,
     )
-    with _turn(service, caller):
+    with _turn(service, caller) as interrupt:
+        options = replace(options, interrupt=interrupt)
         wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     refuse_elsewhere(wanted.compilation, cluster)
     wanted = replace(
@@ -239,9 +240,14 @@ def compile_to_fit(
     """
     cluster = cluster_for(service, sources)
     home = home_of(service, caller, "\n".join(source.text for source in sources), namespace)
-    with _turn(service, caller):
+    with _turn(service, caller) as interrupt:
         found = compile_for_fit(
-            sources, platform=service.platform_source, namespace=home, strict=strict, cluster_name=cluster
+            sources,
+            platform=service.platform_source,
+            namespace=home,
+            strict=strict,
+            cluster_name=cluster,
+            interrupt=interrupt,
         )
     refuse_platform(found.compilation.documents)
     refuse_elsewhere(found.compilation, cluster)
@@ -250,14 +256,21 @@ def compile_to_fit(
 
 
 @contextmanager
-def _turn(service: Service, caller: Caller) -> Iterator[None]:
-    """Wait until no other documents of a caller are compiled.
+def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
+    """Wait until no other documents of a caller are compiled; yield what each step of the compile has to call.
 
-    :raises Problem: 429.
+    :raises Problem: 429, or 413 after the time that a compile may take.
     """
+    limit = service.settings.compile_limit
     try:
         with service.compiling.of(caller.name):
-            yield
+            yield processor_limit(limit)
+    except CompiledTooLong:
+        raise Problem(
+            413,
+            f"these documents take more than {limit:g} s of processor time to compile",
+            hint="send fewer or shorter documents at a time",
+        ) from None
     except StillCompiling:
         raise Problem(429, "other documents of this token are still compiled; try again in a moment") from None
 

@@ -66,6 +66,32 @@ def test_bodies(served: Served) -> None:
     assert served.call("POST", "/auth/check", status=400, content=nested)["error"]
 
 
+def test_documents_that_take_too_long_to_compile(plane: ControlPlane, tmp_path: Path) -> None:
+    """They are refused wherever documents are sent, and their slot and turn are free again."""
+    texts = [
+        f"kind: compute\nversion: v0.1\njob: {{name: long-{number}}}\nenvironment: {{image: a/b:1, command: [a]}}\n"
+        for number in range(50)
+    ]
+    body = {"yamlContent": "---\n".join(texts)}
+    requests = [("/jobs", body), ("/jobs?dryRun=true", body), ("/plan", body), ("/fit", body)]
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, compile_limit="0.000001", concurrency="1") as own:
+        for path, content in requests:
+            found = own.call("POST", path, status=413, json=content)
+            assert found["message"] == "these documents take more than 1e-06 s of processor time to compile"
+            assert found["hint"] == "send fewer or shorter documents at a time"
+        found = own.call("POST", "/jobs/batch", status=201, json={"yamlContents": texts[:2]})
+        assert [item["error"] for item in found["failed"]] == ["RequestEntityTooLarge"] * 2
+        assert own.get("/jobs")["total"] >= 0
+
+
+def test_documents_with_too_many_values(served: Served) -> None:
+    text = (
+        f"kind: compute\nversion: v0.1\njob: {{name: many}}\nenvironment: {{image: a/b:1, args: [{'a,' * 250_001}]}}\n"
+    )
+    found = served.call("POST", "/plan", "viktor", status=400, json={"yamlContent": text})
+    assert [item["code"] for item in found["details"]] == ["GPU003"]
+
+
 def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
     """It is waited for, but not for ever, and keeps nobody else from being answered."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, body_timeout="1", concurrency="1") as own:

@@ -45,7 +45,7 @@ def documents(form: str, separator: str = "---\n", each: int = 15) -> Shape:
     return lambda size: separator.join(form % {"n": number} for number in range(size // each))
 
 
-ENV = HEAD.replace("  command: [a]\n", "  command: [a]\n  env:")
+ENV = "kind: training\nversion: v0.1\njob: {name: a}\nresources: {gpu: 1}\nenvironment:\n  image: a/b:1\n  command: [a]\n  env:"
 COMMAND, COMMAND_END = HEAD.split("[a]")
 PATCH = HEAD + "podPatch:\n"
 MAIN = PATCH + "  containers:\n  - name: main\n"
@@ -171,6 +171,12 @@ def test_work_is_linear(shape: str) -> None:
         # Once more: other programs run as well.
         small, large = max(small, work(made(SIZE))), min(large, work(made(FACTOR * SIZE)))
     assert large <= MOST * max(small, LEAST), f"{FACTOR} times the size takes {large / small:.1f} times the work"
+
+
+@pytest.mark.parametrize("shape", ["mapping in one line", "mapping in JSON", "mapping in lines", "list of mappings"])
+def test_these_shapes_have_no_errors(shape: str) -> None:
+    """A document that cannot be read says nothing about the work of the checks."""
+    assert gpuctl.compile([Source("yamlContent", SHAPES[shape](SIZE))]).objects
 
 
 def test_each_unknown_field_that_is_shown_has_a_hint() -> None:

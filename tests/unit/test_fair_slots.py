@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from gpuctl_server import compile_turns
-from gpuctl_server.compile_turns import CompileTurns, StillCompiling
+from gpuctl_server.compile_turns import CompiledTooLong, CompileTurns, StillCompiling, processor_limit
 from gpuctl_server.fair_slots import FairSlots, Full
 
 
@@ -68,6 +69,17 @@ def test_requests_that_are_given_up() -> None:
         await asyncio.wait_for(slots.acquire("d"), 1)
 
     asyncio.run(run())
+
+
+def test_processor_limit_counts_the_work_of_its_thread() -> None:
+    check = processor_limit(0.05)
+    time.sleep(0.1)
+    check()
+    end = time.thread_time() + 0.1
+    while time.thread_time() < end:
+        pass
+    with pytest.raises(CompiledTooLong):
+        check()
 
 
 def test_documents_of_one_caller_are_compiled_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,54 @@ def test_aliases_count_what_they_stand_for() -> None:
     assert error.message == "the document's aliases expand to more than 100000 values"
 
 
+@pytest.mark.parametrize(
+    "long",
+    ["{}".format("b: c\n" * 125_001), "x: [{}]\n".format(", ".join("a" * 250_001)), "x:\n" + "- [[]]\n" * 125_001],
+    ids=["scalars", "items", "collections"],
+)
+def test_a_document_has_no_more_than_250000_values(long: str) -> None:
+    result = gpuctl.compile(gpuctl.Source("a.yaml", f"kind: training\nversion: v0.1\n{long}"))
+    assert [(item.code, item.message) for item in result.diagnostics] == [
+        ("GPU003", "the document has more than 250000 values")
+    ]
+
+
+def test_a_document_of_many_values_is_read() -> None:
+    long = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n" + "".join(
+        f"  n{number}: {{gpu-type: a}}\n" for number in range(20_000)
+    )
+    result = gpuctl.compile(gpuctl.Source("a.yaml", long))
+    assert "GPU003" not in {item.code for item in result.diagnostics}
+
+
+class Interrupted(Exception):
+    """What ``interrupt`` raises."""
+
+
+def test_a_compile_can_be_interrupted_before_each_document_is_read_checked_lowered_and_validated() -> None:
+    text = "---\n".join(
+        f"kind: compute\nversion: v0.1\njob: {{name: a{n}}}\nenvironment: {{image: r/x:1}}\n" for n in range(5)
+    )
+    source = gpuctl.Source("a.yaml", text)
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    objects = gpuctl.compile(source, interrupt=count).objects
+    assert calls == 5 + 5 + 5 + len(objects)
+    for most in range(calls):
+        left = iter(range(most))
+
+        def stop(left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            gpuctl.compile(source, interrupt=stop)
+
+
 @pytest.mark.parametrize("depth", [65, 999, 1001, 5000])
 @pytest.mark.parametrize("level", ["[]", "{a: }"], ids=["sequences", "mappings"])
 def test_deep_documents_have_one_code_in_all_releases_of_pyyaml(depth: int, level: str) -> None:

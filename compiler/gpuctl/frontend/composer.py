@@ -19,7 +19,16 @@ from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.full_width import syntax_error_at
-from gpuctl.frontend.syntax import FLATTEN, MAX_DEPTH, TAB, TAB_HINT, TOO_DEEP, character_error, syntax_error
+from gpuctl.frontend.syntax import (
+    FLATTEN,
+    MAX_DEPTH,
+    MAX_VALUES,
+    TAB,
+    TAB_HINT,
+    TOO_DEEP,
+    character_error,
+    syntax_error,
+)
 from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
 from gpuctl.language.wording import shorten
 
@@ -87,6 +96,7 @@ class _Composer:
         roots: list[YamlNode] = []
         parents: list[tuple[YamlNode, str | None]] = []
         children: list[YamlNode] = roots
+        values = 0
         restore = self.restore
         question = "?" in text
         # A text without a last line break has its blocks end in a line of their own.
@@ -99,6 +109,15 @@ class _Composer:
         while True:
             event: Any = next_event()
             kind = type(event)
+            if kind is scalar_event or kind is mapping_start or kind is sequence_start:
+                values += 1
+                if values > MAX_VALUES:
+                    raise self._error(
+                        "GPU003",
+                        f"the document has more than {MAX_VALUES} values",
+                        event.start_mark.index,
+                        "split it into several documents",
+                    )
             if kind is scalar_event:
                 value, start = event.value, event.start_mark.index
                 if question:

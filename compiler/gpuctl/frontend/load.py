@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,11 +69,16 @@ def load_found(
     versions: tuple[str, ...],
     directory: Path | None = None,
     cluster: str | None = None,
+    interrupt: Callable[[], None] = lambda: None,
 ) -> Loaded:
-    """As :func:`load`, of inputs that have been read; with ``cluster`` without what belongs on other clusters alone."""
+    """As :func:`load`, of inputs that have been read; with ``cluster`` without what belongs on other clusters alone.
+
+    ``interrupt`` is called before each document is bound and checked.
+    """
     loaded, early, defaults = open_sources(found, platform=platform, versions=versions, directory=directory)
     for source in found.sources:
         for raw in early.read(source, loaded.diagnostics):
+            interrupt()
             if is_platform(raw):
                 continue
             bound = bind(raw, loaded.diagnostics, defaults)
@@ -92,6 +97,7 @@ def load_found(
         hint = "a document starts with `kind:`; `gpuctl init training` prints one"
         loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, Span(name, 1, 1, 1, 1), hint=hint))
     for document in loaded.documents:
+        interrupt()
         loaded.diagnostics += check(document, loaded.settings)
     if cluster is not None:
         # Before they are linked: what two clusters have each does not meet.

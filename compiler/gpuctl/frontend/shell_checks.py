@@ -271,7 +271,7 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
     """Report values of variables in which something was to be replaced and is not."""
     in_list = isinstance(model.environment.env, list)
     for position, variable in enumerate(model.environment.variables):
-        found = _in_value(variable.value or "", None if known is None else known - {variable.name})
+        found = _in_value(variable.value or "", variable.name, known or frozenset())
         if found is not None:
             part, hint = found
             at: FieldPath = (position, "value") if in_list else (variable.name,)
@@ -280,10 +280,10 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
             yield document.within(diagnostic, part)
 
 
-def _in_value(text: str, known: frozenset[str] | None) -> tuple[str, str] | None:
+def _in_value(text: str, own: str, known: frozenset[str]) -> tuple[str, str] | None:
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
-        if known is not None and name in known:
+        if name != own and name in known:
             return match[0], f"write `$({name})`, which Kubernetes replaces if `{name}` is set before it"
     if other := re.search(_VARIABLE, text):
         name = other[1] or other[2]

@@ -13,6 +13,8 @@ from gpuctl.frontend.tree import Chunk
 TAB = "a tab is used for indentation, which YAML forbids"
 TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
 MAX_DEPTH = 64
+MAX_VALUES = 250_000
+"""Scalars, mappings and lists of one document, as written."""
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 FLATTEN = "flatten the document"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -27,6 +27,7 @@ class DocumentOptions:
     ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
     ``are_here``: they were applied to this very cluster before, and their ``placement`` is not asked, whatever the
     cluster is called. ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
+    ``interrupt`` is called before each step of the compile; what it raises ends the compile.
     """
 
     sources: Sequence[str | os.PathLike[str] | Source]
@@ -37,6 +38,7 @@ class DocumentOptions:
     stdin: BinaryIO | None = None
     cluster: str | None = None
     are_here: bool = False
+    interrupt: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)

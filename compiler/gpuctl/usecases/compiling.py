@@ -57,6 +57,7 @@ def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
         directory=documents.directory,
         stdin=documents.stdin,
         cluster=documents.cluster,
+        interrupt=documents.interrupt,
     )
 
 

@@ -211,6 +211,7 @@ def compile_for_fit(
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
     cluster_name: str | None = None,
+    interrupt: Callable[[], None] = lambda: None,
 ) -> FitDocuments:
     """The first half of :func:`fit`, which asks no cluster.
 
@@ -227,6 +228,7 @@ def compile_for_fit(
         cluster=cluster_name,
         directory=directory,
         stdin=stdin,
+        interrupt=interrupt,
     )
     return FitDocuments(result, _told(result))
 

@@ -24,8 +24,8 @@ INPUT_CODES = (
         "GPU003",
         "error",
         "too large",
-        "An input may have 8 MiB. A larger file is nearly always named by mistake.",
-        "Split it into several files, or name a directory.",
+        "An input may have 8 MiB, and a document 250,000 values. A larger file is nearly always named by mistake.",
+        "Split it into several files or documents, or name a directory.",
     ),
     CodeRule(
         "GPU004",
