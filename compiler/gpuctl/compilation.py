@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -118,7 +119,7 @@ def compile(
     context = Context(loaded.settings, options)
     lowered: list[Lowered] = []
     if not _stands(loaded.diagnostics, tolerated):
-        _check_patches(context, loaded)
+        _check_faulty(context, loaded, tolerated)
     else:
         validator = schema_validator(loaded.settings.kubernetes_version)
         context.check_pod_spec = _pod_spec_check(validator)
@@ -134,18 +135,43 @@ def _each(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_It
         yield item
 
 
-def _check_patches(context: Context, loaded: Loaded) -> None:
-    """Report what is wrong with podPatches although no pod is made: all mistakes in one run."""
+def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -> None:
+    """Report the errors of lowering although nothing is lowered: all mistakes of all documents in one run.
+
+    A document that has errors is not lowered, and none is while the platform has: what is said would rest on these.
+    """
+    if loaded.settings.kubernetes_version in VERSIONS:
+        context.check_pod_spec = _pod_spec_check(schema_validator(loaded.settings.kubernetes_version))
+    errors = [item for item in loaded.diagnostics if item.severity is Severity.ERROR and item.code not in tolerated]
+    wrong = _with_errors(loaded.documents, errors)
+    if loaded.has_sound_platform:
+        lower(context, [document for document in loaded.documents if id(document) not in wrong])
+        context.diagnostics = [item for item in context.diagnostics if item.severity is Severity.ERROR]
+    else:
+        wrong.update(map(id, loaded.documents))
     patched = [
         (document, document.model)
-        for document in (*loaded.documents, *loaded.faulty)
+        for document in (*(item for item in loaded.documents if id(item) in wrong), *loaded.faulty)
         if isinstance(document.model, Workload) and document.model.podPatch is not None
     ]
-    if patched and loaded.settings.kubernetes_version in VERSIONS:
-        context.check_pod_spec = _pod_spec_check(schema_validator(loaded.settings.kubernetes_version))
     for document, model in patched:
         with contextlib.suppress(Unusable):
             check_own_patch(context, document, model)
+
+
+def _with_errors(documents: Iterable[Document], errors: Iterable[Diagnostic]) -> set[int]:
+    """Return the identities of the documents in whose lines an error stands."""
+    lines: dict[str, list[int]] = {}
+    for span in sorted(error.span for error in errors if error.span is not None):
+        lines.setdefault(span.file, []).append(span.line)
+    found = set()
+    for document in documents:
+        in_file, first = lines.get(document.file, []), document.chunk.first_line + 1
+        following = bisect_left(in_file, first)
+        last = first + document.chunk.text.count("\n")
+        if following < len(in_file) and in_file[following] <= last:
+            found.add(id(document))
+    return found
 
 
 def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:

@@ -57,6 +57,8 @@ _FORBIDDEN = {
     "nodeName": "placing a pod on a node by name goes around the scheduler; use a pool, or nodeSelector",
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
+_REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
+"""Fields whose entries others name: without one of them the rest of a patch cannot be judged."""
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
@@ -101,11 +103,15 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         problems = [*_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
         for problem in problems:
             _report(context, document, layer, problem, problem.path)
-        if problems:
+        wrong = {problem.path[0] if problem.path else "" for problem in problems}
+        if wrong & {"", *_REFERRED_TO}:
             sound = False
         else:
-            merge_spec(pod, layer.patch)
-    if sound:
+            merge_spec(pod, {field: value for field, value in layer.patch.items() if field not in wrong})
+    if not sound:
+        for layer in layers:
+            _report_images(context, document, model, layer)
+    else:
         if pod.get("hostNetwork"):
             # Otherwise the pod asks the node's DNS, which does not know Services or other pods.
             pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
@@ -117,8 +123,15 @@ def check_own_patch(context: Context, document: Document, model: Job) -> None:
     """What is wrong with a document's own patch, whatever else is: for a document that has other mistakes."""
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
+        _report_images(context, document, model, layer)
         for problem in (*_of_patch(context, document, model, layer.patch), *_host_paths(context, layer)):
             _report(context, document, layer, problem, problem.path)
+
+
+def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
+    """Report images of a patch that are not from the platform's registries, where the pod cannot be judged whole."""
+    for problem in _foreign_images(context, model, layer.patch):
+        _report(context, document, layer, problem, problem.path)
 
 
 def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
@@ -224,12 +237,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
     """What the platform says of every pod: where its images come from, and who sees which cards."""
-    registries = context.settings.registries
-    for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
-        for place, image in at(pod, pattern):
-            foreign = foreign_image(image, registries)
-            if foreign is not None and image != model.environment.image:
-                yield PodProblem(place, *foreign, code="GPU602")
+    yield from _foreign_images(context, model, pod)
     yield from _too_long(model, pod)
     if "nvidia" not in context.settings.used_vendors:
         return
@@ -239,6 +247,16 @@ def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]
                 shown = visible_devices(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
                 if shown is not None:
                     yield PodProblem((field, index, "env", position), *shown, code="GPU220")
+
+
+def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
+    """Yield images of a pod's spec, or a part of it, that the platform does not allow; not the document's own image."""
+    registries = context.settings.registries
+    for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
+        for place, image in texts(spec, pattern):
+            foreign = foreign_image(image, registries)
+            if foreign is not None and image != model.environment.image:
+                yield PodProblem(place, *foreign, code="GPU602")
 
 
 def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
@@ -314,9 +332,11 @@ def _of_patch(context: Context, document: Document, model: Job, patch: Object) -
             PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
             for path, message in context.check_pod_spec(patch, partial=True)
         ]
-        if invalid:
-            yield from invalid
+        yield from invalid
+        wrong = {problem.path[0] if problem.path else "" for problem in invalid}
+        if "" in wrong:
             return
+        patch = {field: value for field, value in patch.items() if field not in wrong}
     for field, reason in _FORBIDDEN.items():
         if field in patch:
             yield PodProblem((field,), f"`{field}` cannot be patched: {reason}")

@@ -29,7 +29,7 @@ class Loaded:
 
     ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``faulty`` are
     jobs that have mistakes, as far as they can be looked at; ``left_out`` are those of other clusters;
-    ``sources`` are by name, for showing lines.
+    ``sources`` are by name, for showing lines; ``has_sound_platform`` is whether the platform has no errors.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class Loaded:
         self.diagnostics: list[Diagnostic] = []
         self.settings = Settings()
         self.sources: dict[str, Source] = {}
+        self.has_sound_platform = True
 
 
 def load(
@@ -122,7 +123,9 @@ def open_sources(
     for source in found.sources:
         loaded.sources[source.name] = source
     early = Early(found.sources)
+    before = len(loaded.diagnostics)
     _use_platform(early.platforms, platform, found, directory, loaded, versions)
+    loaded.has_sound_platform = all(item.severity is not Severity.ERROR for item in loaded.diagnostics[before:])
     return loaded, early, platform_defaults(loaded.settings)
 
 
