@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from gpuctl.language.masking import redact
+from gpuctl.language.wording import visible_json
 
 LOG = logging.getLogger("gpuctl_server")
 _ID: ContextVar[str] = ContextVar("request_id", default="")
@@ -44,7 +45,7 @@ class JsonLines(logging.Formatter):
         value |= {key: item for key, item in record.__dict__.items() if key not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             value["exception"] = redact(self.formatException(record.exc_info))
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return visible_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def set_up() -> None:

@@ -15,6 +15,7 @@ from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.masking import redact
+from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
@@ -76,8 +77,9 @@ def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -
     def bold(text: str) -> str:
         return click.style(text, bold=True) if coloured else text
 
-    head = f"{identity.kind}/{identity.name} in {identity.namespace}"
-    cause = click.style(found.cause, fg=colour) if coloured else found.cause
+    # Names of the cluster are letters; a service may send anything.
+    head = visible(f"{identity.kind}/{identity.name} in {identity.namespace}")
+    cause = click.style(visible(found.cause), fg=colour) if coloured else visible(found.cause)
     yield f"{bold(head)}: {cause}"
     yield from section("", [redact(found.message)], width, indent=2)
     yield ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpuctl.cli.output.table import width_of
+from gpuctl.language.wording import visible
 
 MARGIN = 12
 # A wide character is a word of its own; blanks belong to the word behind them.
@@ -21,6 +22,7 @@ def section(
     """``title`` in the margin beside the first text; each further line below the text."""
     head = style(title) + " " * max(1, indent - width_of(title)) if title else " " * indent
     for text in texts:
+        text = visible(text.replace("\n", " "))
         for number, line in enumerate(broken(text, None if width is None else max(_NARROWEST, width - indent - 1))):
             # What goes on is set in by two, so that one sees where the next text begins.
             yield f"{head}{'  ' if number and title else ''}{line}"

@@ -9,6 +9,7 @@ import click
 
 from gpuctl.cli.output.table import Table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
+from gpuctl.language.wording import visible_json
 
 
 def show_table(
@@ -52,4 +53,4 @@ def show_value(value: Any, output: str) -> None:
     else:
         import json
 
-        click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        click.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))

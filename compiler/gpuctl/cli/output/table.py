@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import click
 
+from gpuctl.cli.output.terminal import harmless
+
 GAP = 3
 """Blanks between columns, as kubectl prints them."""
 EMPTY = "-"
@@ -219,7 +221,7 @@ def details(pairs: Iterable[tuple[str, str]], *, style: Callable[[str], str] = s
     known = [(name, value if value else EMPTY) for name, value in pairs]
     column = max((width_of(name) for name, _ in known), default=0) + 1 + GAP
     for name, value in known:
-        head, *rest = value.splitlines()
+        head, *rest = harmless(value).rstrip("\n").split("\n")
         yield f"{style(name + ':')}{' ' * (column - width_of(name) - 1)}{head}".rstrip()
         for line in rest:
             yield f"{' ' * column}{line}".rstrip()

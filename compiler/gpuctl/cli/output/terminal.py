@@ -14,18 +14,23 @@ from typing import Any, NoReturn
 # Colours, and the line that progress rewrites, are our own; the rest of what controls a terminal, or turns the order of
 # what is read, comes from names and messages that anybody in the cluster may have written.
 _OURS = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
-_CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _COLUMNS = 80
+
+
+def harmless(text: str) -> str:
+    """Return text with escapes for what controls a terminal, but for colours and the line of progress."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub(lambda match: match[1] or match[0].encode("unicode_escape").decode(), text)
 
 
 class Terminal(io.TextIOWrapper):
     """A stream to a terminal that shows control characters as escapes. Its ``buffer`` takes bytes as they are."""
 
     def write(self, text: str) -> int:
-        if not text.isprintable():
-            text = _CONTROL.sub(lambda match: match[1] or match[0].encode("unicode_escape").decode(), text)
-        return super().write(text)
+        return super().write(harmless(text))
 
 
 def is_interactive() -> bool:

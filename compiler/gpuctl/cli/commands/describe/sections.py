@@ -11,6 +11,7 @@ import click
 from gpuctl.cli.output.amounts import amount, share
 from gpuctl.cli.output.table import details, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
+from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
     from gpuctl.reading.node_rows import PodOnNode
@@ -42,7 +43,7 @@ def show_lines(title: str, lines: Iterable[str]) -> None:
     if lines:
         click.echo(f"\n{heading(f'{title}:')}")
         for line in lines:
-            click.echo(INDENT + line)
+            click.echo(INDENT + visible(line))
 
 
 def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None]]) -> None:
