@@ -27,6 +27,7 @@ _OWNER = ("kind", "name", "controller", "uid", "apiVersion")
 _CONTAINER = ("name", "image", "resources", "restartPolicy")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER_STATUS = ("name", "ready", "started", "restartCount", "state")
+_ENDED = ("reason", "exitCode", "signal", "message")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_SHARED = 50_000
 _LARGEST_SHARED = 10_000
@@ -120,6 +121,13 @@ def _whole(obj: Object, trimmer: Trimmer) -> Object:
     return {**obj, **_head(obj, trimmer, annotations=True)}
 
 
+def _container_status(item: Object) -> Object:
+    """Return a container's status, and how its last run ended: the reason of a crash loop."""
+    kept = _picked(item, _CONTAINER_STATUS)
+    ended = (item.get("lastState") or {}).get("terminated")
+    return {**kept, "lastState": {"terminated": _picked(ended, _ENDED)}} if ended else kept
+
+
 def _pod(obj: Object, trimmer: Trimmer) -> Object:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     # Only what differs from pod to pod stands outside of what is shared.
@@ -137,7 +145,7 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
         known["conditions"] = [trimmer.shared(_picked(item, _CONDITION[:4])) for item in status["conditions"]]
     for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         if status.get(key):
-            known[key] = [trimmer.shared(_picked(item, _CONTAINER_STATUS)) for item in status[key]]
+            known[key] = [trimmer.shared(_container_status(item)) for item in status[key]]
     head = _head(obj, trimmer)
     speaks = (obj["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
     if speaks:
