@@ -18,6 +18,7 @@ from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
+from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.output.fit_lines import fit_lines as lines
@@ -684,13 +685,17 @@ resources: {pool: default, gpu: 2, cpu: 1, memory: 1Gi}
 """
 
 
-def run(directory: Path, *arguments: str, have: Snapshot | None = None, document: str = DOCUMENT) -> Result:
-    """``gpuctl fit`` with a document, and a snapshot if there is one."""
+def words(directory: Path, *more: str, have: Snapshot | None = None, document: str = DOCUMENT) -> list[str]:
+    """Return the words of ``gpuctl fit`` with a document, and a snapshot if there is one."""
     (directory / "job.yaml").write_text(document)
     (directory / "cluster.json").write_text(render(have) if have else "{}")
-    everything = ["-f", str(directory / "job.yaml"), "--snapshot", str(directory / "cluster.json"), *arguments]
+    return ["fit", "-f", str(directory / "job.yaml"), "--snapshot", str(directory / "cluster.json"), *more]
+
+
+def run(directory: Path, *more: str, have: Snapshot | None = None) -> Result:
+    """Run ``gpuctl fit`` with a document, and a snapshot if there is one."""
     # Never the command by itself: click would keep its help without the group's `-h`.
-    return CliRunner().invoke(cli, ["fit", *everything], standalone_mode=False)
+    return CliRunner().invoke(cli, words(directory, *more, have=have), standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -730,10 +735,11 @@ def test_command_takes_a_snapshot_or_a_cluster(tmp_path: Path) -> None:
     assert isinstance(result.exception, UsageError)
 
 
-def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
-    result = run(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x"))
-    assert (result.return_value, result.stdout) == (2, "")
-    assert "job.yaml:5" in result.stderr
+def test_command_refuses_wrong_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main.run(words(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x")))
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert "job.yaml:5" in printed.err
 
 
 def test_holders_of_room_are_the_jobs_before_it() -> None:
@@ -743,12 +749,15 @@ def test_holders_of_room_are_the_jobs_before_it() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])
-def test_nodes_know_better_than_documents(tmp_path: Path, gpus: int, code: int, verdict: str) -> None:
+def test_nodes_know_better_than_documents(
+    tmp_path: Path, gpus: int, code: int, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     pool = "kind: pool\nversion: v0.1\npool: {name: a}\nnodes: {n1: {gpu-type: T4, gpu-count: 4}}\n---\n"
     wanted = pool + DOCUMENT.replace("pool: default, gpu: 2", f"pool: a, gpu: {gpus}")
-    result = run(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted)
-    assert [item["verdict"] for item in json.loads(result.stdout)["jobs"]] == [verdict]
-    assert (result.return_value, "warning[GPU403]" in result.stderr) == (code, True)
+    ended = main.run(words(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted))
+    printed = capsys.readouterr()
+    assert [item["verdict"] for item in json.loads(printed.out)["jobs"]] == [verdict]
+    assert (ended, "warning[GPU403]" in printed.err) == (code, True)
 
 
 @pytest.mark.parametrize(

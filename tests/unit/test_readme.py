@@ -76,8 +76,10 @@ def shell(command: str, directory: Path, *, activated: bool = True, may_refuse: 
     path = os.environ["PATH"]
     if activated:
         path = f"{directory / '.venv' / 'bin'}{os.pathsep}{path}"
-    environment = {**os.environ, "PATH": path, "PYTHONUTF8": "1"}
-    environment.pop("PYTHONPATH", None)
+    # A reader has no variables of a `make test-lowest`.
+    not_readers = {"PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "VENV", "DEPENDENCIES", "WORKERS"}
+    environment = {name: value for name, value in os.environ.items() if name not in not_readers}
+    environment |= {"PATH": path, "PYTHONUTF8": "1"}
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=directory,

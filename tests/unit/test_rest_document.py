@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from gpuctl_server.operations import IDEMPOTENT, operation_id
+from support.locked_releases import with_locked_releases
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def document() -> dict[str, Any]:
     return found
 
 
+@with_locked_releases
 def test_it_is_what_the_routes_say() -> None:
     assert openapi.main(["--check"]) == 0
 
@@ -39,6 +41,7 @@ def test_a_file_that_is_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert openapi.main(["--check"]) == 1
 
 
+@with_locked_releases
 def test_it_is_valid(document: dict[str, Any]) -> None:
     OpenAPIV30SpecValidator(document).validate()
 

@@ -37,6 +37,7 @@ from gpuctl_sdk import (
 )
 from gpuctl_sdk.documents import as_yaml
 from gpuctl_sdk.following import LogPlace, LogWish
+from support.locked_releases import with_locked_releases
 
 TOKEN = "gpuctl_very-secret-token"
 SOON = Retrying(attempts=4, pause=0.001, longest=0.002)
@@ -70,6 +71,7 @@ def broken(status: int = 503) -> httpx.Response:
     return httpx.Response(status, json={"error": "ServiceUnavailable", "message": "away", "details": []})
 
 
+@with_locked_releases
 def test_what_is_generated_is_what_the_document_says() -> None:
     assert sdk.main(["--check"]) == 0
 
