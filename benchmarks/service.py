@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ NODES = 500
 CLIENTS = 50
 SECONDS = 10
 ROUNDS = 3
+BATCH = 100
+PLANS = 16
 
 Report = Callable[[str, str, str, "bool | None"], None]
 
@@ -42,6 +45,14 @@ class Server(NamedTuple):
         request = urllib.request.Request(f"http://{self.host}:{self.port}{path}")
         request.add_header("Authorization", f"Bearer {self.token}")
         with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, value: Any) -> Any:
+        """What a path answers to a JSON body."""
+        request = urllib.request.Request(f"http://{self.host}:{self.port}{path}", json.dumps(value).encode())
+        request.add_header("Authorization", f"Bearer {self.token}")
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return json.load(answer)
 
     def cpu(self) -> float:
@@ -80,6 +91,9 @@ def measure_on(plane: ControlPlane, directory: Path, report: Report) -> None:
         _freshness(plane, server, report)
         _beside(plane, server, report)
         _memory(server, report)
+        _batch(server, report)
+    with serving(plane, directory) as server:
+        _plans(server, report)
 
 
 def _latency(server: Server, what: str, paths: list[str], bar: float, report: Report) -> None:
@@ -103,6 +117,32 @@ def _latency(server: Server, what: str, paths: list[str], bar: float, report: Re
 def _memory(server: Server, report: Report) -> None:
     now, most = server.memory("VmRSS"), server.memory("VmHWM")
     report("service: memory of the whole process", f"{now:.0f} MB (at most {most:.0f})", "<= 150 MB", now <= 150)
+
+
+def _batch(server: Server, report: Report) -> None:
+    texts = [_document(f"batch-{number}") for number in range(BATCH)]
+    begun = time.perf_counter()
+    found = server.post("/api/v1/jobs/batch", {"yamlContents": texts})
+    taken = time.perf_counter() - begun
+    assert len(found["success"]) == BATCH, found["failed"][:3]
+    report(f"service: POST /jobs/batch of {BATCH} entries", f"{taken:.1f} s", "<= 15 s", taken <= 15)
+
+
+def _plans(server: Server, report: Report) -> None:
+    """The most memory that the process ever has: it has to fit below the limit of its pod."""
+    with ThreadPoolExecutor(PLANS) as pool:
+        bodies = [{"yamlContent": _document(f"plan-{number}")} for number in range(PLANS)]
+        list(pool.map(lambda body: server.post("/api/v1/plan", body), bodies))
+    most = server.memory("VmHWM")
+    report(f"service: memory after {PLANS} plans at the same time", f"at most {most:.0f} MB", "<= 250 MB", most <= 250)
+
+
+def _document(name: str) -> str:
+    return (
+        f"kind: training\nversion: v0.1\njob: {{name: {name}, namespace: default}}\n"
+        "environment: {image: 'registry.example.com/train:v1', command: [train]}\n"
+        "resources: {gpu: 1, cpu: 1, memory: 1Gi}\n"
+    )
 
 
 def _freshness(plane: ControlPlane, server: Server, report: Report) -> None:

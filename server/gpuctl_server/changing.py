@@ -34,6 +34,7 @@ from gpuctl_server.change_values import (
     full_plan,
     see_that_all_was_done,
 )
+from gpuctl_server.fair_slots import Full
 from gpuctl_server.lookups import demand, find_job, no_job, simulating
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.mirror.survey import READING, Lookback
@@ -77,13 +78,16 @@ def changing(
     """
     if service.writes.is_ending():
         raise Problem(503, "the service ends; nothing was changed")
-    if not service.writes.begin():
-        raise Problem(429, "too many changes are under way; nothing was changed, try again in a moment")
+    try:
+        service.writes.begin(caller.name)
+    except Full as full:
+        text = "too many changes of this token are under way" if full.is_own else "too many changes are under way"
+        raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
     try:
         with service.asking(caller, lookback, dry_run=dry_run) as session:
             yield session
     finally:
-        service.writes.done()
+        service.writes.done(caller.name)
 
 
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:

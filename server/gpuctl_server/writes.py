@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+
+from gpuctl_server.fair_slots import Full
 
 MOST = 16
-"""Changes at a time. One may wait for minutes until pods are gone, and reads must have threads left."""
+"""Changes at a time, of one caller half as many. One may wait for minutes until pods are gone, and reads must have
+threads left."""
 
 
 class Writes:
@@ -13,22 +17,35 @@ class Writes:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
+        self._each = max(1, most // 2)
         self._lock = threading.Lock()
-        self.under_way = 0
+        self._under_way: Counter[str] = Counter()
         self._ending = threading.Event()
 
-    def begin(self) -> bool:
-        """Whether one more may begin; :meth:`done` has to follow if so."""
-        with self._lock:
-            if self.under_way >= self._most:
-                return False
-            self.under_way += 1
-            return True
+    def begin(self, caller: str) -> None:
+        """Count one more change of a caller; :meth:`done` has to follow.
 
-    def done(self) -> None:
-        """One has come to its end."""
+        :raises Full: too many are under way.
+        """
         with self._lock:
-            self.under_way -= 1
+            if self._under_way[caller] >= self._each:
+                raise Full(is_own=True)
+            if self._under_way.total() >= self._most:
+                raise Full(is_own=False)
+            self._under_way[caller] += 1
+
+    def done(self, caller: str) -> None:
+        """Count one less."""
+        with self._lock:
+            self._under_way[caller] -= 1
+            if not self._under_way[caller]:
+                del self._under_way[caller]
+
+    @property
+    def under_way(self) -> int:
+        """How many changes are under way."""
+        with self._lock:
+            return self._under_way.total()
 
     def end(self) -> None:
         """Have nothing new begun: what was taken apart is still put together."""

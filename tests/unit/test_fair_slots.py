@@ -11,6 +11,7 @@ import pytest
 from gpuctl_server import compile_turns
 from gpuctl_server.compile_turns import CompiledTooLong, CompileTurns, StillCompiling, processor_limit
 from gpuctl_server.fair_slots import FairSlots, Full
+from gpuctl_server.writes import Writes
 
 
 def test_one_caller_leaves_slots_and_places_to_others() -> None:
@@ -69,6 +70,31 @@ def test_requests_that_are_given_up() -> None:
         await asyncio.wait_for(slots.acquire("d"), 1)
 
     asyncio.run(run())
+
+
+def test_one_caller_has_half_of_the_changes() -> None:
+    changes = Writes(4)
+    for _ in range(2):
+        changes.begin("a")
+    with pytest.raises(Full) as own:
+        changes.begin("a")
+    assert own.value.is_own
+    for caller in ("b", "c"):
+        changes.begin(caller)
+    with pytest.raises(Full) as all_taken:
+        changes.begin("d")
+    assert not all_taken.value.is_own
+    changes.done("a")
+    changes.begin("d")
+
+
+def test_a_service_for_one_change_at_a_time_lets_it_begin() -> None:
+    changes = Writes(1)
+    changes.begin("a")
+    with pytest.raises(Full):
+        changes.begin("b")
+    changes.done("a")
+    changes.begin("b")
 
 
 def test_processor_limit_counts_the_work_of_its_thread() -> None:

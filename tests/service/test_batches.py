@@ -1,0 +1,41 @@
+"""A batch costs the cluster no more lists of all pods than a single job does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fault_tools.proxy import Proxy
+from support.cluster_tools import Place
+from support.served import Served, serving
+
+ENTRIES = 12
+
+
+def documents(place: Place, name: str, count: int) -> list[str]:
+    return [
+        f"kind: training\nversion: v0.1\njob: {{name: {name}-{number}, namespace: {place.namespace}}}\n"
+        "environment: {image: 'registry.example.com/train:v1', command: [train]}\n"
+        "resources: {cpu: 1, memory: 1Gi}\n"
+        for number in range(count)
+    ]
+
+
+def lists_of(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[str, int]:
+    """How often a batch lists all pods and all nodes."""
+    proxy.reset()
+    found = own.call("POST", path, status=200 if "dryRun" in path else 201, json={"yamlContents": texts})
+    assert found["failed"] == []
+    asked = [item.request for item in list(proxy.records) if not item.request.is_watch]
+    return {kind: sum(request.path == f"/api/v1/{kind}" for request in asked) for kind in ("pods", "nodes")}
+
+
+@pytest.mark.parametrize("path", ["/jobs/batch?dryRun=true", "/jobs/batch"], ids=["dry run", "created"])
+def test_a_batch_lists_all_pods_as_often_as_one_entry(proxy: Proxy, place: Place, tmp_path: Path, path: str) -> None:
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxied"), {"admin": ("admin", None, None)}) as own:
+        name = "dry" if "dryRun" in path else "made"
+        one = lists_of(proxy, own, path, documents(place, f"{name}-one", 1))
+        many = lists_of(proxy, own, path, documents(place, f"{name}-many", ENTRIES))
+        assert one == many
+        assert all(count == 1 for count in many.values())
