@@ -793,6 +793,34 @@ def test_a_closed_stream_is_no_bug_of_ours(line: str, here: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("--kubeconfig F get jobs", "gpuctl get jobs --kubeconfig F"),
+        ("--context prod why sft -o json", "gpuctl why --context prod sft -o json"),
+        ("-n team logs sft", "gpuctl logs -n team sft"),
+        ("--as anna delete job sft", "gpuctl delete --as anna job sft"),
+        ("get --context prod po", "gpuctl get po --context prod"),
+        ("-n team exec sft -- nvidia-smi -L", "gpuctl exec -n team sft -- nvidia-smi -L"),
+        ("--namespace 'a b' get pods", "gpuctl get pods --namespace 'a b'"),
+    ],
+)
+def test_an_option_before_its_command_is_told_where_it_goes(line: str, meant: str, gpuctl: Cli, here: Path) -> None:
+    words = shlex.split(line)
+    found = gpuctl(*words)
+    assert found.code == 2
+    assert f"` goes after the command: `{meant}`" in found.err
+
+
+@pytest.mark.parametrize(
+    "line", ["--bogus get jobs", "--kubeconfig F render a.yaml", "--kubeconfig F", "get --bogus jobs"]
+)
+def test_an_option_that_no_command_has_is_unknown(line: str, gpuctl: Cli, here: Path) -> None:
+    found = gpuctl(*line.split())
+    assert found.code == 2
+    assert "No such option" in found.err
+
+
 # Completion -----------------------------------------------------------------------------------------------
 
 

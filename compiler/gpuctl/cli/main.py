@@ -17,13 +17,14 @@ from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.cli.options.choosing_service import server_option
+from gpuctl.cli.options.misplaced import GroupOfCommands
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 
 
-class CommandGroup(click.Group):
+class CommandGroup(GroupOfCommands):
     """Loads a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from gpuctl.cli.options.blanks import without_blanks
+from gpuctl.cli.options.misplaced import GroupOfCommands
 
 
 class Subcommand(NamedTuple):
@@ -20,7 +21,7 @@ class Subcommand(NamedTuple):
     attribute: str = "command"
 
 
-class Family(click.Group):
+class Family(GroupOfCommands):
     """A group that imports a subcommand when it is called, by whichever of its names."""
 
     def __init__(self, *args: Any, subcommands: Mapping[str, Subcommand], **kwargs: Any) -> None:
