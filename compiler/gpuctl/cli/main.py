@@ -118,8 +118,10 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         _show(error)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         click.echo("Interrupted.", err=True)
+        if (advice := getattr(error, "advice", None)) is not None:
+            click.echo(f"note: {advice}", err=True)
         return 130
     except BrokenPipeError:
         # The reader went away (`| head`): nothing to say.

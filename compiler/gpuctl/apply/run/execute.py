@@ -44,6 +44,12 @@ class _Stage:
     busy: int = 0
 
 
+class BrokenOff(KeyboardInterrupt):
+    """A second interrupt has ended a run whose journals are left."""
+
+    advice = "what was begun is remembered: `gpuctl recover`, or the next apply, finishes it"
+
+
 class Execution:
     """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
 
@@ -74,6 +80,7 @@ class Execution:
         ``error`` tell how it went.
 
         :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
+        :raises BrokenOff: a second interrupt ended the run between two steps, and its journals are left.
         """
         self._leases = leases
         self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
@@ -91,6 +98,8 @@ class Execution:
                 self._close_journals()
         except KeyboardInterrupt:
             self._broken_off()
+            if self.plan.unfinished:
+                raise BrokenOff from None
             raise
         finally:
             self._departures.stop()
