@@ -131,6 +131,24 @@ def test_node_that_leaves_loses_the_labels(place: Place, nodes: Nodes) -> None:
     assert nodes.pooled(one, "a", "a100")
 
 
+def test_jobs_on_a_node_that_leaves_or_moves_are_named(place: Place, nodes: Nodes) -> None:
+    one, two = nodes.add(2)
+    place.apply(
+        nodes.pool("a", **{one: "a100"}), training("a", resources={"pool": nodes.name("a"), "gpu-type": "a100"})
+    )
+    place.running("a")
+    note = (
+        f"note: node {one} leaves the pool {nodes.name('a')}; jobs on it go on, and their next pods do not start there: "
+        f"training/a in {place.namespace}\n"
+    )
+    without = place.file(nodes.pool("a", **{two: "a100"}))
+    moved = place.file(nodes.pool("a", **{two: "a100"}), nodes.pool("b", **{one: "a100"}))
+    for file in (without, moved):
+        assert note in place.gpuctl("diff", "-f", file, code=1).err
+    assert note in place.gpuctl("apply", "-f", without, "--yes").err
+    assert note not in place.gpuctl("apply", "-f", without, "--yes").err
+
+
 def test_label_that_kubectl_set_too_stays_and_is_told(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     nodes.label(one, "kubectl-label", pool=nodes.name("a"))

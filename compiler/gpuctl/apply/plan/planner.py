@@ -13,6 +13,7 @@ from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, W
 from gpuctl.apply.plan.expired import keep_expired
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.last_applied import LastApplied
+from gpuctl.apply.plan.left_behind import note_jobs_left_behind
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
@@ -107,8 +108,9 @@ def make_plan(session: Session, request: Request) -> Plan:
             _other_kinds(draft, request, document, document.name)
             _companions(draft, request, document, document.name, wanted)
     keep_expired(session, draft.plan, draft.steps, request)
-    for step in nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
-        draft.steps[step.key] = step
+    pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
+    draft.steps.update((step.key, step) for step in pooled)
+    note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
     _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
     respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
