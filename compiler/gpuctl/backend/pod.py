@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Collection
 from typing import Any
 
 from gpuctl.backend.context import Context
@@ -20,6 +22,8 @@ from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
 """Fields of a pod with which process 1 that a container sees is not its own."""
+_REFERENCE = r"(?<!\$)\$\(([^()]*)\)"
+"""A variable's name in a value; ``$$(NAME)`` is text."""
 
 
 def pod_template(
@@ -102,9 +106,30 @@ def env_value(name: str, value: str | int) -> Object:
     return {"name": name, "value": str(value)}
 
 
+def _in_order(variables: list[EnvVar], defaults: Collection[str]) -> list[EnvVar]:
+    """Return variables with the defaults first that others refer to: Kubernetes replaces ``$(NAME)`` only by what is
+    set before. The defaults stand last, in a document too; those that none refers to stay there.
+    """
+    place = len(variables)
+    while place and variables[place - 1].name in defaults:
+        place -= 1
+    own, added = variables[:place], {variable.name: variable for variable in variables[place:]}
+    needed: set[str] = set()
+    waiting = list(own) if added else []
+    while waiting:
+        for name in re.findall(_REFERENCE, waiting.pop().value or ""):
+            if name in added and name not in needed:
+                needed.add(name)
+                waiting.append(added[name])
+    first = [variable for name, variable in added.items() if name in needed]
+    return [*first, *own, *(variable for name, variable in added.items() if name not in needed)]
+
+
 def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
     variables = list(before)
-    own = model.environment.variables
+    defaults = (context.settings.defaults_of(model.kind).get("environment") or {}).get("env") or {}
+    filled_in = {item if isinstance(item, str) else item["name"] for item in defaults}
+    own = _in_order(model.environment.variables, filled_in)
     names = {variable.name for variable in own}
     if model.kind == "inference" and model.model is not None:
         for name, field in MODEL_ENV.items():
