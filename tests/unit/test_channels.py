@@ -106,6 +106,59 @@ def test_the_end_of_input(pair: Pair) -> None:
     assert not Channels(ours, V4).end(0)
 
 
+def test_a_frame_that_is_too_large_is_refused(pair: Pair) -> None:
+    """A peer that announces 2^40 bytes cannot fill the memory, nor one whose message has no end."""
+    ours, theirs = pair
+    channels = Channels(ours, V5)
+    theirs.sendall(frame(b"\x01abc") + b"\x82\x7f" + (2**40).to_bytes(8, "big") + bytes(1000))
+    assert channels.receive() == [Message(1, b"abc")]
+    assert channels.closed
+    assert str(channels.failure) == "the connection to the pod broke: it announced a message of more than 16 MiB"
+
+
+def test_a_message_without_an_end_is_refused(pair: Pair) -> None:
+    ours, theirs = pair
+    channels = Channels(ours, V5)
+
+    def send() -> None:
+        with contextlib.suppress(OSError):
+            theirs.sendall(frame(b"\x01", last=False) + frame(bytes(2**20), 0, last=False) * 17)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    while not channels.closed:
+        assert channels.receive() == []
+    channels.close()
+    thread.join()
+    assert "more than 16 MiB" in str(channels.failure)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"\x03\xf3server died", "the connection to the pod broke: it was closed with code 1011: server died"),
+        (b"\x03\xe9", "the connection to the pod broke: it was closed with code 1001"),
+        (b"\x03\xf3\x1b[2J", "the connection to the pod broke: it was closed with code 1011: \\x1b[2J"),
+        (b"\x03\xe8done", None),
+        (b"", None),
+    ],
+)
+def test_the_reason_of_a_close_reaches_the_caller(pair: Pair, payload: bytes, text: str | None) -> None:
+    ours, theirs = pair
+    channels = Channels(ours, V5)
+    theirs.sendall(frame(payload, 0x8))
+    assert channels.receive() == []
+    assert channels.closed
+    assert (str(channels.failure) if channels.failure else None) == text
+
+
+def test_a_command_whose_server_dies_says_so(pair: Pair) -> None:
+    ours, theirs = pair
+    theirs.sendall(frame(b"\x03\xf3server died", 0x8))
+    with pytest.raises(ConnectionFailed, match="code 1011: server died"):
+        _run(Channels(ours, V5), Ends(None, lambda data: None, lambda data: None))
+
+
 def status(code: str) -> bytes:
     """As the API server says that a command has ended."""
     details = {"causes": [{"reason": "ExitCode", "message": code}]}

@@ -17,16 +17,20 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, api_error
 from gpuctl.kube.reasons import innermost
+from gpuctl.language.wording import visible
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 PORTION = 32 * 1024
 """Bytes of one message: what kubectl sends at once."""
 _FULL = 1024 * 1024
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a message, whole or in frames. API servers and kubelets send 32 KiB at once."""
 HANDSHAKE = 30.0
 KEEP_ALIVE = 20.0
 """Seconds of silence after which a ping is sent: load balancers forget what is silent for a minute."""
-_CONTINUATION, _CLOSING, _PING, _PONG, _BINARY = 0x0, 0x8, 0x9, 0xA, 0x2
+_CLOSING, _PING, _PONG, _BINARY = 0x8, 0x9, 0xA, 0x2
+_NORMAL = 1000
 
 
 class Message(NamedTuple):
@@ -138,7 +142,7 @@ class Channels:
         while (frame := self._next()) is not None:
             last, opcode, payload = frame
             if opcode == _CLOSING:
-                self.closed = True
+                self.closed, self._problem = True, _close_reason(payload)
             elif opcode == _PING:
                 self._frame(_PONG, payload)
                 self.flush()
@@ -160,6 +164,11 @@ class Channels:
             if len(self._in) < start:
                 return None
             length = int.from_bytes(self._in[2:start], "big")
+        if length + len(self._message) > LARGEST:
+            self.closed = True
+            self._problem = f"it announced a message of more than {LARGEST // 2**20} MiB"
+            self._in.clear()
+            return None
         if len(self._in) < start + length:
             return None
         head, payload = self._in[0], bytes(self._in[start : start + length])
@@ -172,6 +181,15 @@ class Channels:
         self._last = time.monotonic()
         if not self._unsent:
             self._out += ABNF.create_frame(payload, opcode).format()
+
+
+def _close_reason(payload: bytes) -> str:
+    """Return in words why the other side closed the connection, "" if it is done (RFC 6455, 5.5.1 and 7.4)."""
+    code = int.from_bytes(payload[:2], "big")
+    if code in (0, _NORMAL):
+        return ""
+    reason = visible(payload[2:125].decode("utf-8", "replace").strip())
+    return f"it was closed with code {code}" + (f": {reason}" if reason else "")
 
 
 def open_channels(connected: socket.socket, url: str, headers: Sequence[str], protocols: tuple[str, ...]) -> Channels:
