@@ -17,7 +17,8 @@ from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
 
-DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes", "urllib3", "http"}
+MODELS = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes"}
+DEAR = MODELS | {"urllib3", "http"}
 
 
 def modules_of(code: str) -> set[str]:
@@ -37,13 +38,22 @@ def loaded_by(code: str) -> set[str]:
     [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.wording"),
         *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
+    ],
+)
+def test_what_needs_no_cluster_needs_no_model_and_no_client(module: str) -> None:
+    assert loaded_by(f"import {module}").isdisjoint(DEAR)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
         "gpuctl.cli.output.plan_results",
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:
-    assert loaded_by(f"import {module}").isdisjoint(DEAR)
+    assert loaded_by(f"import {module}").isdisjoint(MODELS)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,7 @@ def test_what_lists_needs_nothing_of_what_changes_explains_or_compiles(asked: st
     found = modules_of(
         f"{code}from gpuctl.cli.options.planning_options import platform_settings\nplatform_settings(None)"
     )
-    unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
+    unwanted = {"difflib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
     unwanted |= {"gpuctl.backend.context", "gpuctl.frontend.diagnostics", "gpuctl.frontend.source"}
     assert unwanted.isdisjoint(found)
 
@@ -134,7 +144,7 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
         f"sys.argv = ['gpuctl', *{arguments!r}, '--kubeconfig', 'config']\nfrom gpuctl.__main__ import main\nmain()"
     )
     # A kubeconfig may be YAML.
-    assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
+    assert loaded_by(code).isdisjoint(MODELS - {"yaml"})
 
 
 @pytest.mark.parametrize(
@@ -155,7 +165,7 @@ def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[s
         f"sys.argv = ['gpuctl', *{arguments!r}, '--server', {url!r}]\nfrom gpuctl.__main__ import main\nmain()"
     )
     loaded = loaded_by(code)
-    assert loaded.isdisjoint(DEAR)
+    assert loaded.isdisjoint(MODELS)
     assert not [name for name in loaded if name.partition(".")[0] in ("gpuctl_server", "fastapi", "kubernetes")]
 
 

@@ -31,8 +31,6 @@ PATIENCE = 6.0
 """Seconds for which a request that failed for a passing reason is tried again."""
 # Six pauses, whatever their jitter, are within the patience.
 _LONGEST_PAUSE = 1.0
-LONGEST_REFUSAL = 1024 * 1024
-"""Bytes of a refusal that are read where a stream was asked for."""
 LATE = 3.0
 """Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
 _SHORTEST = 1.0
@@ -243,8 +241,7 @@ class Requests:
             else:
                 if response.status == 200:
                     return Stream(response, f"the answer to GET {path}")
-                error = api_error(response.status, response.read(LONGEST_REFUSAL), response.headers)
-                response.close()
+                error = api_error(response.status, response.refusal(), response.headers)
                 # 500 is what the API server makes of a node that does not answer.
                 if not error.is_transient or error.status == 500:
                     raise error

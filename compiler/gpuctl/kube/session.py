@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from gpuctl.kube.api_errors import ApiError, api_error
 from gpuctl.kube.pauses import jittered
-from gpuctl.kube.requests import LONGEST_REFUSAL, Requests
+from gpuctl.kube.requests import Requests
 from gpuctl.kube.streams import Watch, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
 from gpuctl.objects.api_resources import Key, Object, Resource, key_of
@@ -221,11 +221,5 @@ class Session(Requests):
         }
         response = self._transport.open(resource.path(namespace), query)
         if response.status != 200:
-            try:
-                refused = response.read(LONGEST_REFUSAL)
-            except (OSError, ValueError):
-                refused = b""
-            finally:
-                response.close()
-            raise api_error(response.status, refused, response.headers)
+            raise api_error(response.status, response.refusal(), response.headers)
         return Watch(response, f"the watch on {resource.plural}")

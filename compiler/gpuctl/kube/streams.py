@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from urllib3.exceptions import HTTPError
+
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.kube.http1 import Reply
-from gpuctl.kube.reasons import reason_of
+from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.objects.api_resources import Object
 
 _LONGEST_EVENT = 64 * 1024 * 1024
@@ -27,8 +28,8 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._response.portions()
-        except (OSError, ValueError) as error:
-            raise ConnectionFailed(f"{self._what} broke off: {reason_of(error)}") from None
+        except HTTPError as error:
+            raise ConnectionFailed(f"{self._what} broke off: {failure_text(error)}") from None
         finally:
             self._response.close()
 
@@ -58,8 +59,8 @@ class Watch:
                         yield _event(line)
                 if len(buffer) > _LONGEST_EVENT:
                     raise ValueError("an event has no end")
-        except (OSError, ValueError, RecursionError) as error:
-            raise ConnectionFailed(f"{self._what} ended: {reason_of(error)}") from None
+        except (HTTPError, ValueError, RecursionError) as error:
+            raise ConnectionFailed(f"{self._what} ended: {failure_text(error)}") from None
         finally:
             self._response.close()
 

@@ -7,25 +7,24 @@ whole is read up to a limit.
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
-from gpuctl.kube.connection_pool import ConnectionPool
+from urllib3 import HTTPHeaderDict
+from urllib3.exceptions import HTTPError
+
+from gpuctl.kube.api_errors import ApiError, ConfigurationError, ConnectionFailed
+from gpuctl.kube.channels import HANDSHAKE, Channels, open_channels
 from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Fixed, Headers
-from gpuctl.kube.dialing import Dialled, dial, proxy_fields
-from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
+from gpuctl.kube.http_client import HttpClient, NotConnected, Reply, cause_of, failure_text, is_timeout
 from gpuctl.kube.proxies import Proxy
-from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.trust import Trust
 from gpuctl.objects.api_resources import Object
 from gpuctl.release import __version__
-
-if TYPE_CHECKING:
-    from gpuctl.kube.channels import Channels
 
 READ_TIMEOUT = 60.0
 WATCH_TIMEOUT = 120
@@ -52,7 +51,7 @@ class Response(NamedTuple):
     """An answer that was read whole."""
 
     status: int
-    headers: Fields
+    headers: HTTPHeaderDict
     data: bytes
 
 
@@ -67,9 +66,15 @@ class Transport:
         self.server = access.server
         self.reached = False
         self._lock = threading.Lock()
-        self._pool: ConnectionPool | None = None
-        self._pool_certificate: Certificate | None = None
-        self._always, self._prefix = _addressed(access)
+        self._client: HttpClient | None = None
+        self._client_certificate: Certificate | None = None
+        parts = urlsplit(access.server)
+        self._prefix = quote(parts.path, safe=_SAFE)
+        self._always = (
+            ("Host", parts.netloc),
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", f"gpuctl/{__version__}"),
+        )
 
     def on_behalf(self, credential: Credential | None, impersonation: Headers = ()) -> Transport:
         """The way to the same server for somebody else: with a credential of theirs instead of ours, or (None) with
@@ -78,9 +83,10 @@ class Transport:
         return Transport(self._access._replace(source=source, impersonation=impersonation))
 
     def close(self) -> None:
-        """Let go of the sockets."""
-        if self._pool is not None:
-            self._pool.close()
+        """Close the idle connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def send(
         self,
@@ -100,7 +106,7 @@ class Transport:
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        pool, wire, response = self._ask(method, _target(path, query), data, content_type, within, accept)
+        response = self._ask(method, _target(path, query), data, content_type, within, accept)
         read: list[bytes] = []
         size = 0
         try:
@@ -112,10 +118,10 @@ class Transport:
                         f"{self.server} answered with more than {LARGEST // 2**20} MiB",
                         "check the server's address, and proxies in between",
                     )
-        except (OSError, Malformed) as error:
+        except HTTPError as error:
             raise self._failure(error, within) from None
         finally:
-            pool.give(wire)
+            response.close()
         return Response(response.status, response.headers, b"".join(read))
 
     def open(
@@ -134,31 +140,25 @@ class Transport:
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
         method, content = ("GET", "") if data is None else ("POST", "application/json")
-        pool, _, response = self._ask(method, _target(path, query), data, content, WATCH_TIMEOUT + 15, accept)
-        pool.part_with()
-        return response
+        return self._ask(method, _target(path, query), data, content, WATCH_TIMEOUT + 15, accept, last=True)
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
         """Open a WebSocket; as :meth:`Session.channels`."""
-        from gpuctl.kube.api_errors import ApiError
-        from gpuctl.kube.channels import HANDSHAKE, open_channels
-
         url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
 
-        def opened(credential: Credential) -> Channels:
+        def opened(credential: Credential, client: HttpClient) -> Channels:
             headers = [f"{name}: {value}" for name, value in self._headers(credential)]
-            connected = self._dial(self._context(credential.certificate), streaming=True).connected
+            connected = self._dial(client)
             connected.settimeout(HANDSHAKE)
             return open_channels(connected, url, headers, protocols)
 
-        credential, _ = self._prepared()
+        credential, client = self._prepared()
         try:
-            return opened(credential)
+            return opened(credential, client)
         except ApiError as error:
             if error.status != 401 or not self._renewed(credential):
                 raise
-        credential, _ = self._prepared()
-        return opened(credential)
+        return opened(*self._prepared())
 
     def _ask(
         self,
@@ -168,66 +168,64 @@ class Transport:
         content_type: str,
         patience: float,
         accept: str | None = None,
-    ) -> tuple[ConnectionPool, Wire, Reply]:
-        """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing."""
+        *,
+        last: bool = False,
+    ) -> Reply:
+        """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing.
+
+        :param last: the connection is not used again, so that the reply can be aborted from another thread.
+        """
         renewed = False
         while True:
-            credential, pool = self._prepared()
+            credential, client = self._prepared()
             fields = [*self._always, ("Accept", accept or "application/json")]
             if data is not None:
                 fields.append(("Content-Type", content_type))
-            # As Go sends it: heads are in Latin-1.
-            fields += [(name, value.encode().decode("latin-1")) for name, value in self._headers(credential)]
-            wire = pool.take()
+            if last:
+                fields.append(("Connection", "close"))
+            fields += self._headers(credential)
             try:
-                wire.wait_at_most(patience)
-                response = wire.ask(method, self._prefix + target, fields, data)
-            except (OSError, Malformed) as error:
-                pool.give(wire)
+                response = client.send(method, self._prefix + target, tuple(fields), data, patience)
+            except HTTPError as error:
                 raise self._failure(error, patience) from None
-            except BaseException:
-                pool.give(wire)
-                raise
             self.reached = True
             if response.status != 401 or renewed or not self._renewed(credential):
-                return pool, wire, response
+                return response
             response.close()
-            pool.give(wire)
             renewed = True
 
-    def _prepared(self) -> tuple[Credential, ConnectionPool]:
-        """The credential of now, and the pool of connections that were made with its certificate."""
+    def _prepared(self) -> tuple[Credential, HttpClient]:
+        """The credential of now, and a client whose connections are made with its certificate."""
         with self._lock:
             credential = self._access.source.current()
-            if self._pool is None or credential.certificate != self._pool_certificate:
-                self.close()
-                context = self._context(credential.certificate)
-                self._pool = ConnectionPool(lambda: self._dial(context).wire())
-                self._pool_certificate = credential.certificate
-            return credential, self._pool
+            if self._client is None or credential.certificate != self._client_certificate:
+                # Requests with the former certificate may be under way: its client closes with the last of them.
+                trust = self._access.trust
+                context = trust.context(credential.certificate) if self.server.startswith("https://") else None
+                self._client = HttpClient(self.server, trust.name, context, self._access.proxy)
+                self._client_certificate = credential.certificate
+            return credential, self._client
 
     def _renewed(self, refused: Credential) -> bool:
         with self._lock:
             return self._access.source.renew(refused)
 
-    def _context(self, certificate: Certificate | None) -> ssl.SSLContext | None:
-        return self._access.trust.context(certificate) if self.server.startswith("https://") else None
-
-    def _dial(self, context: ssl.SSLContext | None, *, streaming: bool = False) -> Dialled:
-        """A connection of its own; a ``streaming`` one is polled, which TLS within TLS cannot be.
+    def _dial(self, client: HttpClient) -> socket.socket:
+        """A connection of its own, which is polled: TLS within TLS cannot be.
 
         :raises ConnectionFailed: none came about.
         """
         proxy = self._access.proxy
-        if streaming and proxy is not None and proxy.url.startswith("https:"):
+        if proxy is not None and proxy.url.startswith("https:"):
             raise ConfigurationError(
                 "exec and port-forward cannot go through a proxy that is itself reached by HTTPS",
                 "name an http:// address of the proxy in `proxy-url` or HTTPS_PROXY",
             )
         try:
-            return dial(self.server, self._access.trust.name, context, proxy)
-        except (OSError, ValueError) as error:
-            raise self._unreachable(error, sent=False) from None
+            connected: socket.socket = client.dial()
+        except NotConnected as error:
+            raise self._failure(error, 0) from None
+        return connected
 
     def _headers(self, credential: Credential) -> Headers:
         """As whom a request is sent."""
@@ -241,17 +239,16 @@ class Transport:
         return (*authorization, *self._access.impersonation)
 
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
-        """What it means to people that a request was not answered: it may have been acted on."""
-        if isinstance(error, TimeoutError):
+        """What it means to people that a request was not answered: it may have been acted on, if it was sent."""
+        if is_timeout(error):
             return ConnectionFailed(f"{self.server} gave no answer within {within:.0f} s")
-        return self._unreachable(error, sent=True)
-
-    def _unreachable(self, error: Exception, *, sent: bool) -> ConnectionFailed:
         where = f" (context {self._access.context})" if self._access.context else ""
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return self._untrusted(error)
-        text = reason_of(error)
-        if isinstance(error, ssl.SSLError):
+        sent = not isinstance(error, NotConnected)
+        cause = cause_of(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return self._untrusted(cause)
+        text = failure_text(error)
+        if isinstance(cause, ssl.SSLError):
             return ConnectionFailed(
                 f"{self.server}{where} does not speak TLS as expected: {text}",
                 "check the server's address and port",
@@ -267,27 +264,16 @@ class Transport:
         """A certificate that verification refused; nothing was sent."""
         if error.verify_code in _OTHER_NAME:
             return ConnectionFailed(
-                f"the certificate of {self.server} is for another name: {reason_of(error)}",
+                f"the certificate of {self.server} is for another name: {failure_text(error)}",
                 "check the server's name, or set `tls-server-name` in the kubeconfig",
                 sent=False,
             )
         return ConnectionFailed(
-            f"the certificate of {self.server} is not trusted: {reason_of(error)}",
+            f"the certificate of {self.server} is not trusted: {failure_text(error)}",
             "check `certificate-authority` in the kubeconfig",
             sent=False,
             is_untrusted=True,
         )
-
-
-def _addressed(access: ServerAccess) -> tuple[Headers, str]:
-    """The fields of every request, and what is before the path of each."""
-    parts = urlsplit(access.server)
-    before = quote(parts.path, safe=_SAFE)
-    fields = (("Host", parts.netloc), ("Accept-Encoding", "identity"), ("User-Agent", f"gpuctl/{__version__}"))
-    if access.proxy is not None and parts.scheme == "http":
-        # Without TLS there is no tunnel: the proxy is asked, by the whole address.
-        return (*fields, *proxy_fields(access.proxy)), f"http://{parts.netloc}{before}"
-    return fields, before
 
 
 def _target(path: str, query: Mapping[str, str] | None) -> str:

@@ -18,7 +18,7 @@ from gpuctl.release import __version__
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 
 if TYPE_CHECKING:
-    from gpuctl.kube.http1 import Reply
+    from gpuctl.kube.http_client import Reply
     from gpuctl.kube.scope import Scope
     from gpuctl.usecases.kept_servers import KeptServer
 
@@ -31,7 +31,6 @@ OUTAGE = 60.0
 """Seconds for which whoever waits, or follows a log, goes on trying a service that is away: it may be replaced."""
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a service that ends, and of a proxy before one that is not there."""
-_LARGEST_ERROR = 1024 * 1024
 Value = TypeVar("Value")
 
 
@@ -150,13 +149,7 @@ class ServiceClient:
             raise self._unreachable(error) from None
         if reply.status == 200 and reply.headers.get("content-type", "").startswith("text/event-stream"):
             return reply
-        try:
-            data = reply.read(_LARGEST_ERROR)
-        except (OSError, ValueError):
-            data = b""
-        finally:
-            reply.close()
-        self._read(Response(reply.status, reply.headers, data))
+        self._read(Response(reply.status, reply.headers, reply.refusal()))
         raise self.stranger("answered with something else than a log")
 
     def is_away(self, error: ClusterError) -> bool:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from urllib3.exceptions import HTTPError
+
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
-from gpuctl.kube.http1 import Malformed, Reply
+from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.kube.pauses import after
 from gpuctl.reading.following import Notice
 from gpuctl.reading.job_rows import Identity
@@ -127,7 +129,7 @@ class LogsByService:
 
     def _hear(self) -> _Event | None:
         """What a connection has, up to the event that ends it; None where that did not come."""
-        with contextlib.suppress(OSError, Malformed):
+        with contextlib.suppress(HTTPError):
             for event in self._stream:
                 if event.name == "end":
                     return event
@@ -170,8 +172,8 @@ class LogsByService:
             if event is None or event.name != "begin":
                 raise self._service.stranger("answered with something else than a log")
             return decode(ToldBeginning, json.loads(event.data))
-        except (OSError, Malformed) as error:
-            raise ConnectionFailed(f"{self._service.url} cannot be reached: {error}") from None
+        except HTTPError as error:
+            raise ConnectionFailed(f"{self._service.url} cannot be reached: {failure_text(error)}") from None
 
     def _pass_on(self, item: _Event | ClusterError | None) -> None:
         """Hand over, unless nobody wants it any more."""
@@ -193,8 +195,7 @@ def _code(closing: _Event | None) -> int | None:
 def _events(reply: Reply) -> Iterator[_Event]:
     """The events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html, as the service has them).
 
-    :raises OSError: it broke off.
-    :raises Malformed: it broke off.
+    :raises HTTPError: it broke off.
     """
     rest, name, mark = b"", "message", ""
     data: list[str] = []
