@@ -207,7 +207,7 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
     printed = ""
     for block in blocks(LIBRARY):
         if block.note:
-            assert block.note in ("cluster", "changes") or block.note_after("file:"), block.note
+            assert block.note in ("cluster", "changes", "client") or block.note_after("file:"), block.note
         elif block.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             stream = io.StringIO()

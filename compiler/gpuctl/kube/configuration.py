@@ -26,6 +26,7 @@ from gpuctl.kube.credentials import (
 )
 from gpuctl.kube.kubeconfig import Chosen, Named, choose
 from gpuctl.kube.kubeconfig import context_names as kubeconfig_contexts
+from gpuctl.kube.official_client import connection_of
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.session import Session
 from gpuctl.kube.transport import ServerAccess, Transport
@@ -46,14 +47,25 @@ class Impersonated(NamedTuple):
 
 
 def connect(
-    *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonated | None = None
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    impersonated: Impersonated | None = None,
+    client: Any = None,
 ) -> Connection:
     """Connect as kubectl would: ``--kubeconfig``, else ``KUBECONFIG``, else ``~/.kube/config``, else in a cluster.
 
     Nothing is sent yet, and no credential plugin has run.
 
+    :param client: a configured ``kubernetes.client.ApiClient`` instead: its server, user, certificates and proxy.
     :raises ConfigurationError: no usable configuration.
     """
+    if client is not None:
+        if kubeconfig or context or impersonated:
+            raise ConfigurationError(
+                "`client` is given beside kubeconfig, context or impersonated", "the client knows its server and user"
+            )
+        return connection_of(client)
     impersonated = impersonated or Impersonated()
     listed, present = _kubeconfigs(kubeconfig)
     if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:

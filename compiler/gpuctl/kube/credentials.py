@@ -143,13 +143,20 @@ def impersonation(
     headers += [("Impersonate-Group", group) for group in groups]
     for key, values in (extra or {}).items():
         headers += [(f"Impersonate-Extra-{_escaped(key)}", value) for value in values]
+    return checked(tuple(headers), "correct the user or groups to impersonate")
+
+
+def checked(headers: Headers, hint: str) -> Headers:
+    """Return the headers.
+
+    :raises ConfigurationError: a value that no header can carry.
+    """
     for name, value in headers:
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
             raise ConfigurationError(
-                f"what {name} should carry contains a line break or another control character",
-                "correct the user or groups to impersonate",
+                f"what {name} should carry contains a line break or another control character", hint
             )
-    return tuple(headers)
+    return headers
 
 
 def _escaped(key: str) -> str:

@@ -15,7 +15,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util.ssltransport import SSLTransport
 
-from gpuctl.kube.credentials import Headers, basic
+from gpuctl.kube.credentials import Headers
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.reasons import reason_of
 
@@ -100,7 +100,7 @@ class HttpClient:
     def __init__(self, server: str, name: str, context: ssl.SSLContext | None, proxy: Proxy | None) -> None:
         self._server = urlsplit(server)
         self._proxy = proxy
-        self._proxy_headers = dict(_proxy_fields(proxy))
+        self._proxy_headers = dict(proxy.headers) if proxy is not None else {}
         self._tls: dict[str, Any] = {"ssl_context": context, "server_hostname": name or None} if context else {}
         options = {"maxsize": _IDLE, "socket_options": HTTPConnection.default_socket_options, **self._tls}
         manager = PoolManager(**options)
@@ -184,9 +184,3 @@ def failure_text(error: Exception) -> str:
 
 def _port(parts: Any) -> int:
     return int(parts.port or _PORTS[parts.scheme])
-
-
-def _proxy_fields(proxy: Proxy | None) -> Headers:
-    if proxy is None or not (proxy.user or proxy.password):
-        return ()
-    return (("Proxy-Authorization", basic(proxy.user, proxy.password)),)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.kube.credentials import Headers, basic
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -23,11 +24,10 @@ _NO_SOCKS = "gpuctl goes through HTTP proxies only; NO_PROXY names servers that 
 
 
 class Proxy(NamedTuple):
-    """A proxy: ``url`` without credentials, which are ``user`` and ``password``."""
+    """A proxy: ``url`` without credentials, which are among the ``headers`` that the proxy itself gets."""
 
     url: str
-    user: str = ""
-    password: str = ""
+    headers: Headers = ()
 
 
 def proxy_for(server: str, stated: str, environment: Mapping[str, str] | None = None) -> Proxy | None:
@@ -36,17 +36,21 @@ def proxy_for(server: str, stated: str, environment: Mapping[str, str] | None = 
     :raises ConfigurationError: the proxy is of a kind that gpuctl cannot use.
     """
     if stated:
-        return _proxy(stated, "`proxy-url` of the kubeconfig")
+        return parse_proxy(stated, "`proxy-url` of the kubeconfig")
     environment = os.environ if environment is None else environment
     target = urlsplit(server)
     name = f"{target.scheme.upper()}_PROXY"
     given = environment.get(name) or environment.get(name.lower()) or ""
     if not given or _is_exempt(target, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
         return None
-    return _proxy(given if "://" in given else f"http://{given}", name)
+    return parse_proxy(given if "://" in given else f"http://{given}", name)
 
 
-def _proxy(address: str, where: str) -> Proxy:
+def parse_proxy(address: str, where: str) -> Proxy:
+    """Return the proxy of an address.
+
+    :raises ConfigurationError: it is not the address of an HTTP proxy; the message names ``where`` it stands.
+    """
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
@@ -59,15 +63,23 @@ def _proxy(address: str, where: str) -> Proxy:
         raise ConfigurationError(f"the proxy in {where} is not an address", "as in http://proxy:3128")
     host = f"[{host}]" if ":" in host else host
     url = f"{parts.scheme}://{host}:{port or _PORTS[parts.scheme]}"
-    return Proxy(url, unquote(parts.username or ""), unquote(parts.password or ""))
+    if not (parts.username or parts.password):
+        return Proxy(url)
+    authorization = basic(unquote(parts.username or ""), unquote(parts.password or ""))
+    return Proxy(url, (("Proxy-Authorization", authorization),))
 
 
 def _is_exempt(target: SplitResult, exceptions: str) -> bool:
     host = (target.hostname or "").lower()
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback) or is_exception(target, exceptions)
+
+
+def is_exception(target: SplitResult, exceptions: str) -> bool:
+    """Return True if an entry of NO_PROXY means the server."""
+    host = (target.hostname or "").lower()
     port = str(target.port or _PORTS[target.scheme])
     address = _address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
-        return True
     return any(_matches(entry.strip().lower(), host, address, port) for entry in exceptions.split(","))
 
 

@@ -38,7 +38,8 @@ class Trust(NamedTuple):
             context.load_default_certs()
         else:
             try:
-                context.load_verify_locations(cadata=self.authority.decode("ascii"))
+                # Bundles have comments in any encoding; a certificate in PEM form is ASCII.
+                context.load_verify_locations(cadata=self.authority.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError):
                 raise ConfigurationError(
                     f"{self.origin} holds no certificate in PEM form", "it begins with -----BEGIN CERTIFICATE-----"
