@@ -293,8 +293,8 @@ type FitJob struct {
 	SmallestChange *string     `json:"smallestChange"`
 	// Whether verdict, pods and victims are these whatever the scheduler chooses.
 	Certain bool `json:"certain"`
-	// Without certainty: the share of the orders and choices tried that give the verdict.
-	Likelihood float64 `json:"likelihood"`
+	// 1 if no other order of pods changes the verdict; null if that is not known.
+	Likelihood *float64 `json:"likelihood"`
 	// With `suggest`, of a job that does not fit: the smallest change of each kind.
 	Suggestions []FitSuggestion `json:"suggestions"`
 }
@@ -326,7 +326,7 @@ type FitVictim struct {
 	Node *string `json:"node"`
 	// Null where several are told as one.
 	Priority *int64 `json:"priority"`
-	// In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
+	// 1 if this pod is evicted in any case; null if another pod may be evicted instead.
 	Likelihood *float64 `json:"likelihood"`
 }
 
@@ -1126,8 +1126,8 @@ type PlanWait struct {
 	// `quota`, `queue` or `room`.
 	Cause   string `json:"cause"`
 	Message string `json:"message"`
-	// In which share of the orders of arrival and the scheduler's choices that were tried.
-	Likelihood float64 `json:"likelihood"`
+	// 1 if they wait in any case; null if that depends on the order in which pods come.
+	Likelihood *float64 `json:"likelihood"`
 }
 
 // PodStage: A stage that a pod has reached, and the seconds since the one before.

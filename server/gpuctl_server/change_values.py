@@ -179,8 +179,8 @@ class PlanWait(BaseModel):
     message: str = Field(
         examples=["quota gpu-quota in team-a: asks 8 nvidia.com/gpu, 3 free; held by training/sft (5)"]
     )
-    likelihood: float = Field(
-        description="In which share of the orders of arrival and the scheduler's choices that were tried.",
+    likelihood: float | None = Field(
+        description="1 if they wait in any case; null if that depends on the order in which pods come.",
         examples=[1.0],
     )
 

@@ -212,15 +212,14 @@ def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, 
     second["resources"]["gpu-type"] = "H100"
     jobs = [contested.job("first", "low", 8), second]
     steps = [step for step in place.plan(*jobs).value["steps"] if step["kind"] == "Job"]
-    (share,) = [wait["likelihood"] for step in steps for wait in step["waits"]]
-    assert 0.2 < share < 0.8
+    assert [wait["likelihood"] for step in steps for wait in step["waits"]] == [None]
     (line,) = [
         line
         for line in place.gpuctl("diff", "-f", place.file(*jobs), code=1).out.splitlines()
         if line.startswith("create    job.batch/second ")
     ]
     assert "may wait: " in line
-    assert f"so in {share:.0%} of the orders tried" in line
+    assert "depends on order" in line
     assert "will wait" not in line
 
 

@@ -43,7 +43,7 @@ def _shown(cases: list[tuple[Seen, Fit]]) -> str:
                 world.trial.seed,
                 answer.demand.name,
                 answer.verdict,
-                answer.likelihood,
+                answer.depends,
                 answer.certain,
                 answer.demand.name in world.admitted,
                 answer.reason,

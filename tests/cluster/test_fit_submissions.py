@@ -79,7 +79,7 @@ def _shown(cases: list[tuple[Trial, Fit]]) -> str:
                 sorted(trial.world.features),
                 answer.demand.name,
                 answer.verdict,
-                answer.likelihood,
+                answer.depends,
                 answer.certain,
                 [trial.now.bound[answer.demand.name], answer.demand.pods],
                 answer.reason,

@@ -275,14 +275,11 @@ def disagreements(trial: Trial) -> list[str]:
     result = []
     answers = trial.answers()
     asked = {job["metadata"]["name"]: job["spec"]["parallelism"] for job in trial.world.jobs}
-    certain = all(answer.verdict != "unknown" and answer.likelihood == 1 for answer in answers.values())
+    certain = all(answer.verdict != "unknown" and not answer.depends for answer in answers.values())
     victims: set[str] = set()
-    held = is_held(trial.world)
+    held = any(pod.get("deleting") for pod in trial.snapshot.pods)
     for name, answer in answers.items():
         pods, bound = asked[name], trial.now.bound[name]
-        if answer.likelihood < 1:
-            # The order of two jobs decides, and this was one of them.
-            continue
         if answer.verdict in ("fits", "preempts"):
             # Room that others leave some time is not there yet where they never do.
             if bound < pods and not (answer.verdict == "preempts" and held and not answer.certain):

@@ -149,9 +149,9 @@ def test_answers_do_not_change_by_themselves() -> None:
     jobs = [job(f"j{number}", gpus=3) for number in range(8)]
     snapshot = cluster([node("a"), node("b")])
     first = fit(snapshot, jobs)
-    assert [(item.verdict, item.likelihood, item.reason) for item in first] == [
-        (item.verdict, item.likelihood, item.reason) for item in fit(snapshot, jobs)
+    assert [(item.verdict, item.reason) for item in first] == [
+        (item.verdict, item.reason) for item in fit(snapshot, jobs)
     ]
-    assert any(0.5 <= item.likelihood < 1 for item in first)
+    assert any(item.depends for item in first)
     assert not any(item.certain for item in first)
-    assert any(f"in {round(item.likelihood * 64)} of 64 orders tried" in item.reason for item in first)
+    assert any("depends on order" in item.reason for item in first)

@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl.capacity.demand import understand
 from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.quota_admission import QuotaAdmission
+from gpuctl.capacity.quota_admission import quota_admissions
 from gpuctl.capacity.snapshot import Snapshot
 from support.fit_objects import GPU, cluster, job, node, running
 
@@ -42,8 +42,7 @@ def test_one_of_two_jobs_gets_the_quota(priority: str, first: str) -> None:
     assert one.demand.name == first
     assert not one.certain
     assert not two.certain
-    assert 0.9 <= one.likelihood == two.likelihood < 1
-    assert f"so in {round(one.likelihood * 64)} of 64 orders tried" in one.reason
+    assert one.reason == "depends on order"
     assert "quota q: requests.nvidia.com/gpu would be 6 of 5 (in use 0, needed 6)" in two.reason
 
 
@@ -60,12 +59,11 @@ def test_what_takes_nothing_of_the_quota_is_certain() -> None:
 
 
 def test_jobs_share_a_quota_pod_by_pod() -> None:
-    """The second gets what the first leaves, and holds it; where their pods are made side by side neither is whole."""
+    """The second gets what the first leaves, and holds it."""
     found = answers(roomy(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
     told = {name: (item.verdict, item.starts) for name, item in found.items()}
     assert told == {"one": ("fits", 4), "two": ("fits-when-empty", 1)}
-    assert all(not item.certain and 0.8 <= item.likelihood <= 1 for item in found.values())
-    assert found["one"].likelihood < 1
+    assert all(item.depends and not item.certain for item in found.values())
 
 
 def test_who_gets_the_quota_gets_the_nodes() -> None:
@@ -73,7 +71,7 @@ def test_who_gets_the_quota_gets_the_nodes() -> None:
     have = cluster([node("a")], [running("x", "a", 2, 500)], quotas=[quota(gpus="4")])
     found = answers(have, job("one", gpus=4), job("two", gpus=4))
     assert {item.verdict for item in found.values()} == {"fits", "fits-when-empty"}
-    assert found["one"].likelihood == found["two"].likelihood < 1
+    assert all(item.depends for item in found.values())
 
 
 def test_quotas_that_are_short_in_another_namespace_do_not_matter() -> None:
@@ -114,15 +112,13 @@ def test_settled_is_what_every_order_gives(seed: int) -> None:
     seats, demands = understand(have, jobs)
     pods = [(number, charge) for number, (count, charge) in enumerate(asked) for _ in range(count)]
     every = {tuple(_by_hand(hard, list(order), 3)) for order in itertools.permutations(pods)}
-    admission = QuotaAdmission(seats.quotas, demands)
+    admissions = quota_admissions(seats.quotas, demands)
     for number in range(3):
         numbers = {passed[number] for passed in every}
-        found = admission.admissions[number]
-        assert found.groups[0][1] == max(numbers)
-        if found.settled:
+        if admissions[number].settled:
             assert len(numbers) == 1, (hard, asked, every)
-    assert {tuple(admission.passed(number, run)[0] for number in range(3)) for run in range(64)} <= every
-    assert all(item.settled for item in admission.admissions) == (len(every) == 1)
+    assert tuple(item.groups[0][1] for item in admissions) == tuple(_by_hand(hard, pods, 3))
+    assert all(item.settled for item in admissions) == (len(every) == 1)
 
 
 @pytest.mark.parametrize("namespace", ["team", "others"])

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from gpuctl.capacity.draws import Draws
 from gpuctl.capacity.scoring import (
-    Spreading,
+    NodeRanks,
     balance_gained,
     evenness,
     least_allocated,
-    liking,
-    looked_for,
-    neighbours_normalised,
     node_preference,
     normalised,
     taint_counts,
 )
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
+from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
 
 
 def seat(name: str, *pods: PlacedPod, zone: str = "", taints: tuple[dict[str, str], ...] = ()) -> Seat:
@@ -74,50 +68,14 @@ def test_soft_taints_and_preferences_are_counted() -> None:
     assert node_preference(Incoming(pod("job"), preferred_nodes=preferred), node) == 8
 
 
-def test_pods_are_spread_over_nodes() -> None:
-    rule = Spread(HOST_NAME, {"matchLabels": {"app": "x"}}, 1, 1, True, False)
-    seats = [seat("a", pod("x"), pod("x")), seat("b", pod("y")), seat("c", pod("x"))]
-    counted = Spreading(Incoming(pod("x"), soft_spread=(rule,)), seats)
-    # ln(3 + 2) = 1.609 a pod: 3, 0 and 2, rounded; of those the most is 3.
-    assert counted.scores([0, 1, 2]) == [0, 100, 33]
-    # Of two nodes a pod weighs ln(2 + 2) = 1.386: 0 and 1.
-    assert counted.scores([1, 2]) == [100, 0]
-    later = counted.copy()
-    later.count(1, [pod("x")], 1)
-    assert later.scores([1, 2]) == [100 * 1 // 1, 100]
-    assert counted.scores([1, 2]) == [100, 0]
-
-
-def test_pods_are_spread_over_zones_by_the_scheduler_itself() -> None:
-    rules = tuple(
-        Spread(key, {"matchLabels": {"app": "x"}}, most, 1, True, False) for key, most in ((HOST_NAME, 3), ("zone", 5))
-    )
-    seats = [seat("a", pod("x"), zone="z"), seat("b", zone="z"), seat("c", zone="y")]
-    own = Incoming(pod("x"), soft_spread=rules, spreads_by_default=True)
-    # a: 1.609 + 2 + ln(4) + 4 = 8.995, b: 2 + 1.386 + 4 = 7.386, c: 6; the most is 9, the least 6.
-    assert Spreading(own, seats).scores([0, 1, 2]) == [100 * 6 // 9, 100 * 8 // 9, 100]
-
-
-def test_neighbours_are_liked_by_weight() -> None:
-    near = Term("zone", {"matchLabels": {"app": "x"}}, frozenset({"team"}))
-    other = Term("zone", {"matchLabels": {"app": "job"}}, frozenset({"team"}))
-    own = Incoming(pod("job", preferences=((10, near),)))
-    shy, fond = pod("shy", preferences=((-4, other),)), pod("fond", near=(other,))
-    seats = [seat("a", pod("x"), zone="z"), seat("b", shy, zone="y"), seat("c", fond, zone="w")]
-    liked = liking(own, seats)
-    assert liked == Counter({("zone", "z"): 10, ("zone", "y"): -4, ("zone", "w"): 1})
-    # From -4 to 10: 14 apart.
-    assert neighbours_normalised(liked, seats) == [100, 0, 35]
-
-
-@pytest.mark.parametrize(("nodes", "found"), [(99, 99), (100, 100), (500, 230), (1000, 420), (6000, 300)])
-def test_of_many_nodes_some_are_looked_for(nodes: int, found: int) -> None:
-    assert looked_for(nodes) == found
-
-
-def test_draws_are_those_of_the_text() -> None:
-    first, second = Draws("a"), Draws("a")
-    assert [first.below(10) for _ in range(50)] == [second.below(10) for _ in range(50)]
-    assert [Draws("b").bits(), Draws("a").bits()] != [Draws("a").bits()] * 2
-    shares = [first.share() for _ in range(2000)]
-    assert 0.45 < sum(shares) / len(shares) < 0.55
+def test_the_first_of_the_best_nodes_is_taken() -> None:
+    soft = {"key": "old", "effect": "PreferNoSchedule"}
+    plain, tainted = seat("a").node, seat("b", taints=(soft,)).node
+    assert NodeRanks(Incoming(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}) == 3
+    assert NodeRanks(Incoming(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}, last=True) == 5
+    # The taint costs 3 * 100.
+    assert NodeRanks(Incoming(pod("job")), [tainted, plain], [3, 5]).best({3: 200, 5: 1}) == 5
+    here = {"matchExpressions": [{"key": HOST_NAME, "operator": "In", "values": ["a"]}]}
+    wishing = Incoming(pod("job"), preferred_nodes=[(1, here)])
+    assert NodeRanks(wishing, [seat("c").node, plain], [3, 5]).best({3: 200, 5: 1}) == 5
+    assert NodeRanks(wishing, [seat("c").node, plain], [3, 5]).best({3: 202, 5: 1}) == 3

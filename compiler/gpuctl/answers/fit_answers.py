@@ -54,7 +54,7 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
             "job": victim.pod.owner,
             "node": victim.node,
             "priority": victim.pod.priority,
-            "likelihood": 1.0 if answer.certain else victim.likelihood,
+            "likelihood": 1.0 if answer.certain else None,
         }
         for victim in answer.victims
     ]

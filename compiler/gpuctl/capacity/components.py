@@ -77,7 +77,7 @@ class _Residents:
         self._labelled: dict[tuple[str, str], list[tuple[int, PlacedPod]]] | None = None
         self._minding: dict[object, tuple[Term, set[int]]] = {}
         for index, pod in self._all:
-            for term in pod.terms:
+            for term in pod.anti_affinity:
                 key = term.topology, str(term.selector), term.namespaces
                 self._minding.setdefault(key, (term, set()))[1].add(index)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.doubts import doubts, uncounted_devices
 from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
-from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, spread_by_default, waiting_pod
+from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
@@ -98,14 +98,13 @@ def understand(
     cluster = snapshot_cluster(snapshot, objects, pods)
     classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
-    services = [obj for obj in objects if obj["kind"] == "Service"]
     result: list[Demand] = []
     named = _by_name(snapshot.pods)
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         mine = () if key_of(obj) in beside else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
-        result.append(_demand(obj, scalers, services, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+        result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
     result = [demand._replace(created=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)]
@@ -206,7 +205,6 @@ def is_object_of(workload: Object, entry: Object) -> bool:
 def _demand(
     obj: Object,
     scalers: Mapping[_Target, Object],
-    services: Sequence[Object],
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
@@ -230,8 +228,6 @@ def _demand(
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
         uncounted.update(dict.fromkeys(uncounted_devices(spec, snapshot)))
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
-        if not spec.get("topologySpreadConstraints"):
-            incoming = spread_by_default(incoming, obj, services)
         groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.

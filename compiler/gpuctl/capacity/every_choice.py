@@ -1,7 +1,7 @@
-"""What becomes of the jobs of one component whatever the scheduler chooses: followed choice by choice, or proven.
+"""What becomes of the jobs of one component: certain where another order or choice changes nothing, else in order.
 
-Jobs come in any order, and their pods between each other's, also before those of more important ones: where that
-decides nothing is told here.
+A job that meets no other is followed choice by choice. Of several it is proven where there is room for all; the others
+come one after another, as ``apply`` creates them.
 """
 
 from __future__ import annotations
@@ -18,33 +18,91 @@ from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.scheduling import NO_CENSUS, census, obstacle, rules_of_nodes
 from gpuctl.capacity.seats import PlacedPod, Seat
 from gpuctl.capacity.shortage import Balance, exclusions, port_shortage, shortage, smallest_change
+from gpuctl.capacity.simulation import Run
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.unready import made_ready, not_ready_yet, unready
-from gpuctl.capacity.verdicts import Fit, Verdict, Victim
+from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 
 _FOLLOWED = 4096
 """Nodes times pods of a component whose choices are followed: of more there are always too many."""
 FEW = 4
 """As many jobs are looked at more closely, on however many nodes."""
+DEPENDS = "depends on order"
+"""Said where pods that come in another order, or another choice of the scheduler, might change the answer."""
 _OF_THE_SAME_RANK = "the scheduler may evict others of the same rank instead"
 _OTHERS = "others may be evicted instead: that depends on which node is taken, and on the order of pods"
 _MAY_END = "others may end with who is evicted: whether their jobs go on without them cannot be told"
 _COME_AGAIN = "who is evicted may come again, and evict others in turn"
 
 
-def judge(scene: Scene) -> list[Fit | None]:
-    """The answers that hold for every choice, in the order of the jobs; None for a job of which there is none."""
+def judge(scene: Scene) -> list[Fit]:
+    """Return the answers in the order of the jobs: what holds for every choice, else what happens in their order."""
     proofs = Proofs(scene)
     rivals = [admission for admission in scene.admissions if admission.pods]
-    follows = proofs.size <= _FOLLOWED or len(scene.demands) <= FEW
+    size = sum(demand.pods for demand in scene.demands) * len(scene.cluster.seats)
+    follows = size <= _FOLLOWED or len(scene.demands) <= FEW
     # Of several the scheduler takes the most important first only when all of them are there.
     if follows and len(rivals) < 2 and all(admission.settled for admission in scene.admissions):
-        return [_followed(scene, *job) for job in zip(scene.demands, scene.admissions, strict=True)]
-    return [_proven(scene, proofs, position) for position in range(len(scene.demands))]
+        found = [_followed(scene, *job) for job in zip(scene.demands, scene.admissions, strict=True)]
+    else:
+        found = [_proven(scene, proofs, position) for position in range(len(scene.demands))]
+    if None not in found:
+        return [answer for answer in found if answer is not None]
+    run = _run(scene)
+    # Where the order is known, the choice among equal nodes is left.
+    other = _run(scene, last=True) if all(demand.in_turn for demand in scene.demands) else None
+    return [answer or _in_order(scene, run, other, position) for position, answer in enumerate(found)]
+
+
+def _run(scene: Scene, *, last: bool = False) -> Run:
+    """Let the jobs come in their order; of those for which nothing can be known no pod comes."""
+    run = Run(scene.cluster, [group for groups in scene.shown for group, _ in groups], last=last)
+    for position, (demand, admission) in enumerate(zip(scene.demands, scene.admissions, strict=True)):
+        if not (demand.doubts or demand.refusals):
+            run.take(position, [(shown(group, scene.cluster.shown), number) for group, number in admission.groups])
+    run.finish()
+    return run
+
+
+def _verdict_in(run: Run, position: int, demand: Demand) -> Verdict | None:
+    return answer_of(run.bound[position], (pod for pod, _ in run.evicted.get(position, ())), demand)
+
+
+def _in_order(scene: Scene, run: Run, other: Run | None, position: int) -> Fit:
+    """Return the answer for a job by what becomes of it when jobs come in their order.
+
+    :param other: the same order with another choice among equal nodes, if the order is known.
+    """
+    demand, admission = scene.demands[position], scene.admissions[position]
+    plain = plain_verdict(demand)
+    if plain is not None:
+        return Fit(demand, *plain, 0, [], False, scene.balance_before(demand), None)
+    starts, evicted = run.bound[position], run.evicted.get(position, [])
+    chosen = _verdict_in(run, position, demand)
+    free = list(scene.start(demand.priority).seats)
+    found = scene.balance_before(demand)
+    if chosen not in STARTS and run.came(position):
+        free = run.seats_without(position)
+        found = scene.balance(demand, free)
+    verdict: Verdict
+    if chosen is None:
+        verdict, reason = not_now(scene, demand, admission, found, starts)
+    else:
+        verdict, reason = chosen, "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
+        starts = 0 if chosen == "fits-when-empty" else starts
+    victims = [Victim(pod, scene.cluster.seats[place].node.name) for pod, place in evicted if not pod.deleting]
+    if victims:
+        reason = with_victims(reason, verdict, starts, demand.pods, "")
+    depends = other is None or _verdict_in(other, position, demand) != chosen
+    reason = "; ".join(part for part in (reason, DEPENDS if depends else "") if part)
+    change = None
+    if verdict not in ("fits", "unknown") and len(scene.demands) <= FEW:
+        change = change_of(scene, demand, admission, free, found)
+    return Fit(demand, verdict, reason, starts, victims, False, found, change, depends=depends)
 
 
 def _proven(scene: Scene, proofs: Proofs, position: int) -> Fit | None:
-    """The answer for a job when nothing is known of where those before it went."""
+    """Return the answer for a job if it is the same wherever the others of its component go."""
     demand, admission = scene.demands[position], scene.admissions[position]
     plain = plain_verdict(demand)
     if plain is not None:

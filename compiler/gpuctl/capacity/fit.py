@@ -1,7 +1,7 @@
 """Whether jobs would get their pods placed, all at once, in a cluster as a snapshot shows it; and if not, why.
 
-Jobs that cannot influence each other are judged apart. Of those that can, what holds for every choice that the
-scheduler may make is told for certain, and of the rest what most of the ways tried give.
+Jobs that cannot influence each other are judged apart. Of those that can, what holds for every order and every choice
+of the scheduler is certain; of the rest the answer is what happens when they come one after another.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from gpuctl.capacity.openings import with_openings
 from gpuctl.capacity.pod_shapes import Landscape
 from gpuctl.capacity.queue_stage import queue_name, queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
-from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
-from gpuctl.capacity.sampled import Sample
+from gpuctl.capacity.quota_admission import Admission, quota_admissions
 from gpuctl.capacity.scene import Scene, shown
 from gpuctl.capacity.seats import PlacedPod
 from gpuctl.capacity.snapshot import Snapshot
@@ -71,14 +70,13 @@ def _with_those_that_end(answers: list[Fit], cluster: Cluster) -> list[Fit]:
     if not lost.all:
         return answers
     nodes = {pod: seat.node.name for seat in cluster.seats for pod in seat.pods}
-    ending = set(lost.ending)
     missing: dict[Whole | None, list[PlacedPod]] = {}
     for pod in lost.all:
         missing.setdefault(jobs.whole_of(pod), []).append(pod)
     result = []
     for answer in answers:
         more = [
-            Victim(other, nodes[other], victim.likelihood if other in ending else None)
+            Victim(other, nodes[other])
             for victim in answer.victims
             for other in missing.pop(jobs.whole_of(victim.pod), ())
         ]
@@ -101,7 +99,7 @@ def _placed(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, 
 
 def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int, str], now: str) -> list[Fit]:
     charged = [without_pods(demand) if number in withheld else demand for number, demand in enumerate(demands)]
-    quotas = QuotaAdmission(cluster.quotas, charged)
+    quotas = quota_admissions(cluster.quotas, charged)
     asking = [[shown(group, cluster.shown) for group, _ in demand.groups] for demand in charged]
     nodes = Landscape(cluster.seats)
     result: dict[int, Fit] = {}
@@ -112,15 +110,15 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
             result[first] = _withheld(cluster, demands, quotas, first, nodes, withheld[first])
             continue
         scene = _scene(cluster, demands, quotas, part, nodes)
-        answers = _judged(scene)
+        answers = judge(scene)
         if awaited.isdisjoint(part.seats):
             answers = with_openings(scene, answers, now)
         result.update(zip(part.demands, (replace(answer, component=first) for answer in answers), strict=True))
     answers = [result[position] for position in range(len(demands))]
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
-    answers = [_unsure_of_quota(answer, quotas.admissions[number], losing) for number, answer in enumerate(answers)]
+    answers = [_unsure_of_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
     return [
-        _unsure_of_devices(answer, quotas.admissions[number], is_withheld=number in withheld)
+        _unsure_of_devices(answer, quotas[number], is_withheld=number in withheld)
         for number, answer in enumerate(answers)
     ]
 
@@ -153,7 +151,7 @@ def _unsure_of_quota(answer: Fit, admission: Admission, losing: Set[str]) -> Fit
 def _withheld(
     cluster: Cluster,
     demands: Sequence[Demand],
-    quotas: QuotaAdmission,
+    quotas: Sequence[Admission],
     number: int,
     nodes: Landscape,
     reason: str,
@@ -173,7 +171,7 @@ def _withheld(
 
 
 def _scene(
-    cluster: Cluster, demands: Sequence[Demand], quotas: QuotaAdmission, part: Component, nodes: Landscape
+    cluster: Cluster, demands: Sequence[Demand], quotas: Sequence[Admission], part: Component, nodes: Landscape
 ) -> Scene:
     seats = [cluster.seats[index] for index in part.seats]
     places = {index: place for place, index in enumerate(part.seats)}
@@ -187,17 +185,7 @@ def _scene(
     return Scene(
         own,
         mine,
-        [quotas.admissions[position] for position in part.demands],
-        quotas,
-        part.demands,
+        [quotas[position] for position in part.demands],
         [cluster.seats[index] for index in sorted(around)],
         cluster.seats,
     )
-
-
-def _judged(scene: Scene) -> list[Fit]:
-    answers = judge(scene)
-    if None not in answers:
-        return [answer for answer in answers if answer is not None]
-    sample = Sample(scene, len(scene.whole))
-    return [answer or sample.answer(position) for position, answer in enumerate(answers)]

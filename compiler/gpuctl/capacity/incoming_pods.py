@@ -10,16 +10,14 @@ from functools import lru_cache
 from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
-from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports, preferences
-from gpuctl.capacity.seats import CLUSTER, HOST_NAME, Incoming, PlacedPod, Port, Spread, Term, Units, units
+from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports
+from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, Port, Spread, Term, Units, units
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import late_claims
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, selects
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_HASH = "pod-template-hash"
-_DEFAULTS = ((HOST_NAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
 def incoming_pod(
@@ -51,10 +49,8 @@ def incoming_pod(
         owner=f"{kind}/{name}",
         volumes=attachable(claims, namespace, snapshot),
         scored=_cpu_and_memory(scored_requests(spec)),
-        preferences=tuple(_preferences(preferences(spec), namespace, labels, namespaces)),
     )
     near = _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces)
-    own = replace(own, near=near)
     return Incoming(
         own,
         spec["tolerations"],
@@ -64,7 +60,6 @@ def incoming_pod(
         tuple(_spreads(spec, labels)),
         ranked.get("preemptionPolicy") != "Never",
         [(item["weight"], item["preference"]) for item in (affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()],
-        tuple(_spreads(spec, labels, "ScheduleAnyway")),
         volume_terms=volume_terms(claims, namespace, snapshot),
         late=tuple(late_claims(spec, namespace, snapshot)),
     )
@@ -77,7 +72,7 @@ def waiting_pod(
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
     found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
     own = resident_pod(item, namespaces, snapshot)
-    return replace(found, pod=replace(own, near=found.affinity, anti_affinity=found.pod.anti_affinity))
+    return replace(found, pod=replace(own, anti_affinity=found.pod.anti_affinity))
 
 
 def waiting_spec(item: Object) -> Object:
@@ -123,34 +118,8 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         item.get("hasDeadline", False),
         attachable(claims, item["namespace"], snapshot),
         scored,
-        tuple(_preferences(item.get("preferences") or (), item["namespace"], item.get("labels") or {}, namespaces)),
-        _terms(item.get("near") or (), item["namespace"], item.get("labels") or {}, namespaces),
         known_end(item, snapshot),
     )
-
-
-def spread_by_default(incoming: Incoming, workload: Object, services: Iterable[Object]) -> Incoming:
-    """The pod with the scheduler's own rules of spreading, for pods of services and of sets that have none themselves.
-
-    Source: ``podtopologyspread/plugin.go``, systemDefaultConstraints; ``helper/spread.go``, DefaultSelector.
-    """
-    pod, merged = incoming.pod, dict[str, str]()
-    for service in services:
-        selector = (service.get("spec") or {}).get("selector")
-        own = service["metadata"].get("namespace") == pod.namespace
-        if own and selector and selector.items() <= pod.labels.items():
-            merged.update(selector)
-    parts: Object = {"matchLabels": merged}
-    if workload["kind"] in ("Deployment", "StatefulSet"):
-        given = workload["spec"].get("selector") or {}
-        parts = {"matchLabels": {**merged, **(given.get("matchLabels") or {})}}
-        parts["matchExpressions"] = given.get("matchExpressions") or []
-        if workload["kind"] == "Deployment" and _HASH in pod.labels:
-            parts["matchLabels"][_HASH] = pod.labels[_HASH]
-    if not any(parts.values()):
-        return incoming
-    rules = tuple(Spread(topology, parts, most, 1, True, False) for topology, most in _DEFAULTS)
-    return replace(incoming, soft_spread=rules, spreads_by_default=True)
 
 
 @lru_cache(maxsize=4096)
@@ -165,13 +134,6 @@ def _counted(
 def _cpu_and_memory(found: Mapping[str, Fraction]) -> tuple[int, int]:
     counted = units(dict(found))
     return counted.get("cpu", 0), counted.get("memory", 0)
-
-
-def _preferences(
-    items: Iterable[Object], namespace: str, labels: Labels, namespaces: Mapping[str, Labels]
-) -> Iterator[tuple[int, Term]]:
-    kept = list(items)
-    return zip([item["weight"] for item in kept], _terms(kept, namespace, labels, namespaces), strict=True)
 
 
 def _terms(
@@ -211,10 +173,10 @@ def _with_label_keys(spec: Object) -> list[Object]:
     return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
 
 
-def _spreads(spec: Object, labels: Labels, action: str = "DoNotSchedule") -> Iterator[Spread]:
+def _spreads(spec: Object, labels: Labels) -> Iterator[Spread]:
     """Source: ``podtopologyspread/common.go``, filterTopologySpreadConstraints."""
     for item in spec.get("topologySpreadConstraints") or []:
-        if item["whenUnsatisfiable"] != action:
+        if item["whenUnsatisfiable"] != "DoNotSchedule":
             continue
         yield Spread(
             item["topologyKey"],

@@ -56,7 +56,8 @@ class JobPods:
 class Lost(NamedTuple):
     """What becomes of others when some pods are evicted.
 
-    ``ending`` end with them, ``unsure`` may. ``over`` are all pods, also evicted ones, that nobody makes again then.
+    ``ending`` end with them, ``unsure`` may. ``over`` are all pods that do not come again, evicted and
+    waiting ones, too.
     ``frees``: others that have no node yet may be gone as well, with the room that is kept for them.
     """
 
@@ -148,7 +149,7 @@ class Jobs:
             if fails:
                 # A rule of a JobSet may start this Job alone again.
                 ending.update(dict.fromkeys(job.pods if job.whole.restarts is None else job.whole.pods))
-                over.update(job.whole.pods if job.whole.restarts is False else ())
+                over.update((*job.whole.pods, *job.whole.expected) if job.whole.restarts is False else ())
         known = set(gone)
         return Lost(
             tuple(pod for pod in ending if pod not in known),

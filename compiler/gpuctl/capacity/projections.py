@@ -68,9 +68,6 @@ def counted_pod(pod: Object) -> Object:
         "owner": owner,
         "wants": _wants(spec) if _wants_room(node, owner) else None,
         "scored": _scored(spec, status),
-        "preferences": preferences(spec),
-        # Of a pod that waits it is among what it wants.
-        "near": _terms(spec, "podAffinity") if node else None,
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
@@ -188,16 +185,6 @@ def _wants(spec: Object) -> Object:
 def anti_affinity(spec: Object) -> list[Object]:
     """The required terms of a pod's anti-affinity."""
     return _terms(spec, "podAntiAffinity")
-
-
-def preferences(spec: Object) -> list[Object]:
-    """The preferred terms of a pod's affinity, and those of its anti-affinity with weights below 0."""
-    affinity = spec.get("affinity") or {}
-    return [
-        {"weight": sign * item["weight"], **_term(item["podAffinityTerm"])}
-        for side, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
-        for item in (affinity.get(side) or {}).get(PREFERRED) or []
-    ]
 
 
 def _terms(spec: Object, side: str) -> list[Object]:

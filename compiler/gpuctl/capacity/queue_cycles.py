@@ -1,14 +1,14 @@
-"""One way in which Kueue may admit jobs: cycle by cycle, each with the first job of every ClusterQueue.
+"""How Kueue admits jobs that come one after another: cycle by cycle, each with the first job of every ClusterQueue.
 
-Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``, ``pkg/cache/queue/cluster_queue.go``. What it leaves to chance is
-given from outside: which jobs it knows when a cycle begins, which of those come first that were created within one
-second, and when the pods of preempted jobs are gone.
+Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``, ``pkg/cache/queue/cluster_queue.go``. Of jobs created within one
+second the first in order comes first; the pods of preempted jobs are gone at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import Slot
@@ -19,13 +19,8 @@ from gpuctl.capacity.queue_world import QueuedJob, QueueWorld
 
 _LATER = 1 << 40
 """Added to the number of a cycle: what is admitted in a run is admitted after all that is admitted already."""
-
-
-class Arrival(NamedTuple):
-    """A job that becomes known with the batch of this number."""
-
-    batch: int
-    job: QueuedJob
+_CYCLES = 64
+"""So many cycles there are at most before the next jobs come."""
 
 
 class _Entry(NamedTuple):
@@ -41,17 +36,13 @@ class QueueRun:
     that have lost it, and ``stopped`` whom each has preempted, though it may have lost its quota to others since.
     """
 
-    def __init__(self, world: QueueWorld, tie: Callable[[], float], *, patience: int, pace: int) -> None:
-        """``tie`` orders jobs of one second, ``patience`` is how many cycles the pods of preempted jobs last, ``pace``
-        how many cycles there are before the next jobs come."""
+    def __init__(self, world: QueueWorld) -> None:
         self._world = world
         self.nodes = forest(world.cluster_queues, world.cohorts)
-        self._tie = tie
-        self._patience = patience
-        self._pace = pace
+        self._ties = count()
         self._holders = QuotaHolders(world, self.nodes)
         self._clock = 0
-        self._active: dict[str, list[tuple[int, str, float, QueuedJob]]] = {}
+        self._active: dict[str, list[tuple[int, str, int, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}
         self._sticky: dict[str, QueuedJob] = {}
         self._tried: dict[int, Tried] = {}
@@ -64,19 +55,18 @@ class QueueRun:
             own = replace(job)
             self._holders.add(own)
             if own.evicted:
-                self._leaving.append((self._patience, own))
+                self._leaving.append((0, own))
 
-    def go(self, arrivals: Sequence[Arrival], parked: Sequence[QueuedJob]) -> None:
-        """Let jobs come, and Kueue admit until nothing more comes of it; ``parked`` have been tried before."""
+    def go(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
+        """Let batches of jobs come, and Kueue admit until nothing changes; ``parked`` have been tried before."""
         for job in parked:
             self._park(replace(job))
-        for number in sorted({item.batch for item in arrivals}):
-            for item in arrivals:
-                if item.batch == number:
-                    self._push(replace(item.job))
-            self._settle(self._pace)
+        for batch in batches:
+            for job in batch:
+                self._push(replace(job))
+            self._settle()
         # Every job may be tried, preempted and tried again; a circle has to end all the same.
-        for _ in range(8 * (len(arrivals) + len(parked) + len(self._world.holding) + 1)):
+        for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._world.holding) + 1)):
             if self._cycle():
                 continue
             if not self._leaving:
@@ -90,7 +80,7 @@ class QueueRun:
 
     @property
     def end(self) -> object:
-        """What the run has come to: equal ones are alike."""
+        """Equal for runs that end alike."""
         admitted = sorted((number, str(flavors)) for number, flavors in self.admitted.items())
         lost = sorted((number, victim.job.number) for number, found in self.stopped.items() for victim in found)
         return tuple(admitted), tuple(lost), frozenset(self.preempted)
@@ -110,13 +100,13 @@ class QueueRun:
         waiting = [item[3] for item in self._active.get(job.queue, ())] + self._parked.get(job.queue, [])
         return sum((-other.priority, other.created) < (-job.priority, job.created) for other in waiting)
 
-    def _settle(self, most: int) -> None:
-        for _ in range(most):
+    def _settle(self) -> None:
+        for _ in range(_CYCLES):
             if not self._cycle() and not self._leaving:
                 return
 
     def _push(self, job: QueuedJob) -> None:
-        self._active.setdefault(job.queue, []).append((-job.priority, job.created, self._tie(), job))
+        self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._ties), job))
 
     def _park(self, job: QueuedJob) -> None:
         if self._world.rules[job.queue].is_strict:
@@ -149,7 +139,7 @@ class QueueRun:
         heads = self._heads()
         entries = [self._nominate(job) for job in heads]
         order = sorted(
-            entries, key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created, self._tie())
+            entries, key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created, next(self._ties))
         )
         reserved: list[tuple[QuotaNode, dict[Slot, int]]] = []
         gone: list[QuotaVictim] = []
@@ -271,7 +261,7 @@ class QueueRun:
         new = [victim for victim in victims if not victim.job.evicted]
         for victim in new:
             victim.job.evicted = True
-            self._leaving.append((self._clock + self._patience, victim.job))
+            self._leaving.append((self._clock, victim.job))
             mine.append(victim)
             self.preempted[victim.job.number] = victim
         return bool(new)

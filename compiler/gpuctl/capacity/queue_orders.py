@@ -1,17 +1,15 @@
-"""What becomes of jobs in their queues: in many of the orders in which they may come, in all where these are few."""
+"""What becomes of jobs in their queues when they come one after another, and what holds in every order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count, permutations, product
+from itertools import permutations, product
 from math import prod
 from typing import NamedTuple
 
-from gpuctl.capacity.arrivals import RUNS, is_in_turn
 from gpuctl.capacity.cohorts import Slot
-from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.queue_cycles import Arrival, QueueRun
+from gpuctl.capacity.queue_cycles import QueueRun
 from gpuctl.capacity.queue_flavors import FlavorMode, choose
 from gpuctl.capacity.queue_preemption import free, may_preempt, use
 from gpuctl.capacity.queue_quota import QuotaNode, forest
@@ -19,126 +17,70 @@ from gpuctl.capacity.queue_world import UNBORN, QueuedJob, QueueWorld
 
 _FEW = 3
 """Of so many jobs every order is tried."""
-_BATCHES = (1, 1, 2, 4, 8, 1 << 20)
-"""So many jobs become known at once at most, run by run."""
-_RATES = (4, 12, 40)
-"""So many jobs are created within a second."""
-_PATIENCE = (0, 0, 3, 12)
-_LONG = 64
 _MANY = 1 << 10
 """So many choices of flavors are looked at for one job at most."""
 
 
-class QueueOutcomes(NamedTuple):
-    """The runs, and whether nothing else may happen. ``sure`` tells by number who is admitted whatever happens."""
+class QueueOutcome(NamedTuple):
+    """The jobs in the order in which they are created, and whether every other order comes to the same.
 
-    runs: list[QueueRun]
+    ``sure`` tells by number who is admitted whatever happens.
+    """
+
+    run: QueueRun
     is_all: bool
     sure: dict[int, bool]
 
 
-def outcomes(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool, ordered: bool = True) -> QueueOutcomes:
-    """What becomes of jobs that come into the queues of one root, in the order in which they are created.
+def outcome(world: QueueWorld, coming: Sequence[QueuedJob], *, fresh: bool, ordered: bool = True) -> QueueOutcome:
+    """Return what becomes of jobs that come into the queues of one root.
 
     :param fresh: those that wait already are tried again, too: quota has been given back.
     :param ordered: Kueue takes them by priority and time. Where it does not, nothing but who is ``sure`` holds.
     """
     waiting = sorted(world.waiting, key=lambda job: job.created)
-    parked, again = ([], waiting) if fresh else (waiting, [])
     # Those that wait already, and are looked at first, or asked about: Kueue knows them before anybody else comes.
-    untried = [job for job in parked if job.is_untried and not world.rules[job.queue].is_strict]
-    parked = [job for job in parked if job not in untried]
-    movers = [*again, *untried, *coming]
+    again = waiting if fresh else []
+    first = again or [job for job in waiting if job.is_untried and not world.rules[job.queue].is_strict]
+    parked = [job for job in waiting if job not in first]
     known = [job for job in coming if not job.created.startswith(UNBORN)]
-    first = [Arrival(-1, job) for job in (*untried, *known)]
     new = [job for job in coming if job.created.startswith(UNBORN)]
     sure = _sure(world, [*waiting, *coming])
-    ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *known)}
-    if len(sure) == len(movers) + len(parked) and _is_plain(world, sure, movers):
-        # Whatever comes first, all of them are admitted with the same flavors, or none is.
-        arrivals = [Arrival(0, job) for job in movers]
-        return QueueOutcomes([_run(world, arrivals, 0, parked)], True, sure)
-    if ordered and len(new) + len(again) <= _FEW and len(ranks) == len(waiting) + len(known):
-        every = [_run(world, [*first, *arrivals], patience, parked) for arrivals, patience in _every(again, new)]
-        if len({run.end for run in every}) == 1:
-            return QueueOutcomes(every[:1], True, sure)
-        for job in movers:
-            ends = {run.is_admitted(job.number) for run in every}
-            if len(ends) == 1:
-                sure[job.number] = ends.pop()
-    runs = []
-    for number in range(RUNS):
-        draws = Draws(f"{number} {[(job.namespace, job.kind, job.name) for job in movers]}")
-        runs.append(_drawn(world, first, again, new, parked, number, draws))
-    return QueueOutcomes(runs, False, sure)
+    run = QueueRun(world)
+    run.go([[*first, *known], *([job] for job in new)], parked)
+    movers = [*first, *coming]
+    # Whatever comes first, all of them are admitted with the same flavors, or none is.
+    settled = len(sure) == len(movers) + len(parked) and _is_plain(world, sure, movers)
+    ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *coming)}
+    if settled or not ordered or len(new) + len(again) > _FEW or len(ranks) < len(waiting) + len(coming):
+        return QueueOutcome(run, settled, sure)
+    every = [run]
+    for batches in _orders([*again, *new]):
+        every.append(QueueRun(world))
+        every[-1].go([[job for job in first if job not in again] + known, *batches], parked)
+    # When the pods of preempted jobs are gone decides, too.
+    steady = len(every) <= 2 or not any(one.stopped for one in every)
+    for job in movers if steady else ():
+        ends = {one.is_admitted(job.number) for one in every}
+        if len(ends) == 1:
+            sure[job.number] = ends.pop()
+    return QueueOutcome(run, steady and len({one.end for one in every}) == 1, sure)
 
 
-def _every(again: Sequence[QueuedJob], coming: Sequence[QueuedJob]) -> Iterator[tuple[list[Arrival], int]]:
-    """Every order of arrival, cut into batches in every way, with every order of creation within a second."""
-    jobs = [*again, *coming]
-    for order in permutations(range(len(jobs))):
-        for created in permutations(range(len(coming))):
-            named = [
-                *again,
-                *(replace(job, created=f"{UNBORN}{rank:06d}") for job, rank in zip(coming, created, strict=True)),
-            ]
-            for cuts in product((0, 1), repeat=max(0, len(jobs) - 1)):
-                batch, arrivals = 0, []
-                for place, index in enumerate(order):
-                    batch += cuts[place - 1] if place else 0
-                    arrivals.append(Arrival(batch, named[index]))
-                for patience in (0, _LONG):
-                    yield arrivals, patience
-
-
-def _run(world: QueueWorld, arrivals: Sequence[Arrival], patience: int, parked: Sequence[QueuedJob]) -> QueueRun:
-    ties = count()
-    run = QueueRun(world, lambda: next(ties), patience=patience, pace=_LONG)
-    run.go(arrivals, parked)
-    return run
-
-
-def _drawn(
-    world: QueueWorld,
-    first: Sequence[Arrival],
-    again: Sequence[QueuedJob],
-    coming: Sequence[QueuedJob],
-    parked: Sequence[QueuedJob],
-    number: int,
-    draws: Draws,
-) -> QueueRun:
-    most, rate, phase = _BATCHES[number % len(_BATCHES)], _RATES[draws.below(len(_RATES))], draws.share()
-    arrivals = [*first, *(Arrival(0, job) for job in again)]
-    if is_in_turn(number) or all(job.in_turn for job in coming):
-        # Kueue has made the Workload of one before the next is created, and looks at it meanwhile.
-        most = 1
-    elif number % 4 in (1, 2):
-        coming = _by_controllers(coming, draws)
-    batch, room = 1, 1 + draws.below(most)
-    for place, job in enumerate(coming):
-        arrivals.append(Arrival(batch, replace(job, created=f"{UNBORN}{int(place / rate + phase):06d}")))
-        room -= 1
-        if not room:
-            batch, room = batch + 1, 1 + draws.below(most)
-    ties = count()
-    # The first of a second comes first while its queue keeps up, and any when it does not.
-    tie = draws.share if number % 2 else lambda: float(next(ties))
-    run = QueueRun(world, tie, patience=_PATIENCE[draws.below(len(_PATIENCE))], pace=(1, _LONG)[number % 4 != 3])
-    run.go(arrivals, parked)
-    return run
-
-
-def _by_controllers(coming: Sequence[QueuedJob], draws: Draws) -> Sequence[QueuedJob]:
-    """The order in which Kueue makes Workloads when many jobs come: one after another of each kind, side by side.
-
-    Source: Kueue's ``pkg/controller/jobframework/reconciler.go``; each kind has a controller with a queue of its own.
-    """
-    kinds = sorted({job.kind for job in coming})
-    if len(kinds) < 2:
-        return coming
-    pace = {kind: draws.share() for kind in kinds}
-    ranks = {kind: count(1) for kind in kinds}
-    return sorted(coming, key=lambda job: next(ranks[job.kind]) * pace[job.kind])
+def _orders(jobs: Sequence[QueuedJob]) -> Iterator[list[list[QueuedJob]]]:
+    """Yield every order in which jobs may be created and come, cut into batches in every way."""
+    for chosen in permutations(jobs):
+        order = [
+            replace(job, created=f"{UNBORN}{rank:06d}") if job.created.startswith(UNBORN) else job
+            for rank, job in enumerate(chosen)
+        ]
+        for cuts in product((False, True), repeat=max(0, len(order) - 1)):
+            batches = [order[:1]]
+            for job, cut in zip(order[1:], cuts, strict=True):
+                if cut:
+                    batches.append([])
+                batches[-1].append(job)
+            yield batches
 
 
 def _is_plain(world: QueueWorld, sure: dict[int, bool], movers: Sequence[QueuedJob]) -> bool:

@@ -17,7 +17,7 @@ from gpuctl.capacity.limits import kueue_refuses
 from gpuctl.capacity.namespace_labels import NamespaceLabels
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.capacity.queue_configuration import QueueConfiguration, queue_configuration
-from gpuctl.capacity.queue_orders import QueueOutcomes, is_hopeless, outcomes
+from gpuctl.capacity.queue_orders import QueueOutcome, is_hopeless, outcome
 from gpuctl.capacity.queue_projections import asks_for_topology
 from gpuctl.capacity.queue_words import QueueSpot, too_much, unusable
 from gpuctl.capacity.queue_world import UNBORN, PodSet, QueuedJob, QueueRules, QueueWorld, pod_set, queue_world
@@ -59,7 +59,7 @@ class QueueStage(NamedTuple):
     """
 
     standings: dict[int, Standing]
-    outcomes: dict[str, QueueOutcomes]
+    outcomes: dict[str, QueueOutcome]
     world: QueueWorld
     workloads: dict[int, Object]
     flavors: dict[str, Object]
@@ -154,7 +154,7 @@ class _Builder:
         found = {}
         for root, jobs in coming.items():
             doubt = self._order_doubt(root)
-            own = outcomes(self._world.part(root), jobs, fresh=root in self._freed, ordered=not doubt)
+            own = outcome(self._world.part(root), jobs, fresh=root in self._freed, ordered=not doubt)
             found[root] = own._replace(is_all=False, sure={}) if root in loose else own
             for job in jobs if doubt else ():
                 if job.number not in own.sure and not standings[job.number].refusal:

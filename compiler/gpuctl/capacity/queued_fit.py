@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.every_choice import DEPENDS
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.queue_configuration import ASSUMED, CONFIGURATION
 from gpuctl.capacity.queue_cycles import QueueRun
@@ -21,34 +20,38 @@ from gpuctl.objects.api_resources import Object
 
 Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""
-_CASES = 6
-"""Of so many outcomes of the queues it is looked where pods go: the most frequent."""
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
-
-
-class _Case(NamedTuple):
-    """One outcome of all queues: a run for each of their roots, and the share of the runs that end like this."""
-
-    runs: dict[str, QueueRun]
-    share: float
 
 
 def queued(cluster: Cluster, demands: Sequence[Demand], stage: QueueStage, placed: Placed) -> list[Fit]:
     """The answers, in the order of the demands."""
-    cases, is_all = _cases(stage)
-    told: list[tuple[_Case, list[Fit]]] = []
-    for case in cases:
-        withheld: dict[int, str] = {}
-        mine = list(demands)
-        for number, standing in stage.standings.items():
-            mine[number], reason = _in_case(demands[number], standing, stage, case)
-            if reason:
-                withheld[number] = reason
-        lost = [stage.workloads[key] for run in case.runs.values() for key in run.preempted if key in stage.workloads]
-        answers = placed(_without(cluster, lost), mine, withheld)
-        mixed = [_as_queued(cluster, stage, case, *item) for item in enumerate(answers)]
-        told.append((case, _after_pods(stage, case, mixed) if stage.configuration.blocks else mixed))
-    return [_merged(number, demands[number], told, stage, is_all=is_all) for number in range(len(demands))]
+    withheld: dict[int, str] = {}
+    mine = list(demands)
+    for number, standing in stage.standings.items():
+        mine[number], reason = _as_admitted(demands[number], standing, stage)
+        if reason:
+            withheld[number] = reason
+    runs = [found.run for found in stage.outcomes.values()]
+    lost = [stage.workloads[key] for run in runs for key in run.preempted if key in stage.workloads]
+    answers = placed(_without(cluster, lost), mine, withheld)
+    told = [_as_queued(cluster, stage, *item) for item in enumerate(answers)]
+    if stage.configuration.blocks:
+        told = _after_pods(stage, told)
+    in_turn = all(demands[number].in_turn for number in stage.standings)
+    is_all = all(found.is_all for found in stage.outcomes.values())
+    return [
+        _ordered(replace(answer, demand=demand), is_all=is_all or _is_settled(number, stage), in_turn=in_turn)
+        for number, (demand, answer) in enumerate(zip(demands, told, strict=True))
+    ]
+
+
+def _ordered(answer: Fit, *, is_all: bool, in_turn: bool) -> Fit:
+    """The answer, with the remark that it depends on the order of jobs in their queues where it does."""
+    if answer.verdict == "unknown" or is_all or not answer.certain:
+        return replace(answer, certain=answer.certain and answer.verdict != "unknown")
+    if in_turn:
+        return replace(answer, certain=False)
+    return replace(answer, certain=False, depends=True, reason="; ".join(filter(None, (answer.reason, DEPENDS))))
 
 
 def assumed(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
@@ -62,31 +65,15 @@ def without_pods(demand: Demand) -> Demand:
     return demand._replace(groups=[], usages=demand.usages[:1])
 
 
-def _cases(stage: QueueStage) -> tuple[list[_Case], bool]:
-    """The most frequent outcomes, and whether there are no others."""
-    number = max((len(item.runs) for item in stage.outcomes.values()), default=1)
-    found: dict[object, dict[str, QueueRun]] = {}
-    counts: Counter[object] = Counter()
-    for index in range(number):
-        runs = {root: item.runs[index % len(item.runs)] for root, item in stage.outcomes.items()}
-        key = tuple(run.end for run in runs.values())
-        found.setdefault(key, runs)
-        counts[key] += 1
-    most = counts.most_common(_CASES)
-    total = sum(count for _, count in most)
-    is_all = all(item.is_all for item in stage.outcomes.values())
-    return [_Case(found[key], count / total) for key, count in most], is_all
+def _run_of(standing: Standing, stage: QueueStage) -> QueueRun | None:
+    return None if standing.job is None else stage.outcomes[stage.world.roots[standing.job.queue]].run
 
 
-def _run_of(standing: Standing, stage: QueueStage, case: _Case) -> QueueRun | None:
-    return None if standing.job is None else case.runs[stage.world.roots[standing.job.queue]]
-
-
-def _in_case(demand: Demand, standing: Standing, stage: QueueStage, case: _Case) -> tuple[Demand, str]:
+def _as_admitted(demand: Demand, standing: Standing, stage: QueueStage) -> tuple[Demand, str]:
     """A job as the scheduler gets it, and why it gets none of its pods."""
     if standing.doubt:
         return demand._replace(doubts=[*demand.doubts, standing.doubt]), ""
-    run = _run_of(standing, stage, case)
+    run = _run_of(standing, stage)
     if standing.refusal or run is None or standing.job is None:
         return demand._replace(refusals=[*demand.refusals, standing.refusal]), standing.refusal
     if not run.is_admitted(standing.job.number):
@@ -134,10 +121,10 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
     return False
 
 
-def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, answer: Fit) -> Fit:
+def _as_queued(cluster: Cluster, stage: QueueStage, number: int, answer: Fit) -> Fit:
     """The answer for a job with what its queue has to do with it."""
     standing = stage.standings.get(number)
-    run = None if standing is None else _run_of(standing, stage, case)
+    run = None if standing is None else _run_of(standing, stage)
     if standing is None or standing.doubt:
         return answer
     if run is None:
@@ -160,10 +147,10 @@ def _as_queued(cluster: Cluster, stage: QueueStage, case: _Case, number: int, an
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 
 
-def _after_pods(stage: QueueStage, case: _Case, answers: Sequence[Fit]) -> list[Fit]:
+def _after_pods(stage: QueueStage, answers: Sequence[Fit]) -> list[Fit]:
     """The answers where Kueue admits nobody while pods of those admitted before are not ready: what those become that
     have no room is not known."""
-    runs = {number: _run_of(standing, stage, case) for number, standing in stage.standings.items()}
+    runs = {number: _run_of(standing, stage) for number, standing in stage.standings.items()}
     admitted = {number for number, run in runs.items() if run is not None and run.is_admitted(number)}
     stuck = {number for number in admitted if answers[number].verdict not in STARTS} | stage.unready
     result = list(answers)
@@ -176,47 +163,6 @@ def _after_pods(stage: QueueStage, case: _Case, answers: Sequence[Fit]) -> list[
     return result
 
 
-def _merged(
-    number: int, demand: Demand, told: Sequence[tuple[_Case, list[Fit]]], stage: QueueStage, *, is_all: bool
-) -> Fit:
-    """What most runs give."""
-    shares: dict[Verdict, float] = {}
-    answers = [(case, fits[number]) for case, fits in told]
-    weights = _weights(number, [case for case, _ in answers], stage)
-    waiting = 0.0
-    for weight, (_, answer) in zip(weights, answers, strict=True):
-        shares[answer.verdict] = shares.get(answer.verdict, 0) + weight * answer.likelihood
-        waiting += weight * answer.waits
-    chosen = max(shares, key=lambda verdict: shares[verdict])
-    alike = [answer for _, answer in answers if answer.verdict == chosen]
-    found = replace(alike[0], demand=demand)
-    taken = {frozenset(victim.pod.name for victim in answer.victims) for answer in alike}
-    agreed = len(alike) == len(answers) and len(taken) == 1 and all(answer.certain for answer in alike)
-    certain = agreed and chosen != "unknown" and (is_all or _is_settled(number, stage))
-    likelihood = min(1.0, shares[chosen])
-    percent = round(100 * likelihood)
-    if len(answers) > 1 and percent < 100:
-        found = replace(found, reason=f"{found.reason}; so in {percent} % of the orders tried")
-    return replace(found, certain=certain, likelihood=likelihood, waiting=None if certain else min(1.0, waiting))
-
-
-def _weights(number: int, cases: Sequence[_Case], stage: QueueStage) -> list[float]:
-    """What each case counts for a job: whether it is admitted is known of all runs, not of these alone."""
-    standing = stage.standings.get(number)
-    if standing is None or standing.job is None or standing.refusal:
-        return [case.share for case in cases]
-    root = stage.world.roots[standing.job.queue]
-    runs = stage.outcomes[root].runs
-    share = sum(run.is_admitted(number) for run in runs) / len(runs)
-    enters = [case.runs[root].is_admitted(number) for case in cases]
-    totals = {
-        which: sum(case.share for case, own in zip(cases, enters, strict=True) if own == which)
-        for which in (True, False)
-    }
-    wanted = {True: share if totals[False] else 1.0, False: 1 - share if totals[True] else 1.0}
-    return [case.share / totals[own] * wanted[own] for case, own in zip(cases, enters, strict=True)]
-
-
 def _is_settled(number: int, stage: QueueStage) -> bool:
     """Whether it is known of a job in a queue, whatever comes first, that it has to wait or is never admitted."""
     standing = stage.standings.get(number)
@@ -227,4 +173,4 @@ def _is_settled(number: int, stage: QueueStage) -> bool:
     found = stage.outcomes[stage.world.roots[standing.job.queue]]
     if found.sure.get(number) is False:
         return True
-    return found.is_all and not found.runs[0].is_admitted(number)
+    return found.is_all and not found.run.is_admitted(number)

@@ -1,18 +1,16 @@
 """What the quotas of its namespace let through of a workload's pods.
 
-A quota is charged when a pod is created, whatever its priority, and controllers create the pods of several jobs side
-by side: who comes too late gets nothing. Where all that could be let through fits together, the order does not
-matter; where it does not, the orders are tried in which pods are created.
+A quota is charged when a pod is created, whatever its priority. Where all that could be let through fits together, the
+order does not matter; where it does not, jobs come in the order of ``Demand.created``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.arrivals import made_at
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.quota_sum import Shortfall, Usage, charged, room, unspecified
@@ -21,15 +19,13 @@ from gpuctl.objects.api_resources import Object
 Limit = tuple[str, str]
 """A quota and the resource that it limits."""
 _Charge = dict[Limit, int]
-_ITSELF = -1
-"""Beside the groups of a job's pods: the job's own objects, which are created before them."""
 
 
 class Admission(NamedTuple):
     """What quotas let through of a job: pods by group, and what stands against the rest.
 
-    Not ``settled``: it depends on the order in which pods are created, and this is what passes when the job's come
-    first. ``for_ever`` tells that it is refused even when nothing else counts.
+    Not ``settled``: it depends on the order in which pods are created. ``for_ever`` tells that it is refused even when
+    nothing else counts.
     """
 
     groups: list[tuple[PodGroup, int]]
@@ -44,47 +40,26 @@ class Admission(NamedTuple):
         return sum(count for _, count in self.groups)
 
 
-class QuotaAdmission:
-    """What quotas let through of jobs that are created together."""
-
-    def __init__(self, quotas: Sequence[Object], demands: Sequence[Demand]) -> None:
-        """The jobs' pods are created in the order of ``Demand.created``, or nearly so."""
-        self._demands = demands
-        self._spaces: dict[str, _Space] = {}
-        self.admissions: list[Admission] = []
-        own: dict[str, list[Object]] = {}
-        for quota in quotas:
-            own.setdefault(quota["metadata"]["namespace"], []).append(quota)
-        refused = [
-            [*demand.refusals, *map(str, unspecified(own.get(demand.namespace, ()), demand.usages))]
-            for demand in demands
-        ]
-        for namespace, limiting in own.items():
-            here = [number for number, demand in enumerate(demands) if demand.namespace == namespace]
-            created = sorted(here, key=lambda number: demands[number].created)
-            freed = [usage for number in here for usage in given_back(demands[number])]
-            coming = {number: demands[number] for number in created if not refused[number]}
-            self._spaces[namespace] = _Space(limiting, coming, freed)
-        for number, demand in enumerate(demands):
-            space = self._spaces.get(demand.namespace)
-            if refused[number]:
-                self.admissions.append(Admission([], refused[number], True, []))
-            elif space is None:
-                self.admissions.append(Admission(demand.groups, [], False, []))
-            else:
-                self.admissions.append(space.admission(number))
-
-    def drawn(self, number: int, run: int) -> Admission:
-        """What passes of a job in one of the orders that are tried."""
-        admission = self.admissions[number]
-        return admission if admission.settled else self._spaces[self._demands[number].namespace].drawn(number, run)
-
-    def passed(self, number: int, run: int) -> list[int]:
-        """How many pods of each group pass in one of the orders that are tried."""
-        admission = self.admissions[number]
-        if admission.settled:
-            return [count for _, count in admission.groups]
-        return self._spaces[self._demands[number].namespace].passed(run)[number]
+def quota_admissions(quotas: Sequence[Object], demands: Sequence[Demand]) -> list[Admission]:
+    """Return what quotas let through of jobs that are created together."""
+    own: dict[str, list[Object]] = {}
+    for quota in quotas:
+        own.setdefault(quota["metadata"]["namespace"], []).append(quota)
+    refused = [
+        [*demand.refusals, *map(str, unspecified(own.get(demand.namespace, ()), demand.usages))] for demand in demands
+    ]
+    result = [
+        Admission([], reasons, True, []) if reasons else Admission(demand.groups, [], False, [])
+        for demand, reasons in zip(demands, refused, strict=True)
+    ]
+    for namespace, limiting in own.items():
+        here = [number for number, demand in enumerate(demands) if demand.namespace == namespace]
+        created = sorted(here, key=lambda number: demands[number].created)
+        freed = [usage for number in here for usage in given_back(demands[number])]
+        coming = {number: demands[number] for number in created if not refused[number]}
+        for number, admission in _Space(limiting, coming, freed).admissions():
+            result[number] = admission
+    return result
 
 
 class _Claim(NamedTuple):
@@ -130,7 +105,6 @@ class _Space:
         short = {limit for limit, amount in self._largest.items() if amount > self._left[limit]}
         # Those of whose pods the order decides on some: something that they take is too short for all.
         self._open = {number for number, claim in self._claims.items() if short & claim.largest.keys()}
-        self._runs: dict[int, dict[int, list[int]]] = {}
 
     def _claim(self, demand: Demand, charges: Sequence[dict[Limit, Fraction]]) -> _Claim:
         """What a job takes when it comes first: no order gives it more."""
@@ -153,20 +127,14 @@ class _Space:
         ]
         return _Claim(demand, asked, own, pods, most)
 
-    def admission(self, number: int) -> Admission:
-        """What passes of a job; of one that the order decides on, what passes when it comes first."""
-        claim = self._claims[number]
-        if number in self._open:
-            return self._told(claim, claim.most, {})._replace(settled=False)
-        return self._told(claim, claim.most, _less(self._largest, claim.largest))
-
-    def drawn(self, number: int, run: int) -> Admission:
-        """What passes of a job in one run."""
-        passed = self.passed(run)
-        others = _sum(
-            claim.taken(passed.get(other, claim.most)) for other, claim in self._claims.items() if other != number
-        )
-        return self._told(self._claims[number], passed[number], others)
+    def admissions(self) -> Iterator[tuple[int, Admission]]:
+        """Yield what passes of each job."""
+        passed = self._in_turn()
+        taken = {number: claim.taken(passed.get(number, claim.most)) for number, claim in self._claims.items()}
+        every = _sum(taken.values())
+        for number, claim in self._claims.items():
+            found = self._told(claim, passed.get(number, claim.most), _less(every, taken[number]))
+            yield number, found._replace(settled=number not in self._open)
 
     def _told(self, claim: _Claim, counts: Sequence[int], others: _Charge) -> Admission:
         """What is said when so many pods of each group pass, and others take so much."""
@@ -182,42 +150,23 @@ class _Space:
                 for_ever = for_ever or Fraction(own, self._scale) > item.hard
         return Admission(groups, [str(item) for item in short], for_ever, short)
 
-    def passed(self, run: int) -> dict[int, list[int]]:
-        """How many pods of each group of the jobs on which the order decides pass in one run."""
-        if run not in self._runs:
-            self._runs[run] = self._in_turn(run)
-        return self._runs[run]
-
-    def _in_turn(self, run: int) -> dict[int, list[int]]:
+    def _in_turn(self) -> dict[int, list[int]]:
+        """Return how many pods of each group pass of the jobs on which the order decides."""
         settled = (claim.largest for number, claim in self._claims.items() if number not in self._open)
         left = _less(self._left, _sum(settled))
-        result = {number: [0] * len(self._claims[number].pods) for number in self._open}
-        refused: set[tuple[int, int]] = set()
-        for _, number, group in self._in_order(run):
-            if (number, group) in refused or (number, _ITSELF) in refused:
+        result = {}
+        for number, claim in self._claims.items():
+            if number not in self._open:
                 continue
-            claim = self._claims[number]
-            charge = claim.own if group == _ITSELF else claim.pods[group]
-            if not _has(left, charge):
-                refused.add((number, group))
+            result[number] = [0] * len(claim.pods)
+            if not _has(left, claim.own):
                 continue
-            for limit, amount in charge.items():
-                left[limit] -= amount
-            if group != _ITSELF:
-                result[number][group] += 1
+            left = _less(left, claim.own)
+            for group, (charge, most) in enumerate(zip(claim.pods, claim.most, strict=True)):
+                passes = min([most, *(left[limit] // amount for limit, amount in charge.items())])
+                result[number][group] = max(0, passes)
+                left = _less(left, _times(charge, result[number][group]))
         return result
-
-    def _in_order(self, run: int) -> list[tuple[float, int, int]]:
-        """When each job and each of its pods is created, and of which group it is."""
-        result = []
-        for number in self._open:
-            demand = self._claims[number].demand
-            made = made_at(demand, run)
-            groups = [group for group, (_, count) in enumerate(demand.groups) for _ in range(count)]
-            result += [(when, number, group) for when, group in zip(made, groups, strict=False)]
-            if made:
-                result.append((min(made), number, _ITSELF))
-        return sorted(result)
 
 
 def _name(quota: Object) -> str:

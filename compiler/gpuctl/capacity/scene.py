@@ -9,7 +9,7 @@ from functools import cached_property
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup, State, initial
 from gpuctl.capacity.pod_shapes import selection_of, shape_key
-from gpuctl.capacity.quota_admission import Admission, QuotaAdmission
+from gpuctl.capacity.quota_admission import Admission
 from gpuctl.capacity.seats import Incoming, Seat
 from gpuctl.capacity.shortage import Balance, CountedNodes, balance, open_seats
 from gpuctl.capacity.snapshot_cluster import Cluster
@@ -21,14 +21,11 @@ class Scene:
     """Jobs that may meet, the most important first, and the nodes that they look at.
 
     ``around`` are nodes, these among them, that a change of a job or a node may open, ``whole`` are all.
-    ``numbers`` are those of the jobs where ``quotas`` tells what passes in one run.
     """
 
     cluster: Cluster
     demands: list[Demand]
     admissions: list[Admission]
-    quotas: QuotaAdmission
-    numbers: list[int]
     around: list[Seat] = field(default_factory=list)
     whole: list[Seat] = field(default_factory=list)
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
@@ -37,12 +34,11 @@ class Scene:
     counted: dict[object, CountedNodes] = field(default_factory=dict)
     starts: dict[int, State] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def shown(self) -> list[list[tuple[PodGroup, int]]]:
-        """The groups of each job's pods that are created, without what no node shows."""
+        """The groups of each job's pods, without what no node shows."""
         return [
-            [(shown(group, self.cluster.shown), number) for group, number in admission.groups]
-            for admission in self.admissions
+            [(shown(group, self.cluster.shown), number) for group, number in demand.groups] for demand in self.demands
         ]
 
     @cached_property

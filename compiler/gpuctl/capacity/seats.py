@@ -7,7 +7,7 @@ Amounts are whole numbers as the scheduler counts: thousandths of cpu, everythin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class Term(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint: one that forbids (``DoNotSchedule``), or ranks nodes (``ScheduleAnyway``)."""
+    """A topology spread constraint that forbids (``DoNotSchedule``)."""
 
     topology: str
     selector: Object | None
@@ -90,9 +90,7 @@ class PlacedPod:
     ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
     (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.
 
-    ``preferences`` are weighted terms, negative ones to stay away from; ``near`` are those that it requires of its
-    neighbours, which prefer it to the others. ``ends`` is when it has left at the latest (RFC 3339, "" where
-    that is not known).
+    ``ends`` is when it has left at the latest (RFC 3339, "" where that is not known).
     """
 
     namespace: str
@@ -110,21 +108,7 @@ class PlacedPod:
     has_deadline: bool = False
     volumes: frozenset[Volume] = frozenset()
     scored: tuple[int, int] = (0, 0)
-    preferences: tuple[tuple[int, Term], ...] = ()
-    near: tuple[Term, ...] = ()
     ends: str = ""
-
-    @property
-    def liked(self) -> Iterator[tuple[int, Term]]:
-        """What it prefers of pods that come. Source: ``interpodaffinity/scoring.go``, HardPodAffinityWeight."""
-        yield from self.preferences
-        yield from ((1, term) for term in self.near)
-
-    @property
-    def terms(self) -> Iterator[Term]:
-        """All that it wants, or prefers, of pods that come."""
-        yield from self.anti_affinity
-        yield from (term for _, term in self.liked)
 
     @property
     def importance(self) -> tuple[int, str]:
@@ -160,6 +144,11 @@ class Seat:
             for name, amount in pod.requests.items():
                 total[name] = total.get(name, 0) + amount
         return total
+
+    @cached_property
+    def scored(self) -> tuple[int, int]:
+        """The cpu and memory that its pods count where nodes are ranked."""
+        return sum(pod.scored[0] for pod in self.pods), sum(pod.scored[1] for pod in self.pods)
 
     @cached_property
     def repelling(self) -> tuple[PlacedPod, ...]:
@@ -248,8 +237,7 @@ class Incoming:
     ``volume_terms`` are those of the volumes that its claims are bound to, ``late`` its claims that have none yet,
     ``volume_nodes`` the names of the nodes where these get one (None: all).
 
-    ``preferred_nodes`` are weighted terms, ``soft_spread`` rules that rank nodes: its own, or those of the scheduler
-    (``spreads_by_default``).
+    ``preferred_nodes`` are weighted terms.
     """
 
     pod: PlacedPod
@@ -260,8 +248,6 @@ class Incoming:
     spread: tuple[Spread, ...] = ()
     preempts: bool = True
     preferred_nodes: Sequence[tuple[int, Object]] = ()
-    soft_spread: tuple[Spread, ...] = ()
-    spreads_by_default: bool = False
     volume_terms: Sequence[Sequence[Object]] = ()
     late: tuple[LateClaim, ...] = ()
     volume_nodes: frozenset[str] | None = None
@@ -269,11 +255,8 @@ class Incoming:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """All that its rules say of other pods, whatever they say."""
-        spread = (
-            Term(rule.topology, rule.selector, frozenset((self.pod.namespace,)))
-            for rule in (*self.spread, *self.soft_spread)
-        )
-        return (*self.affinity, *self.pod.terms, *spread)
+        spread = (Term(rule.topology, rule.selector, frozenset((self.pod.namespace,))) for rule in self.spread)
+        return (*self.affinity, *self.pod.anti_affinity, *spread)
 
     @property
     def has_neighbours(self) -> bool:

@@ -87,8 +87,6 @@ SHAPE: dict[str, Any] = {
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
             "antiAffinity": _Maybe([_POD_TERM]),
-            "near": _Maybe([_POD_TERM]),
-            "preferences": _Maybe([{"weight": int, **_POD_TERM}]),
             "scored": _Maybe(_AMOUNTS),
             "wants": _Maybe(
                 {

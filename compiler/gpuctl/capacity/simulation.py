@@ -1,281 +1,287 @@
-"""One way in which the scheduler may place the pods of some jobs: what it does with each, one after another.
+"""How the scheduler places pods that come one after another: filters, scores by amounts, preemption.
 
-Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, ``framework/preemption/preemption.go``. What it leaves to
-chance is drawn: which of the best nodes is taken, from where nodes are looked at, when victims are gone.
+Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, ``framework/preemption/preemption.go``. Where the scheduler
+chooses among equal nodes by chance, the first or the last one is taken; victims leave at once.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import chain, compress
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from gpuctl.capacity.arena import Arena, QueuedPod
-from gpuctl.capacity.draws import Draws
-from gpuctl.capacity.job_failures import JobFailures
-from gpuctl.capacity.job_pods import JobPods, Whole
-from gpuctl.capacity.node_choice import ScoreRow, best_of_kinds, best_place, in_place, looked_at
-from gpuctl.capacity.pod_shapes import Shape
-from gpuctl.capacity.preemption import Eviction
-from gpuctl.capacity.scoring import WEIGHTS, neighbours_normalised, normalised
-from gpuctl.capacity.seats import PlacedPod, Seat
-from gpuctl.capacity.simulated_nodes import SimulatedNodes
-from gpuctl.capacity.victim_search import VictimSearch
+from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.pod_shapes import Landscape, shape_key
+from gpuctl.capacity.preemption import Eviction, eviction
+from gpuctl.capacity.scheduling import census, obstacle, recounted
+from gpuctl.capacity.scoring import NodeRanks, amounts_score
+from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
+from gpuctl.capacity.snapshot_cluster import Cluster
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""
-_SOON = 2
-"""So many pods come at most before one that was evicted comes again, where jobs come one after another."""
+
+
+@dataclass(eq=False)
+class QueuedPod:
+    """A pod in the scheduler's queue: of the job of that number, or one that the snapshot has (``origin``)."""
+
+    pod: PlacedPod
+    kind: _Kind
+    job: int | None = None
+    origin: PlacedPod | None = None
+
+
+class _Kind:
+    """Pods alike, and what is known of the nodes for them.
+
+    ``alone``: each node is judged by itself, ``by_amounts``: by its amounts. ``rooms`` has the score of each node with
+    room, ``evictions`` what making room on a node costs. Numbers of changes tell how far these, and the ``census``,
+    follow what happens; -1: nothing is known yet.
+    """
+
+    def __init__(
+        self, incoming: Incoming, nodes: Sequence[int], seats: Sequence[Seat], others: Iterable[PlacedPod], now: int
+    ) -> None:
+        """
+        :param others: pods with anti-affinity that are in the cluster or may come.
+        :param now: the number of changes of the nodes.
+        """
+        self.incoming = incoming
+        self.nodes = nodes
+        self.open_to = frozenset(nodes)
+        pod = incoming.pod
+        repelled = any(term.matches(pod) for other in others for term in other.anti_affinity)
+        self.alone = not (incoming.has_neighbours or repelled)
+        self.by_amounts = self.alone and not (pod.ports or pod.volumes)
+        self.census = census(incoming, () if self.alone else seats)
+        self.counted = now
+        self.ranks = NodeRanks(incoming, [seats[place].node for place in nodes], nodes)
+        self.rooms: dict[int, int] = {}
+        self.evictions: dict[int, Eviction] = {}
+        self.rooms_at = -1
+        self.evictions_at = -1
+        self.failed_at = -1
 
 
 class Run:
-    """One way. ``bound`` has the nodes of the pods by entry, ``evicted`` by job the victims with their nodes; of those
-    of ``uncertain`` jobs others on the same node may be taken. Nodes are told by their places in the arena.
+    """The scheduler and its nodes while pods come.
+
+    ``seats`` are the nodes as they are now, ``bound`` how many pods of each job have a node, ``evicted`` the victims of
+    each job with their nodes, of those that ran before. Pods that the snapshot promises a node are on it from the
+    beginning.
     """
 
-    def __init__(self, arena: Arena, draws: Draws, *, in_turn: bool = False) -> None:
+    def __init__(self, cluster: Cluster, coming: Iterable[PodGroup], *, last: bool = False) -> None:
         """
-        :param in_turn: jobs come one after another, so that controllers have time meanwhile.
+        :param coming: the pods that may come.
+        :param last: of equal nodes the last one is taken.
         """
-        self._arena = arena
-        self._draws = draws
-        self._nodes = SimulatedNodes(arena)
-        self._search = VictimSearch(arena, self._nodes, draws)
-        self.bound: dict[QueuedPod, int] = {}
+        self._last = last
+        self.seats = list(cluster.seats)
+        self._budgets = cluster.budgets
+        self._returning = cluster.returning
+        self._promised = {pod for _, pod in cluster.nominated}
+        for place, pod in cluster.nominated:
+            self.seats[place] = self.seats[place].with_pod(pod)
+        self._places = {pod: place for place, seat in enumerate(self.seats) for pod in seat.pods}
+        self._landscape = Landscape(self.seats)
+        self._repelling = [pod for seat in self.seats for pod in seat.repelling]
+        self._repelling += [group.incoming.pod for group in coming if group.incoming.pod.anti_affinity]
+        self._repelling += [rival.pod for rival in cluster.waiting if rival.pod.anti_affinity]
+        self.bound: Counter[int | None] = Counter()
         self.evicted: dict[int | None, list[tuple[PlacedPod, int]]] = {}
-        self.uncertain: set[int | None] = set()
-        self._nominated: dict[QueuedPod, int] = {}
-        self._leaving: dict[int, list[PlacedPod]] = {}
-        self._failed: dict[Shape, int] = {}
-        self._again: list[QueuedPod] = []
-        # Jobs that have failed, and pods of before that are gone.
-        self._over: set[int | None] = set()
-        self._gone: set[PlacedPod] = set()
-        self._failures = JobFailures(draws)
-        self._ended: set[Whole] = set()
-        # Victims with a grace period stay until the queue is empty, others are gone at once, or soon.
-        self._leaves_at = draws.below(3)
-        # Their controllers make them again at once, or after some time, before so many of those that come as may be.
-        self._returns_at_once = draws.below(4) > 0 if in_turn else draws.below(2) == 0
-        self._latest = _SOON if in_turn else None
+        self._kinds: dict[object, _Kind] = {}
+        self._changes: list[tuple[int, Seat, Seat]] = []
+        self._departures = 0
+        self._entries: dict[PlacedPod, QueuedPod] = {}
+        self._gone: list[PlacedPod] = []
+        self._over: set[PlacedPod | None] = set()
+        # Jobs make pods again after seconds: those that come are there first.
+        self._later: list[QueuedPod] = []
+        # They have been tried before: if they could evict others, they would have been promised a node.
+        self._pending = [self._entry(replace(rival, preempts=False), origin=rival.pod) for rival in cluster.waiting]
+        self._retry()
 
-    def go(self, arrivals: Sequence[Sequence[QueuedPod]]) -> None:
-        """Try pods as the scheduler finds them in its queue, together or one after another, and those that found no
-        room again, until nothing comes of it."""
-        pending = self._take([list(entries) for entries in arrivals])
-        for _ in range(_ROUNDS - 1):
-            before = self._nodes.changes
-            pending = self._take([pending])
-            if not pending or before == self._nodes.changes:
+    def take(self, job: int, groups: Iterable[tuple[PodGroup, int]]) -> None:
+        """Let the pods of a job come, and then try again what waits."""
+        entries = [self._entry(group.incoming, job) for group, number in groups for _ in range(number)]
+        before = self._departures
+        left = [entry for entry in entries if not self._try(entry)]
+        self._pending += left
+        if self._departures > before:
+            self._retry()
+
+    def finish(self) -> None:
+        """Let the pods of Jobs come again that were evicted."""
+        while self._later:
+            self._pending, self._later = [*self._pending, *self._later], []
+            self._retry()
+
+    def came(self, job: int) -> bool:
+        """Return True if any pod of a job came."""
+        return any(entry.job == job for entry in self._entries.values())
+
+    def seats_without(self, job: int) -> list[Seat]:
+        """Return the nodes as all others leave them to a job."""
+        own = [pod for pod, entry in self._entries.items() if entry.job == job and pod in self._places]
+        seats = list(self.seats)
+        for pod in own:
+            place = self._places[pod]
+            seats[place] = seats[place].without([pod])
+        return seats
+
+    def _entry(self, incoming: Incoming, job: int | None = None, origin: PlacedPod | None = None) -> QueuedPod:
+        # Where pods keep others away, labels tell pods apart.
+        labels = (incoming.pod.namespace, frozenset(incoming.pod.labels.items())) if self._repelling else None
+        key = shape_key(incoming), labels
+        if key not in self._kinds:
+            nodes = self._landscape.open_to(incoming)
+            self._kinds[key] = _Kind(incoming, nodes, self.seats, self._repelling, len(self._changes))
+        pod = replace(incoming.pod)
+        entry = self._entries[pod] = QueuedPod(pod, self._kinds[key], job, origin)
+        return entry
+
+    def _retry(self) -> None:
+        for _ in range(_ROUNDS):
+            before = self._departures
+            self._try_pending(self._pending)
+            if self._departures == before:
                 return
 
-    def _take(self, arrivals: list[list[QueuedPod]]) -> list[QueuedPod]:
-        """Try pods, of those that are in the queue at once the most important first; those that have to wait."""
-        left: list[QueuedPod] = []
-        for number, entries in enumerate(arrivals, 1):
-            queue = sorted(entries, key=_rank) if len(entries) > 1 else entries
-            for position, entry in enumerate(queue, 1):
-                if not self._try(entry):
-                    left.append(entry)
-                if self._leaving and self._leaves_at and (self._leaves_at == 1 or self._draws.below(2)):
-                    self._leave()
-                    if self._returns_at_once:
-                        self._queue_again(queue, position, arrivals[number:])
-        self._leave()
-        left += self._again
-        self._again.clear()
-        return left
-
-    def left_for(self, entry: QueuedPod) -> list[Seat]:
-        """The nodes as others leave them in the end to the job of a pod, in the order in which they were given."""
-        own = [
-            (place, other.pod)
-            for found in (self.bound, self._nominated)
-            for other, place in found.items()
-            if other.job == entry.job
-        ]
-        seats = self._nodes.seats_for(entry.shape)
-        for place, pod in own:
-            seats[place] = seats[place].without([pod])
-        return self._arena.in_order(seats)
-
-    def _queue_again(self, queue: list[QueuedPod], first: int, later: Sequence[list[QueuedPod]]) -> None:
-        """Put evicted pods into the queue, now or among those that are yet to come: somebody has to make them first."""
-        for entry in self._again:
-            turn = self._draws.below(1 + len(later[: self._latest]))
-            if turn:
-                later[turn - 1].append(entry)
-            else:
-                insort(queue, entry, first, key=_rank)
-        self._again.clear()
+    def _try_pending(self, entries: Sequence[QueuedPod]) -> None:
+        """Try some of the pods that wait, the most important first."""
+        chosen = set(entries)
+        self._pending = [entry for entry in self._pending if entry not in chosen]
+        left = [entry for entry in sorted(entries, key=_rank) if not self._try(entry)]
+        self._pending += left
 
     def _try(self, entry: QueuedPod) -> bool:
-        """Whether a pod is bound, or wanted no longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
-        shape, nodes = entry.shape, self._nodes
-        if entry.job in self._over or entry.pod in self._gone:
+        """Return True if a pod is bound, or not wanted any longer. Source: ``schedule_one.go``, schedulingAlgorithm."""
+        if entry.origin in self._over:
             return True
-        promised = self._nominated.get(entry)
-        if promised is None and self._failed.get(shape) == self._stage(shape):
+        kind = entry.kind
+        stage = self._departures if kind.alone else len(self._changes)
+        if kind.failed_at == stage:
             return False
-        if promised is not None and nodes.fits(shape, promised, entry):
-            self._bind(entry, promised)
+        self._look_for_room(kind)
+        if kind.rooms:
+            self._bind(entry, kind.ranks.best(kind.rooms, last=self._last))
             return True
-        place = self._best(shape, nodes.row(shape, entry))
-        if place is not None:
-            self._bind(entry, place)
-            return True
-        if not shape.incoming.preempts or self._is_waiting(entry):
-            return False
-        found = self._search.best(shape, entry, promised)
-        self._forget(entry)
+        found = self._cheapest(kind) if kind.incoming.preempts else None
         if found is None:
-            self._failed[shape] = self._stage(shape)
-        else:
-            self._evict(entry, *found)
-        return False
+            kind.failed_at = stage
+            return False
+        place, choice = found
+        self._evict(entry, choice)
+        # Room that is made is kept from those that are not more important.
+        self._try_pending([other for other in self._pending if other.pod.priority > entry.pod.priority])
+        self._look_for_room(kind)
+        if kind.rooms:
+            self._bind(entry, place if place in kind.rooms else kind.ranks.best(kind.rooms, last=self._last))
+        return bool(kind.rooms)
 
-    def _stage(self, shape: Shape) -> int:
-        """What has to change for a pod that found no room: for simple ones only others that leave."""
-        return self._nodes.departures if shape.simple else self._nodes.changes
+    def _look_for_room(self, kind: _Kind) -> None:
+        """Find the nodes with room for a pod. Source: ``schedule_one.go``, findNodesThatPassFilters."""
+        if not kind.alone:
+            for _, before, now in self._changes[kind.counted :]:
+                kind.census = recounted(kind.census, kind.incoming, before, now)
+            kind.counted = len(self._changes)
+        for place in self._changed(kind, kind.rooms_at):
+            seat = self.seats[place]
+            if self._fits(kind, seat):
+                kind.rooms[place] = amounts_score(kind.incoming.pod, seat)
+            else:
+                kind.rooms.pop(place, None)
+        kind.rooms_at = len(self._changes)
 
-    def _is_waiting(self, entry: QueuedPod) -> bool:
-        """Source: ``defaultpreemption/default_preemption.go``, PodEligibleToPreemptOthers."""
-        return bool(entry in self._nominated and self._leaving.get(self._nominated[entry]))
+    def _changed(self, kind: _Kind, since: int) -> Iterable[int]:
+        """Return the nodes to look at anew since a number of changes."""
+        if since < 0 or (since < len(self._changes) and not kind.alone):
+            return kind.nodes
+        return {place for place, _, _ in self._changes[since:] if place in kind.open_to}
+
+    @staticmethod
+    def _fits(kind: _Kind, seat: Seat) -> bool:
+        if kind.by_amounts:
+            return _has_amounts(kind.incoming, seat)
+        return obstacle(kind.incoming, seat, kind.census) is None
+
+    def _cheapest(self, kind: _Kind) -> tuple[int, Eviction] | None:
+        """Return the node on which evicting costs least. Source: ``preemption.go``, SelectCandidate."""
+        for place in self._changed(kind, kind.evictions_at):
+            found = self._eviction(kind, self.seats[place])
+            if found is None:
+                kind.evictions.pop(place, None)
+            else:
+                kind.evictions[place] = found
+        kind.evictions_at = len(self._changes)
+        if not kind.evictions:
+            return None
+        order = -1 if self._last else 1
+        return min(kind.evictions.items(), key=lambda item: (item[1].cost, order * item[0]))
+
+    def _eviction(self, kind: _Kind, seat: Seat) -> Eviction | None:
+        incoming = kind.incoming
+        lower = seat.below(incoming.pod.priority)
+        if lower is None:
+            return None
+        has, used = seat.node.allocatable, seat.used
+        for name, amount in incoming.pod.requests.items():
+            if amount > has.get(name, 0) - used.get(name, 0) + lower.get(name, 0):
+                return None
+        if kind.by_amounts:
+            return eviction(incoming, seat, lambda left: _has_amounts(incoming, left), self._budgets)
+        rule = obstacle(incoming, seat, kind.census)
+        if rule is None or not rule.resolvable:
+            return None
+
+        def fits(changed: Seat) -> bool:
+            now = kind.census if kind.alone else recounted(kind.census, incoming, seat, changed)
+            return obstacle(incoming, changed, now) is None
+
+        return eviction(incoming, seat, fits, self._budgets)
 
     def _bind(self, entry: QueuedPod, place: int) -> None:
-        self._forget(entry)
-        self.bound[entry] = place
-        self._nodes.bind(entry, place)
+        self._change(place, self.seats[place].with_pod(entry.pod))
+        self._places[entry.pod] = place
+        self.bound[entry.job] += 1
 
-    def _forget(self, entry: QueuedPod) -> None:
-        place = self._nominated.pop(entry, None)
-        if place is not None:
-            self._nodes.forget(entry.pod, place)
+    def _change(self, place: int, now: Seat) -> None:
+        self._changes.append((place, self.seats[place], now))
+        self.seats[place] = now
 
-    def _evict(self, entry: QueuedPod, place: int, found: Eviction) -> None:
-        there = self._leaving.setdefault(place, [])
-        new = [pod for pod in found.victims if not any(pod is other for other in there)]
-        there += new
-        if not found.certain:
-            self.uncertain.add(entry.job)
-        self.evicted.setdefault(entry.job, []).extend((pod, place) for pod in new)
-        self._nominated[entry] = place
-        self._nodes.promise(entry, place)
-
-    def _leave(self) -> None:
-        """Let victims be gone."""
-        if not self._leaving:
-            return
-        left = [pod for pod in chain.from_iterable(self._leaving.values()) if pod not in self._gone]
-        failed = self._failures.failing(job for pod in left if (job := self._arena.job_of(pod)) is not None)
-        self._ended.update(job.whole for job in failed if not self._failures.restarts(job.whole))
-        for place, leaving in self._leaving.items():
-            pods = [pod for pod in leaving if pod not in self._gone]
-            gone = set(pods)
-            came = self._nodes.has_newcomers(place)
-            own = [entry for entry, at in self.bound.items() if at == place and entry.pod in gone] if came else []
-            for entry in own:
-                del self.bound[entry]
-            self._nodes.leave(place, pods)
-            self._gone |= gone
-            self._return(own, pods)
-        for job in failed:
-            self._end(job, left)
-        self._leaving = {}
-        self._nodes.departed()
-
-    def _end(self, job: JobPods, left: Sequence[PlacedPod]) -> None:
-        """Let what fails with a Job of before end, as pods of it have left."""
-        first = next(pod for pod in left if self._arena.job_of(pod) is job)
-        victims = next(found for found in self.evicted.values() if any(other is first for other, _ in found))
-        for place, other in self._arena.placed(job.whole.pods):
-            if other not in self._gone:
-                self._nodes.leave(place, [other])
-                victims.append((other, place))
-                self._gone.add(other)
-                self._return((), [other])
-        for place, other in self._arena.placed(job.whole.expected):
-            if other not in self._gone:
-                self._nodes.forget(other, place)
-                self._gone.add(other)
-                self._return((), [other])
-        if job.whole in self._ended:
-            # Those that wait are wanted no longer.
-            self._gone.update(job.whole.expected)
-
-    def _fail(self, job: int | None) -> None:
-        """Let a job end as a whole."""
-        self._over.add(job)
-        for entry in [entry for entry in self._nominated if entry.job == job]:
-            self._forget(entry)
-        for entry, place in [item for item in self.bound.items() if item[0].job == job]:
-            del self.bound[entry]
-            self._gone.add(entry.pod)
-            self._nodes.leave(place, [entry.pod])
-
-    def _return(self, own: Sequence[QueuedPod], pods: Sequence[PlacedPod]) -> None:
-        """Let controllers make victims again, those of jobs that come and those of before."""
-        for job in dict.fromkeys(entry.job for entry in own if entry.job is not None):
-            if self._failures.fails(job, self._arena.endurance[job], sum(entry.job == job for entry in own)):
-                self._fail(job)
-        again = [replace(entry, pod=replace(entry.pod)) for entry in own if entry.job not in self._over]
-        wanted = [pod for pod in pods if self._arena.whole_of(pod) not in self._ended]
-        again += [entry for pod in wanted if (entry := self._arena.returned(pod)) is not None]
-        for entry in again:
-            self._nodes.meet(entry.shape)
-        self._again += again
-
-    def _best(self, shape: Shape, row: ScoreRow) -> int | None:
-        """The node that is taken. Source: ``schedule_one.go``, schedulePod."""
-        if not row.top:
-            return None
-        most = self._arena.looked_for
-        if not shape.is_ranked:
-            return best_place(row, most, self._draws)
-        start, seen = looked_at(row.values, most, self._draws)
-        values = in_place(start, seen, len(row.values))
-        best = self._best_of_kinds(shape, values, row.top)
-        extra = self._extra(shape, [places[0] for _, places in best.values()], values)
-        scores = [score + more for (score, _), more in zip(best.values(), extra, strict=True)]
-        highest = list(map(max(scores).__eq__, scores))
-        equal = [place for _, places in compress(best.values(), highest) for place in places]
-        # In the order in which they are looked at.
-        return self._draws.one_of(sorted(equal, key=lambda place: (place - start) % len(values)))
-
-    def _best_of_kinds(self, shape: Shape, values: bytearray, most: int) -> dict[int, tuple[int, list[int]]]:
-        """The best scores by amounts among nodes that nothing else tells apart, and where they are."""
-        if shape.spreading is None:
-            return best_of_kinds(values, most, shape.kinds, shape.kinds_in_all)
-        others = values[:]
-        alone: dict[int, tuple[int, list[int]]] = {}
-        for place in self._nodes.spreading(shape, shape.spreading).marked:
-            if values[place]:
-                alone[-1 - place] = values[place], [place]
-                others[place] = 0
-        return alone | best_of_kinds(others, most, shape.kinds, shape.kinds_in_all)
-
-    def _extra(self, shape: Shape, places: list[int], among: bytearray) -> list[int]:
-        """What is added to the scores by amounts, for one node of each kind.
-
-        :param among: the scores of all nodes that are looked at.
-        """
-        incoming = shape.incoming
-        taints = normalised([shape.taints[place] for place in places], reverse=True)
-        parts = [[WEIGHTS["TaintToleration"] * score for score in taints]]
-        if incoming.preferred_nodes:
-            preferred = normalised([shape.preferred[place] for place in places], reverse=False)
-            parts.append([WEIGHTS["NodeAffinity"] * score for score in preferred])
-        if shape.spreading is not None:
-            spread = self._nodes.spreading(shape, shape.spreading).scores(places, among)
-            parts.append([WEIGHTS["PodTopologySpread"] * score for score in spread])
-        if shape.likes:
-            nodes = [self._nodes.seat(place) for place in places]
-            liked = neighbours_normalised(self._nodes.counted(shape)[1], nodes)
-            parts.append([WEIGHTS["InterPodAffinity"] * score for score in liked])
-        return [sum(scores) for scores in zip(*parts, strict=True)]
+    def _evict(self, entry: QueuedPod, found: Eviction) -> None:
+        """Let victims leave, and what ends with them; what controllers make again waits then."""
+        mine = self.evicted.setdefault(entry.job, [])
+        self._gone += found.victims
+        lost = self._returning.jobs.lost_with(self._gone)
+        self._over |= lost.over
+        for pod in dict.fromkeys((*found.victims, *lost.ending, *(self._promised & lost.over))):
+            if pod not in self._places:
+                continue
+            place = self._places.pop(pod)
+            self._change(place, self.seats[place].without([pod]))
+            own = self._entries.get(pod)
+            if own is None and pod not in self._promised:
+                mine.append((pod, place))
+            if own is not None:
+                self.bound[own.job] -= 1
+                self._later.append(own)
+            elif pod not in lost.over and (again := self._returning.of(pod)) is not None:
+                of_job = self._returning.jobs.whole_of(pod) is not None
+                (self._later if of_job else self._pending).append(self._entry(again, origin=pod))
+        self._departures += 1
 
 
 def _rank(entry: QueuedPod) -> int:
     """Source: ``queuesort/priority_sort.go``, Less."""
-    return -entry.shape.priority
+    return -entry.pod.priority
+
+
+def _has_amounts(incoming: Incoming, seat: Seat) -> bool:
+    """Return True if a node has all amounts left. Source: ``noderesources/fit.go``, fitsRequest."""
+    has, used = seat.node.allocatable, seat.used
+    if len(seat.pods) >= has.get("pods", 0):
+        return False
+    return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in incoming.pod.requests.items())

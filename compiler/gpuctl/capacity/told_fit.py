@@ -31,7 +31,6 @@ class ToldVictim(NamedTuple):
 
     pod: ToldPod
     node: str | None
-    likelihood: float | None
 
 
 class ToldHolder(NamedTuple):
@@ -82,7 +81,7 @@ class ToldFit(NamedTuple):
     certain: bool
     balance: ToldBalance
     change: str | None
-    likelihood: float
+    likelihood: float | None
     held: Units
     opening: ToldOpening | None
     admitted: bool | None
@@ -96,10 +95,7 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.verdict,
         answer.reason,
         answer.starts,
-        [
-            ToldVictim(ToldPod(pod.namespace, pod.name, pod.owner, pod.priority), node, likelihood)
-            for pod, node, likelihood in answer.victims
-        ],
+        [ToldVictim(ToldPod(pod.namespace, pod.name, pod.owner, pod.priority), node) for pod, node in answer.victims],
         answer.certain,
         ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,

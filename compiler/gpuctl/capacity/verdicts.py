@@ -20,14 +20,10 @@ _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-st
 
 
 class Victim(NamedTuple):
-    """A pod that would be evicted, and its node.
-
-    ``likelihood`` is the share of the orders tried in which it is, for this job or another one; None: not counted.
-    """
+    """A pod that would be evicted, and its node."""
 
     pod: PlacedPod
     node: str
-    likelihood: float | None = None
 
 
 class Ending(NamedTuple):
@@ -54,11 +50,11 @@ class Fit:
     """The answer for one job.
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
-    ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods come; without it,
-    ``likelihood`` is the share of the orders and choices tried that give the verdict, and ``waiting`` that of those in
-    which it waits, whatever the verdict (None: as the verdict says). ``opening`` is when it will fit, where that is
-    known. ``admitted`` tells of a job in a queue of Kueue whether it gets its quota now; None: it is in no queue, or
-    that is not known. ``component`` is one number for all jobs that may influence each other's placing.
+    ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods come; without it
+    the answer is what happens when jobs come in their order. ``depends`` tells that the verdict may be another one in
+    another order. ``opening`` is when it will fit, where that is known. ``admitted`` tells of a job in a queue of Kueue
+    whether it gets its quota now; None: it is in no queue, or that is not known. ``component`` is one number for all
+    jobs that may influence each other's placing.
     """
 
     demand: Demand
@@ -69,18 +65,15 @@ class Fit:
     certain: bool
     balance: Balance
     change: str | None
-    likelihood: float = 1.0
     opening: Opening | None = None
     admitted: bool | None = None
-    waiting: float | None = None
     component: int | None = None
+    depends: bool = False
 
     @property
-    def waits(self) -> float:
-        """In which share of the orders and choices tried some of its pods do not start now; 1: in all, for certain."""
-        if self.waiting is not None:
-            return self.waiting
-        return float(self.verdict not in STARTS)
+    def likelihood(self) -> float | None:
+        """1 where no order and no choice of the scheduler changes the verdict, else None: it is not known."""
+        return None if self.depends else 1.0
 
     @property
     def held(self) -> Units:
@@ -113,7 +106,7 @@ def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
         )
     told = [(answer.starts, {id(victim.pod) for victim in answer.victims}) for answer in (one, other)]
     certain = one.certain and other.certain and told[0] == told[1]
-    return replace(one, certain=certain, likelihood=min(one.likelihood, other.likelihood))
+    return replace(one, certain=certain)
 
 
 def named(amounts: Units) -> dict[str, float | int]:

@@ -326,8 +326,8 @@ class FitJob(Answer):
     smallest_change: str | None
     certain: bool
     """Whether verdict, pods and victims are these whatever the scheduler chooses."""
-    likelihood: float
-    """Without certainty: the share of the orders and choices tried that give the verdict."""
+    likelihood: float | None
+    """1 if no other order of pods changes the verdict; null if that is not known."""
     suggestions: list[FitSuggestion] = Field(default_factory=list)
     """With `suggest`, of a job that does not fit: the smallest change of each kind."""
 
@@ -364,8 +364,7 @@ class FitVictim(Answer):
     priority: int | None
     """Null where several are told as one."""
     likelihood: float | None
-    """In which share of the orders tried it is evicted; null where they were not counted and it may be another pod.
-    """
+    """1 if this pod is evicted in any case; null if another pod may be evicted instead."""
 
 
 class GpuLabelPage(Answer):
@@ -1228,8 +1227,8 @@ class PlanWait(Answer):
     cause: str
     """`quota`, `queue` or `room`."""
     message: str
-    likelihood: float
-    """In which share of the orders of arrival and the scheduler's choices that were tried."""
+    likelihood: float | None
+    """1 if they wait in any case; null if that depends on the order in which pods come."""
 
 
 class PodStage(Answer):

@@ -158,9 +158,8 @@ class FitVictim(Answer):
     node: str | None = Field(description="Null where several on different nodes are told as one.", examples=["node-1"])
     priority: int | None = Field(description="Null where several are told as one.", examples=[1000])
     likelihood: float | None = Field(
-        description="In which share of the orders tried it is evicted; null where they were not counted and it may be "
-        "another pod.",
-        examples=[0.75],
+        description="1 if this pod is evicted in any case; null if another pod may be evicted instead.",
+        examples=[1.0],
     )
 
 
@@ -237,8 +236,8 @@ class FitJob(Answer):
     certain: bool = Field(
         description="Whether verdict, pods and victims are these whatever the scheduler chooses.", examples=[True]
     )
-    likelihood: float = Field(
-        description="Without certainty: the share of the orders and choices tried that give the verdict.",
+    likelihood: float | None = Field(
+        description="1 if no other order of pods changes the verdict; null if that is not known.",
         examples=[1.0],
     )
     suggestions: list[FitSuggestion] = Field(

@@ -10,6 +10,7 @@ from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.plan.request import Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.every_choice import DEPENDS
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.gangs import partly
 from gpuctl.capacity.pod_requests import pod_requests
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
 )
-_RARE = 0.005
-"""What is told as 0% is not told."""
 _SENT = ("post", "put", "apply", "labels")
 
 
@@ -182,13 +181,12 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
-    if answer.verdict == "fits-when-empty" or (answer.verdict in STARTS and answer.waits >= _RARE):
+    if answer.verdict == "fits-when-empty" or (answer.depends and answer.demand.in_turn):
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
-        elif answer.waits < 1:
+        elif answer.depends:
             # Its namespace's quota was told in the order of turns: others may ask for it first.
-            tried = _tried(answer)
-            step.waits = [Wait(cause, f"{text}; {tried}", answer.waits) for cause, text, _ in step.waits]
+            step.waits = [Wait(cause, f"{text}; {DEPENDS}", None) for cause, text, _ in step.waits]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
     elif _is_told(plan, step.title):
@@ -205,18 +203,14 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: Chec
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
     """What its pods wait for, or may wait for: quota of their queue, else room."""
     if answer.verdict in STARTS:
-        return Wait("room", f"others may come first; {_tried(answer)}", answer.waits)
+        return Wait("room", f"others may come first; {DEPENDS}", None)
     if answer.admitted is False:
-        return Wait("queue", answer.reason.removeprefix("waits in "), answer.waits)
+        return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
     lacking = _lacking(step, answer, options)
     held = partly(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The reason of the answer says it already.
-    tried = _tried(answer) if answer.waits < 1 and lacking != answer.reason else ""
-    return Wait("room", "; ".join(filter(None, (lacking, held, tried, _when(answer, options)))), answer.waits)
-
-
-def _tried(answer: Fit) -> str:
-    return f"so in {answer.waits:.0%} of the orders tried"
+    depends = DEPENDS if answer.depends and lacking != answer.reason else ""
+    return Wait("room", "; ".join(filter(None, (lacking, held, depends, _when(answer, options)))), answer.likelihood)
 
 
 def _when(answer: Fit, options: CheckOptions) -> str:

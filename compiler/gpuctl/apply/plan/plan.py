@@ -56,15 +56,15 @@ class EvictedJob(NamedTuple):
 class Wait(NamedTuple):
     """What the pods of a workload wait for once it is there: ``cause`` is ``quota``, ``queue`` or ``room``.
 
-    ``likelihood`` is the share of the scheduler's choices and of the orders of arrival tried in which they do.
+    ``likelihood`` is 1 if they do in any case, None if that depends on the order in which pods come.
     """
 
     cause: str
     message: str
-    likelihood: float = 1.0
+    likelihood: float | None = 1.0
 
     def __str__(self) -> str:
-        return f"{'will' if self.likelihood == 1 else 'may'} wait: {self.message}"
+        return f"{'may' if self.likelihood is None else 'will'} wait: {self.message}"
 
 
 @dataclass

@@ -52,9 +52,7 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
             continue
         of = "" if victim.pod.owner == f"Pod/{victim.pod.name}" else f" of {victim.pod.owner}"
         pod = f"pod {victim.pod.name} -n {victim.pod.namespace}{of}"
-        share = victim.likelihood
-        often = "" if share is None or share == 1 else f", in {share:.0%} of the orders tried"
-        yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority}{often})"
+        yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority})"
     if answer.verdict in ("fits", "unknown") and not answer.victims:
         return
     held = [f"{_whose(holder)} {told(found.scarce, holder.amount).split()[0]}" for holder in found.held_by[:_HOLDERS]]
