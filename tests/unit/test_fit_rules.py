@@ -1,0 +1,240 @@
+"""Each rule of ``fit`` matters: without it, what the scheduler did in some recorded world is not what ``fit`` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity import (
+    components,
+    demand,
+    incoming_pods,
+    placement,
+    preemption,
+    scheduling,
+    seats,
+    simulation,
+)
+from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity import pod_requests as requests
+from support.fit_parts import CARD, GPU, MISSING
+from support.fit_records import trials_of
+from support.fit_trials import Trial, disagreements
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def trials() -> list[Trial]:
+    """The recorded worlds of one or two jobs."""
+    return [trial for trial in trials_of("known") if len(trial.world.jobs) <= 2]
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def _without_rule(name: str) -> Patch:
+    left = [rule for rule in scheduling.RULES if rule.name != name]
+    assert len(left) < len(scheduling.RULES)
+    return lambda patch: patch.setattr(scheduling, "RULES", left)
+
+
+def _requests_without(*fields: str, sidecars: bool | None = None) -> Patch:
+    """Pods' requests as if fields of the spec were not there, or one kind of init containers."""
+    count = requests.pod_requests
+
+    def less(spec: Object) -> Any:
+        spec = {key: value for key, value in spec.items() if key not in fields}
+        if sidecars is not None:
+            init = spec.get("initContainers") or []
+            spec["initContainers"] = [item for item in init if (item.get("restartPolicy") == "Always") != sidecars]
+        return count(spec)
+
+    return lambda patch: patch.setattr(incoming_pods, "pod_requests", less)
+
+
+def _cost_without(position: int) -> Patch:
+    """Equals are taken by the names of their victims then, as if that were certain."""
+    cost: Callable[[Any], Any] = preemption.Eviction.cost.fget  # type: ignore[attr-defined]
+
+    def less(self: preemption.Eviction) -> Any:
+        own = cost(self)
+        return *own[:position], *own[position + 1 :], self.victims[0].name, id(self)
+
+    return lambda patch: patch.setattr(preemption.Eviction, "cost", property(less))
+
+
+def _changed(target: object, name: str, change: Callable[..., Any]) -> Patch:
+    """A function of ours with what it returns changed: ``change(result, *arguments)``."""
+    own: Callable[..., Any] = getattr(target, name)
+
+    def changed(*arguments: Any, **named: Any) -> Any:
+        return change(own(*arguments, **named), *arguments)
+
+    return lambda patch: patch.setattr(target, name, changed)
+
+
+def _incoming(change: Any) -> Patch:
+    """The pods of jobs, and those that wait already."""
+
+    def changed(patch: pytest.MonkeyPatch) -> None:
+        for module in (demand, incoming_pods):
+            _changed(module, "incoming_pod", change)(patch)
+
+    return changed
+
+
+def _spreads(**other: Any) -> Patch:
+    return _changed(incoming_pods, "_spreads", lambda found, *_: [spread._replace(**other) for spread in found])
+
+
+def _alone(patch: pytest.MonkeyPatch) -> None:
+    """Each job as if it were the only one."""
+    patch.setattr(fit_module, "components", lambda _, groups, nodes: _apart(nodes, groups))
+
+
+def _apart(nodes: components.Nodes, groups: Any) -> list[components.Component]:
+    every = list(range(len(nodes.open_to(seats.Incoming(seats.PlacedPod("", ""))))))
+    return [components.Component([number], every, []) for number in range(len(groups))]
+
+
+def _without_parts(**parts: Any) -> Patch:
+    return _changed(demand, "snapshot_cluster", lambda found, *_: found._replace(**parts))
+
+
+def _without_waiting(patch: pytest.MonkeyPatch) -> None:
+    _changed(fit_module, "understand", lambda found, *_: (found[0]._replace(waiting=[]), found[1]))(patch)
+
+
+def _pods_as(**other: Any) -> Patch:
+    return _changed(demand, "resident_pod", lambda pod, *_: replace(pod, **other))
+
+
+def _incoming_as(**other: Any) -> Patch:
+    return _incoming(lambda found, *_: replace(found, **other))
+
+
+def _tolerant(change: Callable[[Object], Object]) -> Patch:
+    """Tolerations that are looked at in part only."""
+    return _incoming(lambda found, *_: replace(found, tolerations=[change(item) for item in found.tolerations]))
+
+
+def _without(*keys: str) -> Callable[[Object], Object]:
+    return lambda item: {key: value for key, value in item.items() if key not in keys}
+
+
+def _without_limit_ranges(patch: pytest.MonkeyPatch) -> None:
+    admitted = demand.admitted
+    patch.setattr(
+        demand,
+        "admitted",
+        lambda spec, namespace, have, classes: admitted(spec, namespace, replace(have, limit_ranges=[]), classes),
+    )
+
+
+def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
+    evict = placement.eviction
+
+    def everybody(incoming: Any, seat: Any, fits: Any, budgets: Any) -> Any:
+        found = evict(incoming, seat, fits, budgets)
+        lower = [pod for pod in seat.pods if preemption.may_evict(incoming, pod)]
+        return found and found._replace(victims=tuple(sorted(lower, key=lambda pod: pod.importance)))
+
+    for module in (placement, simulation):
+        patch.setattr(module, "eviction", everybody)
+
+
+def _nodes_with(**other: Any) -> Patch:
+    """Nodes that have more room of something than they have."""
+    return _changed(
+        demand,
+        "snapshot_cluster",
+        lambda found, *_: found._replace(
+            seats=[
+                replace(seat, node=replace(seat.node, allocatable={**seat.node.allocatable, **other}))
+                for seat in found.seats
+            ]
+        ),
+    )
+
+
+def _blind(patch: pytest.MonkeyPatch) -> None:
+    """A resource that no node shows is overlooked."""
+
+    def less(found: Any, *_: Any) -> Any:
+        shown = {name: amount for name, amount in found.pod.requests.items() if name != MISSING}
+        return replace(found, pod=replace(found.pod, requests=shown))
+
+    _incoming(less)(patch)
+    _changed(demand, "doubts", lambda *_: [])(patch)
+
+
+PLENTY = 10**15
+OF_VOLUMES = ("attach-limits", "volumes")
+MUTATIONS: dict[str, Patch] = {
+    # Volumes are in the worlds of test_fit_admission and test_fit_volumes.
+    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name not in OF_VOLUMES},
+    **{
+        f"amount of {name}": _nodes_with(**{name: PLENTY}) for name in ("cpu", "memory", "ephemeral-storage", GPU, CARD)
+    },
+    "init containers": _requests_without(sidecars=False),
+    "sidecars": _requests_without(sidecars=True),
+    "overhead": _requests_without("overhead"),
+    "defaults of limit ranges": _without_limit_ranges,
+    "requests of pods on the node": _pods_as(requests={}),
+    "ports of pods on the node": _pods_as(ports=()),
+    "a port's address": _changed(seats.Port, "conflicts", lambda _, own, other: own.number == other.number),
+    "a toleration's key": _tolerant(_without("key")),
+    "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
+    "a toleration's effect": _tolerant(_without("effect")),
+    "default tolerations": _changed(admission, "_default_tolerations", lambda *_: []),
+    "names of nodes": _changed(scheduling, "in_term", lambda found, term, node: found or "matchFields" in term),
+    "spread: taints": _spreads(honour_taints=False),
+    "spread: affinity": _spreads(honour_affinity=True),
+    "spread: domains": _spreads(domains=1),
+    "spread: skew": _spreads(most=1),
+    "anti-affinity of pods on the node": _pods_as(anti_affinity=()),
+    "preemption": _incoming_as(preempts=False),
+    "preemption policy": _incoming_as(preempts=True),
+    "priority of victims": lambda patch: patch.setattr(preemption, "may_evict", lambda incoming, pod: bool(pod.start)),
+    "victims are less, not equal": lambda patch: patch.setattr(
+        preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
+    ),
+    "importance: start": lambda patch: patch.setattr(
+        seats.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
+    ),
+    "sparing": _sparing_nobody,
+    "budgets": _without_parts(budgets=[]),
+    "choice: violations": _cost_without(0),
+    "choice: highest priority": _cost_without(1),
+    "choice: sum of priorities": _cost_without(2),
+    "choice: start": _cost_without(4),
+    "quotas": _without_parts(quotas=[]),
+    "daemons": _pods_as(stays=False),
+    "what nobody shows": _blind,
+    "gang": _changed(
+        demand, "_demand", lambda found, *_: found._replace(groups=[(group, 1) for group, _ in found.groups])
+    ),
+    "one after another": _alone,
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch)
+    assert any(disagreements(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"
+
+
+@pytest.mark.parametrize("name", ["pods that leave", "promised nodes", "pods that wait"])
+def test_pods_that_leave_and_wait_matter(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches = {
+        "pods that leave": _pods_as(deleting=False),
+        "promised nodes": _without_parts(nominated=[]),
+        "pods that wait": _without_waiting,
+    }
+    patches[name](monkeypatch)
+    assert any(disagreements(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"

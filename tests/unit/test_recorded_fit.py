@@ -1,0 +1,92 @@
+"""``fit`` and what the real kube-scheduler and Kueue did, in recorded worlds (:mod:`support.fit_records`)."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from gpuctl.capacity.fit import Fit
+from gpuctl.capacity.verdicts import STARTS, VERDICTS
+from support.fit_records import RECORDED, SETS, trials_of, versions
+from support.fit_trials import disagreements
+
+NAMES = sorted(SETS)
+
+
+class Told(NamedTuple):
+    """An answer, and what became of the job: how many of its pods got a node, or all where Kueue admitted it."""
+
+    world: str
+    answer: Fit
+    started: int
+    evicted: frozenset[str]
+
+    @property
+    def is_right(self) -> bool:
+        """Return True if a job started with all of its pods where the answer says so, and only there."""
+        return (self.started == self.answer.demand.pods) == (self.answer.verdict in STARTS)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return True if nothing is answered, though all that decides is in the snapshot."""
+        return self.answer.verdict == "unknown" and not self.answer.demand.doubts
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def placed(request: pytest.FixtureRequest) -> list[Told]:
+    """The answers for the jobs that the scheduler placed, or did not."""
+    return [
+        Told(str(trial.world.seed), answer, trial.now.bound[name], trial.now.evicted)
+        for trial in trials_of(request.param)
+        for name, answer in trial.answers().items()
+    ]
+
+
+def _shown(told: list[Told]) -> str:
+    return "\n".join(
+        json.dumps([item.world, item.answer.demand.name, item.answer.verdict, item.started, item.answer.reason])
+        for item in told
+    )
+
+
+def _assert_figures(told: list[Told]) -> None:
+    """At least 97 % of the answers are right, at most 2 % unknown, and none that is certain is wrong."""
+    known = [item for item in told if not item.answer.demand.doubts]
+    unknown = [item for item in known if item.is_unknown]
+    wrong = [item for item in known if not item.is_unknown and not item.is_right]
+    misled = [item for item in wrong if item.answer.certain]
+    assert not misled, _shown(misled)
+    assert len(wrong) * 100 <= 3 * len(known), f"{len(wrong)} of {len(known)} are wrong\n{_shown(wrong)}"
+    assert len(unknown) * 100 <= 2 * len(known), f"{len(unknown)} of {len(known)} are unknown\n{_shown(unknown)}"
+
+
+def test_as_the_scheduler_does(placed: list[Told]) -> None:
+    _assert_figures(placed)
+    assert len(placed) >= 100
+    assert {item.answer.verdict for item in placed} == set(VERDICTS)
+
+
+def test_certain_victims_are_evicted(placed: list[Told]) -> None:
+    certain = [item for item in placed if item.answer.certain and item.answer.victims]
+    wrong = [item for item in certain if not {victim.pod.name for victim in item.answer.victims} <= item.evicted]
+    assert not wrong, _shown(wrong)
+    assert len(certain) >= 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_worlds_agree_in_all(name: str) -> None:
+    """Of one or two jobs also the pods that start, the victims, and what would be in the empty cluster are right."""
+    small = [trial for trial in trials_of(name) if len(trial.world.jobs) <= 2]
+    apart = {trial.world.seed: found for trial in small if (found := disagreements(trial))}
+    assert not apart, json.dumps(apart, indent=1)
+
+
+def test_records_are_of_the_releases_that_the_tests_build() -> None:
+    for path in RECORDED.rglob("*.json"):
+        value = json.loads(path.read_text())
+        found = {name: value[name] for name in versions() if name in value}
+        assert found.items() <= versions().items(), (
+            f"{path.name} is of {found}: record it again (support/fit_records.py)"
+        )
