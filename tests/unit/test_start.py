@@ -37,7 +37,7 @@ def loaded_by(code: str) -> set[str]:
     "module",
     [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.wording"),
-        *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
+        *("gpuctl.backend.context", "gpuctl.cli.main", "gpuctl.cli.output.text"),
     ],
 )
 def test_what_needs_no_cluster_needs_no_model_and_no_client(module: str) -> None:
@@ -54,26 +54,6 @@ def test_what_needs_no_cluster_needs_no_model_and_no_client(module: str) -> None
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:
     assert loaded_by(f"import {module}").isdisjoint(MODELS)
-
-
-@pytest.mark.parametrize(
-    ("asked", "answered"),
-    [("job_queries", "job_answers"), ("node_queries", "node_answers"), ("pool_queries", "node_answers")],
-)
-def test_what_lists_needs_nothing_of_what_changes_explains_or_compiles(asked: str, answered: str) -> None:
-    """Of a small cluster a list costs what it takes to start."""
-    code = f"import gpuctl.cli.main, gpuctl.usecases.{asked}, gpuctl.answers.{answered}\n"
-    found = modules_of(
-        f"{code}from gpuctl.cli.options.planning_options import platform_settings\nplatform_settings(None)"
-    )
-    unwanted = {"difflib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
-    unwanted |= {"gpuctl.backend.context", "gpuctl.frontend.diagnostics", "gpuctl.frontend.source"}
-    assert unwanted.isdisjoint(found)
-
-
-def test_what_applies_needs_no_rules_of_the_scheduler_to_see_that_nothing_has_changed() -> None:
-    found = modules_of("import gpuctl.usecases.applying, gpuctl.cli.commands.apply, gpuctl.cli.output.plan_results")
-    assert {"gpuctl.capacity.fit", "concurrent.futures"}.isdisjoint(found)
 
 
 def test_an_error_that_is_shown_is_masked_though_what_masks_was_not_loaded() -> None:

@@ -22,13 +22,13 @@ from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pool
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.backend.emitter import emit_object
-from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.embedded_document import document_of, document_text
 from gpuctl.objects.ownership_metadata import PART_OF, Records, stamp
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
+
+if TYPE_CHECKING:
+    # Plans hold `Lowered`, also those of commands that load no model of a document.
+    from gpuctl.frontend.document import Document
 
 GitOps = Literal["argocd", "flux"]
 JobNames = Literal["hashed", "plain"]

@@ -17,7 +17,6 @@ from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.patch import HOST_NETWORK_DNS
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
-from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.training import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -28,6 +27,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
 from gpuctl.language.training import Training
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.labels import MANAGED_BY, MANAGER
 

@@ -10,14 +10,8 @@ from gpuctl.backend.metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.pool import Pool
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.labels import managed_labels
-
-DATA_KEY = "pool.yaml"
-
-
-def config_map_name(name: str) -> str:
-    """The ConfigMap that holds a pool's definition."""
-    return f"pool-{name}"
 
 
 def lower_pool(context: Context, model: Pool) -> Object:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.names import DEFAULT_DOMAIN
-from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
-from gpuctl.language.resources import Resources
-from gpuctl.language.storage import Workdir
 from gpuctl.objects.quantities import parse_quantity
+
+if TYPE_CHECKING:
+    # Without a platform no model is needed: commands that only read a cluster load no pydantic.
+    from gpuctl.language.platform import ExternalPool, NamedCluster, Platform, StorageDefault, Vendor
+    from gpuctl.language.resources import Resources
+    from gpuctl.language.storage import Workdir
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
 BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {
@@ -66,6 +69,8 @@ class Settings:
     def platform(self) -> Platform:
         """The platform's document; without one, a document that says nothing."""
         if self._platform is None:
+            from gpuctl.language.platform import Platform
+
             self._platform = Platform.model_construct()
         return self._platform
 

@@ -1,8 +1,11 @@
-"""Names of the objects that stand beside a job's workload."""
+"""Names of the objects that stand beside a job's workload, and of the ConfigMap that holds a pool's definition."""
 
 from __future__ import annotations
 
 from gpuctl.objects.generations import HOSTFILE
+
+DATA_KEY = "pool.yaml"
+"""The key of a pool's definition in its ConfigMap."""
 
 
 def service_name(name: str) -> str:
@@ -13,3 +16,8 @@ def service_name(name: str) -> str:
 def hostfile_name(name: str) -> str:
     """The ConfigMap with the hostfile."""
     return name + HOSTFILE
+
+
+def config_map_name(pool: str) -> str:
+    """The ConfigMap that holds a pool's definition."""
+    return f"pool-{pool}"

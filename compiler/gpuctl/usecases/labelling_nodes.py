@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpuctl.acts.membership import keep_true
 from gpuctl.acts.node_labels import LabelTerms, mistake_in_key, mistake_in_value, set_labels
-from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.companion_names import config_map_name
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.change_options import InvalidOptions

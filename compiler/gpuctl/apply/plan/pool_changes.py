@@ -7,12 +7,12 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import finished

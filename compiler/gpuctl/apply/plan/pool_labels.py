@@ -10,12 +10,12 @@ from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.backend.context import Lowered
-from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.ownership_metadata import Records
 
 POOLS_MANAGER = "gpuctl-pools"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.pool import DATA_KEY
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.ownership_metadata import Records
 
 
