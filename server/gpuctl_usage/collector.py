@@ -109,6 +109,7 @@ class Collector:
         self._unsized: set[str] = set()
         self._reach = reach(settings.usage_scrape_interval)
         self._late: float | None = None
+        self._began: float | None = None
         self._health = site.health
 
     def run(self) -> None:
@@ -219,6 +220,7 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)
+        self._began = at
         self._health.listed = True
         self._tell_what_is_there()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
@@ -255,6 +257,9 @@ class Collector:
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
+        if self._began is not None:
+            database.begin(cluster, self._began)
+            self._began = None
         if self._quotas:
             database.put_quotas(cluster, list(self._quotas.values()))
             self._quotas.clear()

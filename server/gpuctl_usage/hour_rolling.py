@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl_usage.answers.figures import stamped
@@ -20,7 +21,7 @@ from gpuctl_usage.rolling.kept_measurements import Lost, combine, less_measured
 from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
-from gpuctl_usage.store.hours import HourState
+from gpuctl_usage.store.hours import HourState, missed
 from gpuctl_usage.store.measurements import KEPT
 from gpuctl_usage.sums import RolledUp, Sums
 
@@ -122,6 +123,8 @@ class HourRoller:
     def _roll(self, start: int, now: float, even_if_less: bool) -> bool:
         begun = time.monotonic()
         seconds = min(float(HOUR), now - start)
+        # Which GPUs there were before collecting began is not known, though it is known when pods began.
+        first = start + missed(start, self._database.began(self._cluster))
         over = seconds == HOUR
         if over:
             # An hour that still runs is due as soon as it is over.
@@ -131,7 +134,7 @@ class HourRoller:
         earlier = self._database.measurements(self._cluster, start)
         measured: Sequence[GpuSeries] | None
         try:
-            measured = self._measured(start, seconds, now)
+            measured = self._measured(first, start + seconds, now)
         except NotWaitedFor:
             return False
         except PrometheusProblem as error:
@@ -145,7 +148,7 @@ class HourRoller:
             combined = combine(earlier, measured or [], start, reach(self._interval))
             lost = () if measured is None else combined.lost
             measured = measured if even_if_less else combined.series
-        rolled = self._rolled(start, seconds, measured or [])
+        rolled = self._rolled(start, first, seconds, measured or [])
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         found = tell_what_is_open(rolled, "the ledger of an hour does not close")
         if earlier is None:
@@ -166,7 +169,7 @@ class HourRoller:
             measured=measured if is_new and is_kept else None,
         )
         provisional = self._database.hours(self._cluster, start, start + HOUR)[start].provisional
-        self._states[start] = HourState(provisional, rolled.digest, coverage, seconds)
+        self._states[start] = HourState(provisional, rolled.digest, coverage, rolled.seconds)
         self._tell(rolled, found)
         if not provisional:
             self._not_before.pop(start, None)
@@ -179,10 +182,12 @@ class HourRoller:
     def _tell(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
         whole = rolled.sums.get(CLUSTER, Sums())
         figures = quotients.coverage(whole), len(found)
-        hour = HourFigures(rolled.start, rolled.seconds == HOUR, whole.samples, rolled.dropped, *figures)
+        is_whole = rolled.known_until == rolled.start + HOUR
+        hour = HourFigures(rolled.start, is_whole, whole.samples, rolled.dropped, *figures)
         self._health.rolled(hour, hour.start - DAY)
         until = self._first if self._first is not None else rolled.start
-        while (known := self._states.get(until)) is not None and known.seconds == HOUR:
+        began = self._database.began(self._cluster)
+        while (known := self._states.get(until)) is not None and known.seconds == HOUR - missed(until, began):
             until += HOUR
         self._health.rolled_until = float(until)
 
@@ -201,32 +206,37 @@ class HourRoller:
                 extra={"hour": stamped(start), "gpu_hours": amount},
             )
 
-    def _held(self, start: int, end: float) -> list[Holding]:
+    def _held(self, first: float, end: float) -> list[Holding]:
         # The first measurement after the end speaks of the time before it, whosever labels the pod has by then.
-        return self._database.holdings(self._cluster, start, end + reach(self._interval))
+        return self._database.holdings(self._cluster, first, end + reach(self._interval))
 
-    def _measured(self, start: int, seconds: float, now: float) -> list[GpuSeries]:
-        end = start + seconds
-        held = self._held(start, end)
+    def _measured(self, first: float, end: float, now: float) -> list[GpuSeries]:
+        held = self._held(first, end)
         if self._samples is None or not held:
             return []
         last = min(end + math.ceil(reach(self._interval)), now)
-        nodes = {capacity.node for capacity in self._database.capacities(self._cluster, start, end)}
+        nodes = {capacity.node for capacity in self._database.capacities(self._cluster, first, end)}
         places = {Place(holding.node, holding.namespace, holding.pod) for holding in held}
-        return self._samples.series(start, last, nodes, places)
+        return self._samples.series(first, last, nodes, places)
 
-    def _rolled(self, start: int, seconds: float, samples: Sequence[GpuSeries]) -> RolledUp:
-        return roll_up(
+    def _rolled(self, start: int, first: float, seconds: float, samples: Sequence[GpuSeries]) -> RolledUp:
+        end = start + seconds
+        held, there = self._held(first, end), self._database.capacities(self._cluster, first, end)
+        if first > start:
+            held = [item._replace(start=max(item.start, first)) for item in held]
+            there = [item._replace(start=max(item.start, first)) for item in there]
+        rolled = roll_up(
             start,
             seconds,
-            self._held(start, start + seconds),
-            self._database.capacities(self._cluster, start, start + seconds),
+            held,
+            there,
             samples,
             self._interval,
             label_keys=self._keys.labels,
             annotation_keys=self._keys.annotations,
             shared=SharedCards.COPIES if self._samples is None else self._samples.shared,
         )
+        return replace(rolled, seconds=seconds - (first - start), missed=first - start)
 
     def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:
         since = now - (start + HOUR)

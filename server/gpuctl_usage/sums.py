@@ -105,6 +105,7 @@ class RolledUp:
     :param digest: of everything that it is made of: the same digest, the same sums.
     :param dropped: measurements that do not count: of pods that held no GPU of that node at that time.
     :param holders: of whom it is: how many workloads there were over several hours is no sum.
+    :param missed: seconds at the beginning of an hour before collecting began; they are not part of ``seconds``.
     """
 
     start: int
@@ -113,3 +114,9 @@ class RolledUp:
     digest: str
     dropped: int = 0
     holders: frozenset[Holder] = frozenset()
+    missed: float = 0.0
+
+    @property
+    def known_until(self) -> float:
+        """The last known moment of an hour."""
+        return self.start + self.missed + self.seconds

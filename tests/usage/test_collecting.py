@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,10 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
 
 def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """A snapshot and the running hour have what Prometheus has; a signal ends the collector in order."""
+    uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
+    with closing(open_database(str(tmp_path / "usage.db"))) as database:
+        # Collected before: otherwise measurements of before the collector's first list do not count.
+        database.seen(database.cluster(uid, "lab"), time.time() - 1)
     place.create(pod("busy", 2))
     place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
     exporter = Exporter()

@@ -151,12 +151,13 @@ def test_what_is_answered(place: Place, collector: Collecting) -> None:
         rows = namespace_hours(collector.database, Hours("", hour, hour + HOUR), place.namespace)
         assert isinstance(rows, list)
         unchanged = collector.database.rolled_up(1, hour, hour + HOUR) == [before]
-        return (rows[0], before) if rows and unchanged and hour + before.seconds > lowered else None
+        return (rows[0], before) if rows and unchanged and before.known_until > lowered else None
 
     row, rolled = collector.until(told, "the hour to be rolled up")
-    end, cluster = hour + rolled.seconds, rolled.sums[Group(Level.CLUSTER)].cap_gpu_s / rolled.seconds
-    begin = max(since, hour)
-    most = cluster * (begin - hour) + 8 * (lowered - begin) + 4 * (end - lowered)
+    end, cluster = rolled.known_until, rolled.sums[Group(Level.CLUSTER)].cap_gpu_s / rolled.seconds
+    first = hour + rolled.missed
+    begin = max(since, first)
+    most = cluster * (begin - first) + 8 * (lowered - begin) + 4 * (end - lowered)
     assert row["total_gpu_capacity"] == pytest.approx(most / rolled.seconds, abs=0.0051)
     held = rolled.sums[Group(Level.NAMESPACE, value=place.namespace)].alloc_gpu_s
     assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051)

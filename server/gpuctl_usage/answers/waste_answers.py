@@ -19,7 +19,7 @@ from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.idle_hours import GroupSums, groups_at, hour_starts, sums_by_hour, sums_together
+from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known_hours, sums_by_hour, sums_together
 from gpuctl_usage.store.numbering import group_ids, workload_group
 from gpuctl_usage.store.tables import clusters, holdings
 from gpuctl_usage.sums import Group, Level
@@ -200,7 +200,7 @@ def _look_back(
         item.until = item.since = 0.0
     while following and end > last:
         start = max(end - DAY, last // HOUR * HOUR)
-        hours = hour_starts(connection, cluster, start, end)
+        hours = known_hours(connection, cluster, start, end)
         if not hours:
             return
         # Most are not idle: the last hours tell that of them, and no other is read.
@@ -213,27 +213,27 @@ def _still_following(
     connection: Connection,
     cluster: int,
     following: Mapping[int, IdleWorkload],
-    hours: Sequence[tuple[int, float]],
+    hours: Sequence[KnownHour],
     rule: IdleRule,
     known: float,
 ) -> dict[int, IdleWorkload]:
     by_number: dict[int, dict[int, GroupSums]] = defaultdict(dict)
-    for number, sums in sums_by_hour(connection, cluster, sorted(following), hours[-1][0], hours[0][0] + HOUR):
+    for number, sums in sums_by_hour(connection, cluster, sorted(following), hours[-1].start, hours[0].start + HOUR):
         by_number[number][sums.start] = sums
     return {number: item for number, item in following.items() if _goes_on(item, hours, by_number[number], rule, known)}
 
 
 def _goes_on(
     item: IdleWorkload,
-    hours: Sequence[tuple[int, float]],
+    hours: Sequence[KnownHour],
     sums: Mapping[int, GroupSums],
     rule: IdleRule,
     known: float,
 ) -> bool:
     """Take in the hours before those that were taken in; whether it may have been idle before them as well."""
-    for start, seconds in hours:
+    for start, first, last in hours:
         hour = sums.get(start)
-        whole = seconds >= HOUR
+        whole = last >= start + HOUR
         if not item.until and not whole and (hour is None or not _is_known(hour, rule)):
             # What is measured of the hour that runs comes late.
             continue
@@ -243,9 +243,9 @@ def _goes_on(
         if hour is None or not _is_known(hour, rule) or hour.util_gpu_s >= rule.below * hour.obs_gpu_s:
             return False
         if not item.until:
-            item.until = min(start + seconds, known)
+            item.until = min(last, known)
         # Before its oldest pod it held other GPUs, or none.
-        item.since = min(max(float(start), item.held_since), item.until)
+        item.since = min(max(first, item.held_since), item.until)
         item.obs_gpu_s += hour.obs_gpu_s
         item.util_gpu_s += hour.util_gpu_s
         if start <= item.held_since:

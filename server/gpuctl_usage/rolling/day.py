@@ -86,7 +86,7 @@ def _add(day: Sums, hour: Sums) -> None:
 
 def _workloads(start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: Keys) -> Counter[Group]:
     """How many workloads of each group held GPUs in one of the hours."""
-    windows = [(hour.start - start, hour.start - start + hour.seconds) for hour in hours]
+    windows = [(hour.start + hour.missed - start, hour.known_until - start) for hour in hours]
     found = {
         (group, spell.holding.workload)
         for spell in spells(start, DAY, holdings)

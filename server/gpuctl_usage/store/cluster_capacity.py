@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Integer, ScalarSelect, select
 
 from gpuctl_usage.facts import KeptTime
 from gpuctl_usage.store.given_tables import given_table, packed_rows
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import KnownFrom, Span
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.sums import Level
 
@@ -36,7 +36,12 @@ def capacity_of_hours(connection: Connection, cluster: int, times: Iterable[tupl
         .where(periods.c.cluster_id == cluster, periods.c.span == Span.HOUR.value)
     )
     rows = connection.execute(statement, {"wanted": packed_rows(times)}).all()
-    return {start: KeptTime(start, start + seconds, capacity or 0.0) for start, seconds, capacity in rows}
+    known = KnownFrom(connection, cluster)
+    found = {}
+    for start, seconds, capacity in rows:
+        first = known.of(Span.HOUR, start, seconds)
+        found[start] = KeptTime(first, first + seconds, capacity or 0.0)
+    return found
 
 
 def _whole(cluster: int) -> ScalarSelect[int]:

@@ -172,6 +172,17 @@ class Database:
         with self._writing() as connection:
             _seen(connection, cluster, at)
 
+    def begin(self, cluster: int, at: float) -> None:
+        """Keep the time as the beginning of collecting, if nothing of the cluster was collected before."""
+        with self._writing() as connection:
+            is_new = clusters.c.id == cluster, clusters.c.began.is_(None), clusters.c.last_seen.is_(None)
+            connection.execute(update(clusters).where(*is_new).values(began=at))
+
+    def began(self, cluster: int) -> float | None:
+        """Return when collecting began; None if that is not kept."""
+        with self.reading() as connection:
+            return hours.began(connection, cluster)
+
     def quotas_followed(self, cluster: int, at: float) -> None:
         """Until when it is known what quotas allow: they have a watch, and a right, of their own."""
         with self._writing() as connection:

@@ -50,6 +50,23 @@ class Span(str, Enum):
         return HOUR if self is Span.HOUR else DAY
 
 
+class KnownFrom:
+    """The first known moment of each hour and day of a cluster."""
+
+    def __init__(self, connection: Connection, cluster: int) -> None:
+        self._began = began(connection, cluster)
+
+    def of(self, span: Span, start: int, seconds: float) -> float:
+        """Return it for an hour or a day.
+
+        Of an hour that still runs the first ``seconds`` are known, of the hour and the day in which collecting began
+        the last ones.
+        """
+        if span is Span.DAY:
+            return start + DAY - seconds
+        return start + missed(start, self._began)
+
+
 class WorkloadStatus(IntEnum):
     """How it was with a workload at the end of an hour."""
 
@@ -119,7 +136,7 @@ def put_period(
         connection.execute(delete(sums).where(sums.c.period_id == number))
     # The seconds of a day of which less is known are not its first ones.
     standing = _standing(
-        connection, cluster, rolled.start, rolled.start + (rolled.seconds if span is Span.HOUR else span.seconds)
+        connection, cluster, rolled.start, rolled.known_until if span is Span.HOUR else rolled.start + span.seconds
     )
     rows = [
         _row(number, ids[group], group, item, standing)
@@ -151,6 +168,16 @@ def reopen(connection: Connection, cluster: int, since: float | None) -> None:
         connection.execute(update(periods).where(*later).values(provisional=True))
     one_more = clusters.c.late_changes + 1
     connection.execute(update(clusters).where(clusters.c.id == cluster).values(late_changes=one_more))
+
+
+def began(connection: Connection, cluster: int) -> float | None:
+    """Return when collecting began; None if that is not kept."""
+    return connection.execute(select(clusters.c.began).where(clusters.c.id == cluster)).scalar_one_or_none()
+
+
+def missed(start: int, began: float | None) -> float:
+    """Return the seconds at the beginning of an hour before collecting began; 0 for hours that lie before it."""
+    return began - start if began is not None and start < began < start + HOUR else 0.0
 
 
 def late_changes(connection: Connection, cluster: int) -> int:
@@ -266,7 +293,7 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
     statement = select(periods).where(
         periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
     )
-    found = []
+    found, begun = [], began(connection, cluster) if span is Span.HOUR else None
     for period in connection.execute(statement.order_by(periods.c.start)).all():
         rows = connection.execute(
             select(groups.c.level, groups.c.key, groups.c.value, *SUMMED)
@@ -275,7 +302,9 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
         )
         by_group = {group_of(row): sums_of(row[3:]) for row in rows} | _nodes(connection, period.nodes)
         holders = _holders(connection, period.holders)
-        found.append(RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped, holders))
+        rolled = RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped, holders)
+        rolled.missed = missed(period.start, begun)
+        found.append(rolled)
     return found
 
 

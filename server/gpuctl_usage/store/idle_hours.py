@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import KnownFrom, Span
 from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.sums import Group, Level
 
@@ -29,12 +29,22 @@ class GroupSums(NamedTuple):
         return self.obs_gpu_s - self.util_gpu_s / 100
 
 
-def hour_starts(connection: Connection, cluster: int, start: float, end: float) -> list[tuple[int, float]]:
-    """The hours that are known and begin in [start, end), the latest first, with how much there has been of each."""
+class KnownHour(NamedTuple):
+    """An hour, and the first and last known moment of it."""
+
+    start: int
+    known_from: float
+    known_until: float
+
+
+def known_hours(connection: Connection, cluster: int, start: float, end: float) -> list[KnownHour]:
+    """Return the hours that are known and begin in [start, end), the latest first."""
+    known = KnownFrom(connection, cluster)
     rows = connection.execute(
         select(periods.c.start, periods.c.seconds).where(_hours(cluster, start, end)).order_by(periods.c.start.desc())
     )
-    return [(row.start, row.seconds) for row in rows]
+    moments = ((row.start, known.of(Span.HOUR, row.start, row.seconds), row.seconds) for row in rows)
+    return [KnownHour(hour, first, first + seconds) for hour, first, seconds in moments]
 
 
 def sums_by_hour(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import DAY
-from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.hours import KnownFrom, Span
 from gpuctl_usage.store.tables import periods
 
 
@@ -52,12 +52,11 @@ class _Period(NamedTuple):
     updated_at: float
     provisional: bool
     is_day: bool
+    known_from: float
 
     @property
     def time(self) -> tuple[float, float, bool]:
-        # Of an hour that still runs the first part is known, of the day in which the first hour is, the last one.
-        first = self.start + DAY - self.seconds if self.is_day else self.start
-        return first, first + self.seconds, self.is_day
+        return self.known_from, self.known_from + self.seconds, self.is_day
 
 
 def kept_time(connection: Connection, cluster: int) -> tuple[int, int] | None:
@@ -134,7 +133,7 @@ def _of(cluster: int, span: Span) -> ColumnElement[bool]:
 def _read(connection: Connection, cluster: int, span: Span, start: int, end: int) -> list[_Period]:
     if start >= end:
         return []
-    columns = [periods.c[name] for name in _Period._fields[:-1]]
+    columns, known = [periods.c[name] for name in _Period._fields[:-2]], KnownFrom(connection, cluster)
     between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
     rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
-    return [_Period._make((*row, span is Span.DAY)) for row in rows]
+    return [_Period._make((*row, span is Span.DAY, known.of(span, row.start, row.seconds))) for row in rows]

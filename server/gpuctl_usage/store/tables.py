@@ -37,6 +37,8 @@ clusters = Table(
     Column("id", Integer, primary_key=True),
     Column("uid", _TEXT, nullable=False, unique=True),
     Column("name", _TEXT, nullable=False),
+    # When collecting began; null where that was before it was kept. What was before it is unknown.
+    Column("began", Float),
     Column("last_seen", Float),
     # Until when quotas were followed; null where they never were.
     Column("quotas_seen", Float),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
 
 from gpuctl_usage.facts import DAY, HOUR
-from gpuctl_usage.store.hours import SUMMED, Span, WorkloadStatus, sums_of
+from gpuctl_usage.store.hours import SUMMED, KnownFrom, Span, WorkloadStatus, sums_of
 from gpuctl_usage.store.numbering import Described, described, groups_of
 from gpuctl_usage.store.packing import unpack_sums
 from gpuctl_usage.store.present_workloads import PresentWorkloads
@@ -184,7 +184,8 @@ def find_rows(
     places = found.order_by(*order).limit(limit).offset(offset).subquery()
     same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
     rows = connection.execute(_whole(_WHOLE.join(places, same)).order_by(*order)).all()
-    return list(_rows(rows, question.level in WITH_HISTOGRAM and not question.sums_only))
+    known = KnownFrom(connection, question.cluster)
+    return list(_rows(rows, known, question.level in WITH_HISTOGRAM and not question.sums_only))
 
 
 def present_workloads(connection: Connection, question: Question) -> PresentWorkloads:
@@ -340,7 +341,7 @@ def _whole(source: FromClause = _WHOLE) -> Select[Any]:
     return select(sums.c.period_id, sums.c.group_id, *of_period, *of_group, *told, *SUMMED).select_from(source)
 
 
-def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
+def _rows(rows: Iterable[Any], known: KnownFrom, with_histogram: bool) -> Iterator[UsageRow]:
     made: dict[int, Group] = {}
     said: dict[tuple[str | None, str | None], Described] = {}
     for row in rows:
@@ -356,7 +357,8 @@ def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
             start=start,
             end=start + Span(span).seconds,
             seconds=seconds,
-            **_known(Span(span), start, seconds),
+            known_from=(first := known.of(Span(span), start, seconds)),
+            known_until=first + seconds,
             created_at=created,
             updated_at=updated,
             provisional=provisional,
@@ -368,15 +370,6 @@ def _rows(rows: Iterable[Any], with_histogram: bool) -> Iterator[UsageRow]:
         )
 
 
-def _known(span: Span, start: int, seconds: float) -> dict[str, float]:
-    """Return the first and the last known moment of an hour or a day, as :class:`UsageRow` names them.
-
-    Of an hour that still runs the first part is known, of the day in which collecting began the last.
-    """
-    first = float(start if span is Span.HOUR else start + DAY - seconds)
-    return {"known_from": first, "known_until": first + seconds}
-
-
 def every_row(connection: Connection, cluster: int, start: int, end: int) -> Iterator[UsageRow]:
     """Yield the rows of all levels, nodes too, of the hours that begin in [start, end), by time.
 
@@ -385,7 +378,7 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
     :param start: midnight in UTC; likewise ``end``.
     """
     found = select(periods).where(periods.c.cluster_id == cluster, periods.c.start >= start, periods.c.start < end)
-    every = connection.execute(found.order_by(periods.c.start)).all()
+    every, known = connection.execute(found.order_by(periods.c.start)).all(), KnownFrom(connection, cluster)
     of_hours: dict[int, float] = {}
     for period in every:
         if period.span == Span.HOUR.value:
@@ -401,7 +394,8 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
         if (period.span == Span.DAY.value) != (period.start // DAY * DAY in whole_days):
             continue
         whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
-        yield from _rows(connection.execute(whole), with_histogram=True)
+        yield from _rows(connection.execute(whole), known, with_histogram=True)
+        first = known.of(Span(period.span), period.start, period.seconds)
         nodes = unpack_sums(period.nodes)
         for number, group in sorted(groups_of(connection, list(nodes)).items()):
             yield UsageRow(
@@ -409,7 +403,8 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
                 start=period.start,
                 end=period.start + Span(period.span).seconds,
                 seconds=period.seconds,
-                **_known(Span(period.span), period.start, period.seconds),
+                known_from=first,
+                known_until=first + period.seconds,
                 created_at=period.created_at,
                 updated_at=period.updated_at,
                 provisional=period.provisional,
