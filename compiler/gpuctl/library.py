@@ -10,14 +10,14 @@ from typing import Any, BinaryIO, TypeAlias
 
 from gpuctl.answers.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.run.options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for
-from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions, RunOptions, Strategy
+from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions, Strategy
 from gpuctl.usecases.compiling import worth_telling
-from gpuctl.usecases.conversation import Conversation, ask_nobody
 
 Input: TypeAlias = "str | os.PathLike[str] | Source"
 Confirm: TypeAlias = "bool | Callable[[DocumentPlan], bool]"
@@ -146,7 +146,7 @@ def plan(
         create_only=create_only,
         queue=queue,
     )
-    silent = Conversation()
+    silent = RunCallbacks()
     with session_of(cluster) as session:
         request = request_for(session, documents, options, silent, offline=offline)
         return DocumentPlan(preview_request(session, request, silent), request, session.server)
@@ -193,7 +193,7 @@ def apply(
     :raises ClusterError: the cluster cannot be asked, another run is at work, or with ``wait`` it does not run.
     """
     with session_of(cluster) as session:
-        conversation = Conversation(done=done or _ignore, say=tell or _ignore)
+        callbacks = RunCallbacks(done=done or _ignore, say=tell or _ignore)
         if isinstance(what, DocumentPlan):
             if (namespace, platform, strict, set, prune) != (None, None, False, None, False):
                 raise InvalidOptions("the options of a plan are those that it was made with: give them to gpuctl.plan")
@@ -204,10 +204,10 @@ def apply(
         else:
             documents = _documents(what, platform, namespace, strict, None, None)
             options = PlanOptions(set_name=set, prune=prune)
-            request, seen = request_for(session, documents, options, conversation), None
-        conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
+            request, seen = request_for(session, documents, options, callbacks), None
+        callbacks = replace(callbacks, confirm=_confirming(confirm, request, session.server))
         run = RunOptions(timeout, force, wait, checkpoint=checkpoint, rollback=rollback)
-        return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
+        return DocumentPlan(apply_request(session, request, run, callbacks, seen), request, session.server)
 
 
 def _documents(
@@ -225,7 +225,7 @@ def _documents(
 def _confirming(confirm: Confirm, request: DocumentRequest, server: str) -> Callable[[Plan], bool]:
     if callable(confirm):
         return lambda made: confirm(DocumentPlan(made, request, server))
-    return (lambda made: True) if confirm else ask_nobody
+    return (lambda made: True) if confirm else refuse_questions
 
 
 def _ignore(_: object) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ClusterError
@@ -20,7 +21,7 @@ from gpuctl.language.quota import Quota
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.applying import apply_request
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.removing import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
@@ -199,8 +200,8 @@ def delete_pool(service: Service, caller: Caller, name: str, touched: AuditTrail
     demand(caller, Wish("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
     with changing(service, caller, dry_run=manner.dry_run) as session:
-        run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
-        plan = delete_pools(session, [name], service.platform, run, conversation)
+        run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        plan = delete_pools(session, [name], service.platform, run, callbacks)
         _see_it_done(service, session, plan, manner)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
     left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if manner.dry_run else 'left'} it"
@@ -235,8 +236,8 @@ def delete_quota(service: Service, caller: Caller, name: str, touched: AuditTrai
     demand(caller, Wish("delete", "quotas", name))
     touched.append(f"quota/{name}")
     with changing(service, caller, dry_run=manner.dry_run) as session:
-        run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
-        plan = delete_quotas(session, [name], service.platform, run, conversation)
+        run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        plan = delete_quotas(session, [name], service.platform, run, callbacks)
         _see_it_done(service, session, plan, manner)
     return _administered(name, "deleted", f"quota/{name} is deleted", plan, manner)
 
@@ -303,9 +304,9 @@ def _compiled(
 def _applied(
     service: Service, session: Session, submission: Submission, manner: AdminManner, touched: AuditTrail
 ) -> Plan:
-    run, conversation = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+    run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
     try:
-        plan = apply_request(session, submission.wanted, run, conversation)
+        plan = apply_request(session, submission.wanted, run, callbacks)
     except Exists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None

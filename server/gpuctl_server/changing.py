@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpuctl.answers.plan_answers import recovery_value
-from gpuctl.apply.operations import Unasked
-from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan import Plan, Unasked
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
-from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
@@ -113,11 +112,12 @@ _CONFIRM = "nothing was changed; the same request with ?confirm=true confirms it
 
 def talking(
     service: Service, touched: AuditTrail | None = None, *, confirmed: bool = False, by: str = _CONFIRM
-) -> Conversation:
-    """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks.
+) -> RunCallbacks:
+    """Return callbacks that confirm every plan, or none that has questions.
 
     :param touched: the audit's trail of the change, which is noted before anything is done.
-    :param by: how it is said.
+    :param confirmed: confirm plans with questions, too.
+    :param by: the hint that says how to confirm.
     """
 
     def confirm(plan: Plan) -> bool:
@@ -131,7 +131,7 @@ def talking(
         if touched is not None:
             touched.begin()
 
-    return Conversation(
+    return RunCallbacks(
         confirm=confirm, begins=begins, stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE
     )
 
@@ -215,8 +215,8 @@ def delete_job(
     with changing(service, caller, dry_run=dry_run) as session:
         live = present(session, item, meant)
         run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
-        conversation = talking(service, touched)
-        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, conversation)
+        callbacks = talking(service, touched)
+        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, callbacks)
         if not dry_run:
             see_that_all_was_done(plan)
             await_shown(service, session, key_of(live))
@@ -240,14 +240,14 @@ def rerun_job(
     identity = item.row.identity
     with changing(service, caller, dry_run=dry_run) as session:
         live = present(session, item, meant)
-        conversation = talking(service, touched, confirmed=confirmed)
+        callbacks = talking(service, touched, confirmed=confirmed)
         plan = rerun_jobs(
             session,
             [identity.object_name],
             identity.namespace,
             service.platform,
             RunOptions(queue=queue, dry_run=dry_run),
-            conversation,
+            callbacks,
             seen_names(caller),
         )
         if dry_run:
@@ -294,8 +294,8 @@ def finish(
         if dry_run:
             return _recoveries(found)
         touched.begin()
-        conversation = talking(service, confirmed=confirmed)
-        return _recoveries(recover(session, namespace, service.platform, RunOptions(), conversation, found))
+        callbacks = talking(service, confirmed=confirmed)
+        return _recoveries(recover(session, namespace, service.platform, RunOptions(), callbacks, found))
 
 
 def meant_job(service: Service, caller: Caller, action: Action, meant: Meant, touched: AuditTrail) -> ListedJob:

@@ -14,6 +14,7 @@ from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import Change
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
@@ -25,9 +26,8 @@ from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.find import Absent
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
 from gpuctl.usecases.compiling import worth_telling
-from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
 from gpuctl.usecases.service_client import Refusal
@@ -59,7 +59,7 @@ class Asks(Exception):
 
 
 class Listener:
-    """The side of a conversation that hears, and answers with what was confirmed before."""
+    """Callbacks that collect what they are given, and confirm what was confirmed before."""
 
     def __init__(self, asked: Asked, confirmed: Iterable[str]) -> None:
         self._confirmed = list(confirmed)
@@ -68,9 +68,9 @@ class Listener:
         self.finished: list[Step] = []
         self.said: list[str] = []
 
-    def conversation(self) -> Conversation:
+    def callbacks(self) -> RunCallbacks:
         """For a use case."""
-        return Conversation(
+        return RunCallbacks(
             confirm=self._confirm,
             begins=lambda plan: self._touched.begin(),
             done=self.finished.append,
@@ -96,7 +96,7 @@ def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions, check
     with asked.service.asking(asked.caller) as session:
         submission = compiled(asked, session, documents, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
-        plan = preview_request(session, submission.wanted, Conversation(), checkpoint=checkpoint)
+        plan = preview_request(session, submission.wanted, RunCallbacks(), checkpoint=checkpoint)
     told = told_plan(plan, submission.wanted.request.keys)
     return ToldChange(
         told,
@@ -133,7 +133,7 @@ def _applied(
         asked,
         session,
         confirmed,
-        lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
+        lambda callbacks: apply_request(session, submission.wanted, bounded(run), callbacks),
         submission.wanted.request.keys,
     )
     return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
@@ -183,7 +183,7 @@ def preview_rollback(
     with asked.service.asking(asked.caller) as session:
         submission = _earlier(asked, session, name, where, to, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
-        plan = preview_request(session, submission.wanted, Conversation(), checkpoint=checkpoint)
+        plan = preview_request(session, submission.wanted, RunCallbacks(), checkpoint=checkpoint)
     told = told_plan(plan, submission.wanted.request.keys)
     return ToldChange(told, diagnostics=worth_telling(submission.wanted.compilation))
 
@@ -246,7 +246,7 @@ def _named(
             asked,
             session,
             confirmed,
-            lambda conversation: use_case(session, names, namespace, settings, bounded(run), conversation),
+            lambda callbacks: use_case(session, names, namespace, settings, bounded(run), callbacks),
             asked.service.keys,
         )
 
@@ -304,12 +304,12 @@ def bounded(run: RunOptions) -> RunOptions:
 
 
 def carried_out(
-    asked: Asked, session: Session, confirmed: list[str], act: Callable[[Conversation], Plan], keys: Records
+    asked: Asked, session: Session, confirmed: list[str], act: Callable[[RunCallbacks], Plan], keys: Records
 ) -> ToldChange:
     """Carry a plan out as far as it was confirmed."""
     listener = Listener(asked, confirmed)
     try:
-        plan = act(listener.conversation())
+        plan = act(listener.callbacks())
     except Asks as asks:
         return ToldChange(told_plan(asks.plan, keys), asks=True)
     except ClusterError as error:

@@ -7,9 +7,10 @@ from typing import Any
 
 from gpuctl.apply.plan.differences import before_and_after
 from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.deleting import delete_compiled
 from gpuctl.usecases.recovering import Unfinished
@@ -48,9 +49,7 @@ def delete_documents(
             asked,
             session,
             confirmed,
-            lambda conversation: delete_compiled(
-                session, compilation, bounded(run), conversation, keep_labels=keep_labels
-            ),
+            lambda callbacks: delete_compiled(session, compilation, bounded(run), callbacks, keep_labels=keep_labels),
             asked.service.keys,
         )
     return found._replace(diagnostics=worth_telling(compilation), platform=unlike(documents, asked.service.platform))
@@ -68,8 +67,8 @@ def delete_pools_by_name(
             asked,
             session,
             confirmed,
-            lambda conversation: delete_pools(
-                session, names, asked.service.platform, bounded(run), conversation, keep_labels=keep_labels
+            lambda callbacks: delete_pools(
+                session, names, asked.service.platform, bounded(run), callbacks, keep_labels=keep_labels
             ),
             asked.service.keys,
         )
@@ -85,7 +84,7 @@ def delete_quotas_by_name(asked: Asked, names: list[str], run: RunOptions, confi
             asked,
             session,
             confirmed,
-            lambda conversation: delete_quotas(session, names, asked.service.platform, bounded(run), conversation),
+            lambda callbacks: delete_quotas(session, names, asked.service.platform, bounded(run), callbacks),
             asked.service.keys,
         )
 
@@ -105,8 +104,8 @@ def recover(asked: Asked, where: str | None, run: RunOptions, confirmed: list[st
         listener = Listener(asked, confirmed)
         try:
             asked.touched.begin()
-            conversation = listener.conversation()
-            done = recover_left(session, where, asked.service.platform, bounded(run), conversation, found)
+            callbacks = listener.callbacks()
+            done = recover_left(session, where, asked.service.platform, bounded(run), callbacks, found)
         except Asks:
             return _told(found)._replace(asks=True)
         except ClusterError as error:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Exists, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
-from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_values import VALIDATED, Submitted, SubmittedJob, full_plan, see_that_all_was_done
@@ -138,9 +138,9 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
 
 
-def _tried(session: Session, submission: Submission, run: RunOptions, conversation: Conversation) -> Plan:
+def _tried(session: Session, submission: Submission, run: RunOptions, callbacks: RunCallbacks) -> Plan:
     try:
-        return apply_request(session, submission.wanted, run, conversation)
+        return apply_request(session, submission.wanted, run, callbacks)
     except Exists as error:
         raise _exists(error.plan.existing if error.plan else []) from None
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.save_points import described
-from gpuctl.apply.run.checkpointing import CheckpointManner
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import annotations_of, key_of
 from gpuctl.objects.workload_state import running
 from gpuctl.reading.find import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
@@ -30,15 +29,15 @@ def pausing_with(
     service: Service, *, checkpoint: bool
 ) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
     """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
-    manner = CheckpointManner(stops=service.writes.is_ending, longest=LONGEST_BY_SERVICE) if checkpoint else None
-    return lambda scope, names, settings: pause_jobs(scope, names, settings, manner)
+    callbacks = RunCallbacks(stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
+    return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
 def resuming_with(
-    caller: Caller, conversation: Conversation
+    caller: Caller, callbacks: RunCallbacks
 ) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
     """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
-    return lambda scope, names, settings: resume_jobs(scope, names, settings, conversation, seen_names(caller))
+    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, seen_names(caller))
 
 
 def pause_job(
@@ -72,10 +71,10 @@ def resume_job(
         plans.append(plan)
         return True
 
-    conversation = talking(service, touched, confirmed=confirmed)
+    callbacks = talking(service, touched, confirmed=confirmed)
     if dry_run:
-        conversation = replace(conversation, confirm=agree)
-    state = _suspended(service, caller, item, meant, resuming_with(caller, conversation), touched, dry_run).state
+        callbacks = replace(callbacks, confirm=agree)
+    state = _suspended(service, caller, item, meant, resuming_with(caller, callbacks), touched, dry_run).state
     for plan in plans:
         state.plan = PlanAnswer(**full_plan(plan))
     return state

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
@@ -25,7 +26,6 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.usecases.applying import DocumentRequest, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import worth_telling
-from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
@@ -216,7 +216,7 @@ def compile_documents(
     )
     with _turn(service, caller) as interrupt:
         options = replace(options, interrupt=interrupt)
-        wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+        wanted = request_for(session, options, planning or PlanOptions(), RunCallbacks())
     refuse_elsewhere(wanted.compilation, cluster)
     wanted = replace(
         wanted, request=replace(wanted.request, sees=seen_names(caller)), origin=ApplyOrigin(who=caller.name)

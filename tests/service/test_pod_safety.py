@@ -11,8 +11,9 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.frontend.source import Source
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.service_documents import SentDocuments
 from gpuctl.usecases.wire import encode
 from support.cluster_tools import POOL, fresh_namespaces, training

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, RunOptions
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.service_client import patience_for
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.homes import add_home
-from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused, Step
+from gpuctl.apply.plan.plan import Declined, Exists, Forbidden, Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
@@ -17,8 +16,8 @@ from gpuctl.apply.plan.stakes import note_finished, sign, weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.execute import Execution
-from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.pending import Pending
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
@@ -30,48 +29,28 @@ LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""
 
 
-class Declined(Refused):
-    """Somebody was asked, and said no."""
-
-
-class Unasked(Refused):
-    """Somebody has to be asked, and nobody can be."""
-
-
-@dataclass
-class Dialogue:
-    """How a command talks: ``ask`` returns whether the plan may go on, ``say`` tells what has to be known, ``wait``
-    what is being waited for. ``lose`` returns whether jobs may end whose checkpoints failed, as the problems say.
-    """
-
-    ask: Callable[[Plan], bool]
-    say: Callable[[str], None]
-    lose: Callable[[Sequence[str]], bool] = lambda problems: False
-    wait: Callable[[str], None] = lambda text: None
-
-
 def preview(
     session: Session,
     request: Request,
-    options: SetOptions | None = None,
+    set_options: SetOptions | None = None,
     *,
     server: bool = True,
     checkpoint: bool = True,
 ) -> Plan:
     """The plan, checked by the server unless ``server`` is False. Nothing is written.
 
-    :param checkpoint: as :class:`How` has it.
+    :param checkpoint: as :class:`RunOptions` has it.
     """
-    pending = Pending.read(session, request.keys, _namespaces(session, request, options))
-    return _whole_plan(session, request, options, pending, server=server, checkpoint=checkpoint)[0]
+    pending = Pending.read(session, request.keys, _namespaces(session, request, set_options))
+    return _whole_plan(session, request, set_options, pending, server=server, checkpoint=checkpoint)[0]
 
 
 def apply(
     session: Session,
     request: Request,
-    how: How,
-    dialogue: Dialogue,
-    options: SetOptions | None = None,
+    options: RunOptions,
+    callbacks: RunCallbacks,
+    set_options: SetOptions | None = None,
     seen: Plan | None = None,
 ) -> Plan:
     """Bring about what documents ask for. The returned plan's steps tell how each went.
@@ -81,28 +60,29 @@ def apply(
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    with session.within(how.timeout):
-        pending = _pending(session, how, _namespaces(session, request, options), dialogue)
-    with session.within(how.timeout):
-        plan, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
+    keys = request.keys
+    with session.within(options.timeout):
+        pending = _pending(session, keys, options, callbacks, _namespaces(session, request, set_options))
+    with session.within(options.timeout):
+        plan, run = _whole_plan(session, request, set_options, pending, server=True, checkpoint=options.checkpoint)
     refuse(plan, pending)
     if seen is not None:
         _takes_no_more(plan, seen)
-    if how.dry_run:
+    if options.dry_run:
         return plan
-    if plan.questions and not dialogue.ask(plan):
+    if plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
-    _recover(session, pending, plan, how, dialogue)
-    # The time that somebody took to answer is nobody's.
-    with session.within(how.timeout):
+    _recover(session, pending, plan, keys, options, callbacks)
+    # Restart the timeout: time spent waiting for the confirmation does not count.
+    with session.within(options.timeout):
         if pending.journals:
             _leave_out_gone(session, plan)
         if not plan.writes and (run is None or run.is_settled):
-            Execution(session, plan, how).run()
+            Execution(session, plan, keys, options, callbacks).run()
             return plan
-        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending, seen)
+        plan = _carry_out(session, plan, run, request, options, callbacks, set_options, pending, seen)
         if pending.is_left:
-            _finish(session, pending, plan, how)
+            _finish(session, pending, plan, keys, options)
     return plan
 
 
@@ -111,31 +91,34 @@ def _carry_out(
     plan: Plan,
     run: SetRun | None,
     request: Request,
-    how: How,
-    dialogue: Dialogue,
-    options: SetOptions | None,
+    options: RunOptions,
+    callbacks: RunCallbacks,
+    set_options: SetOptions | None,
     pending: Pending,
     seen: Plan | None,
 ) -> Plan:
-    leases = Execution(session, plan, how).lease_keys()
-    how.begins(plan)
+    keys = request.keys
+    leases = Execution(session, plan, keys, options, callbacks).lease_keys()
+    callbacks.begins(plan)
     if run is not None:
         leases.add(run.lease)
         _make_home(session, plan, run)
-    with holding(session, leases, LEASE_WAIT, dialogue.say, optional=True) as held, held.interrupts.let_through():
+    with holding(session, leases, LEASE_WAIT, callbacks.say, optional=True) as held, held.interrupts.let_through():
         saved: set[str] = set()
         for attempt in (1, 2):
             try:
-                sign(session, plan, how.keys)
-                _save(session, plan, how, dialogue, pending, saved)
+                sign(session, plan, keys)
+                _save(session, plan, keys, options, callbacks, pending, saved)
                 if run is not None:
                     run.write(session, run.superset)
-                Execution(session, plan, how).run(held)
-                _record_deletions(session, plan, how)
+                Execution(session, plan, keys, options, callbacks).run(held)
+                _record_deletions(session, plan, keys)
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
-                again, run = _whole_plan(session, request, options, pending, server=True, checkpoint=how.checkpoint)
+                again, run = _whole_plan(
+                    session, request, set_options, pending, server=True, checkpoint=options.checkpoint
+                )
                 refuse(again)
                 is_confirmed = all_confirmed(again.questions, plan.questions)
                 if attempt == 2 or not (is_confirmed and _deletions(again) <= _deletions(plan)):
@@ -144,7 +127,7 @@ def _carry_out(
                     _takes_no_more(again, seen)
                 again.recovery = plan.recovery
                 plan = again
-                how.begins(plan)
+                callbacks.begins(plan)
         if run is not None and _all_done(plan):
             run.write(session, run.final)
     return plan
@@ -153,8 +136,9 @@ def _carry_out(
 def execute(
     session: Session,
     plan: Plan,
-    how: How,
-    dialogue: Dialogue,
+    keys: Records,
+    options: RunOptions,
+    callbacks: RunCallbacks,
     seen: Plan | None = None,
     checks: CheckOptions | None = None,
 ) -> Plan:
@@ -167,13 +151,13 @@ def execute(
     :raises Changed: as there.
     """
     refuse(plan)
-    with session.within(how.timeout):
-        pending = _pending(session, how, {step.key.namespace for step in plan.steps}, dialogue)
-        pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+    with session.within(options.timeout):
+        pending = _pending(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
+        pending.join(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
         refuse(plan)
-        weigh(session, plan, how.keys)
-        if how.checkpoint:
-            note_checkpoints(plan, how.keys)
+        weigh(session, plan, keys)
+        if options.checkpoint:
+            note_checkpoints(plan, keys)
         check(session, plan, checks)
         refuse(plan)
         if checks is not None:
@@ -183,32 +167,32 @@ def execute(
             refuse(plan)
     if seen is not None:
         _takes_no_more(plan, seen)
-    if how.dry_run:
+    if options.dry_run:
         return plan
-    if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
+    if (plan.questions or plan.courtesies) and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
-    _recover(session, pending, plan, how, dialogue)
-    execution = Execution(session, plan, how)
+    _recover(session, pending, plan, keys, options, callbacks)
+    execution = Execution(session, plan, keys, options, callbacks)
     leases = execution.lease_keys()
-    how.begins(plan)
-    with session.within(how.timeout):
+    callbacks.begins(plan)
+    with session.within(options.timeout):
         if pending.journals:
             _leave_out_gone(session, plan)
-        with holding(session, leases, LEASE_WAIT, dialogue.say, optional=True) as held, held.interrupts.let_through():
-            _save(session, plan, how, dialogue, pending, set())
+        with holding(session, leases, LEASE_WAIT, callbacks.say, optional=True) as held, held.interrupts.let_through():
+            _save(session, plan, keys, options, callbacks, pending, set())
             execution.run(held)
-            _record_deletions(session, plan, how)
+            _record_deletions(session, plan, keys)
         if pending.is_left:
-            _finish(session, pending, plan, how)
+            _finish(session, pending, plan, keys, options)
     return plan
 
 
-def _record_deletions(session: Session, plan: Plan, how: How) -> None:
+def _record_deletions(session: Session, plan: Plan, keys: Records) -> None:
     if any(step.action in ("delete", "prune") and step.key.kind in TRAININGS for step in plan.steps):
         # Longer to import than most plans need.
         from gpuctl.apply.run.recording import record_deletions
 
-        record_deletions(session, plan, how.keys)
+        record_deletions(session, plan, keys)
 
 
 def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
@@ -219,7 +203,15 @@ def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint:
     check(session, plan)
 
 
-def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: Pending, saved: set[str]) -> None:
+def _save(
+    session: Session,
+    plan: Plan,
+    keys: Records,
+    options: RunOptions,
+    callbacks: RunCallbacks,
+    pending: Pending,
+    saved: set[str],
+) -> None:
     """Let what is to end save its progress; ``saved`` are the uids of workloads that have, or need not any more.
 
     :raises CheckpointFailed: it could not, and nobody agreed to losing it.
@@ -228,56 +220,59 @@ def _save(session: Session, plan: Plan, how: How, dialogue: Dialogue, pending: P
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
-    from gpuctl.apply.run.checkpointing import CheckpointManner, save
+    from gpuctl.apply.run.checkpointing import save
     from gpuctl.apply.run.saving_first import unsaved
 
-    savings = unsaved(session, [step.live for step in steps if step.live is not None], how.keys, pending, dialogue.say)
-    manner = CheckpointManner(dialogue.wait, dialogue.say, dialogue.lose, how.stops, how.longest_checkpoint)
-    session.count_from_now(how.timeout + how.longest_checkpoint)
-    pods = save(session, savings, how.keys, manner, plan)
+    savings = unsaved(session, [step.live for step in steps if step.live is not None], keys, pending, callbacks.say)
+    session.count_from_now(options.timeout + callbacks.longest_checkpoint)
+    pods = save(session, savings, keys, callbacks, plan)
     for step, saving in zip(steps, savings, strict=True):
         uid = saving.live["metadata"]["uid"]
         saved.add(uid)
         step.saved = sorted(pods.get(uid, ()))
-    # The time that it took, and somebody to answer, is nobody's.
-    session.count_from_now(how.timeout)
+    # Restart the timeout: checkpoints and confirmations do not count.
+    session.count_from_now(options.timeout)
 
 
-def _namespaces(session: Session, request: Request, options: SetOptions | None) -> set[str]:
+def _namespaces(session: Session, request: Request, set_options: SetOptions | None) -> set[str]:
     """Where journals concern an apply.
 
     With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
     forgotten.
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
-    if options is not None:
-        namespaces |= SetRun.read(session, options).superset.all_namespaces
+    if set_options is not None:
+        namespaces |= SetRun.read(session, set_options).superset.all_namespaces
     return namespaces
 
 
-def _pending(session: Session, how: How, namespaces: set[str], dialogue: Dialogue) -> Pending:
+def _pending(
+    session: Session, keys: Records, options: RunOptions, callbacks: RunCallbacks, namespaces: set[str]
+) -> Pending:
     """What killed runs left there; one that is still at work is waited for, but not by a dry run.
 
     :raises Held: it does not come to its end.
     """
-    pending = Pending.read(session, how.keys, namespaces)
-    if not how.dry_run and any(item.unfit is None for item in pending.journals):
-        pending.journals = recovery.settled(session, how.keys, pending.journals, LEASE_WAIT, dialogue.say)
+    pending = Pending.read(session, keys, namespaces)
+    if not options.dry_run and any(item.unfit is None for item in pending.journals):
+        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, callbacks.say)
     return pending
 
 
-def _recover(session: Session, pending: Pending, plan: Plan, how: How, dialogue: Dialogue) -> None:
+def _recover(
+    session: Session, pending: Pending, plan: Plan, keys: Records, options: RunOptions, callbacks: RunCallbacks
+) -> None:
     """Complete or restore what a killed run left, as the plan says."""
     if not pending.outlook.journals:
         return
-    how.begins(plan)
+    callbacks.begins(plan)
     if plan.recovery:
-        dialogue.say("an earlier apply did not finish: recovering what it left")
+        callbacks.say("an earlier apply did not finish: recovering what it left")
     outlook = pending.outlook
-    result = recovery.recover(session, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.say)
+    result = recovery.recover(session, keys, outlook, timeout=options.timeout, wait=LEASE_WAIT, tell=callbacks.say)
     outcomes = {item.key: item for item in result.results}
     for item in result.results:
-        dialogue.say(f"{item.key}: {item.message}")
+        callbacks.say(f"{item.key}: {item.message}")
     for step in plan.recovery:
         found = outcomes.get(step.key)
         if found is not None:
@@ -287,10 +282,10 @@ def _recover(session: Session, pending: Pending, plan: Plan, how: How, dialogue:
     pending.is_done = True
 
 
-def _finish(session: Session, pending: Pending, plan: Plan, how: How) -> None:
+def _finish(session: Session, pending: Pending, plan: Plan, keys: Records, options: RunOptions) -> None:
     """Journals whose objects the plan has brought about are taken away."""
     if all(step.result == "done" for step in plan.steps):
-        others.finish(session, how.keys, pending, plan, how.timeout, LEASE_WAIT)
+        others.finish(session, keys, pending, plan, options.timeout, LEASE_WAIT)
     else:
         plan.unfinished = True
 
@@ -298,7 +293,7 @@ def _finish(session: Session, pending: Pending, plan: Plan, how: How) -> None:
 def _whole_plan(
     session: Session,
     request: Request,
-    options: SetOptions | None,
+    set_options: SetOptions | None,
     pending: Pending,
     *,
     server: bool,
@@ -310,13 +305,13 @@ def _whole_plan(
     what running work loses, checkpoints, what the server says to all of it, and who is evicted or has to wait.
     """
     run = None
-    if options is not None:
-        if options.prune and not options.allow_empty and all(item.shared for item in request.lowered):
+    if set_options is not None:
+        if set_options.prune and not set_options.allow_empty and all(item.shared for item in request.lowered):
             raise Refused(
-                f"there is no document left, and --prune would delete all that the set {options.name} contains: "
+                f"there is no document left, and --prune would delete all that the set {set_options.name} contains: "
                 "--allow-empty if this is intended"
             )
-        run = SetRun.read(session, options)
+        run = SetRun.read(session, set_options)
         request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:
@@ -327,14 +322,14 @@ def _whole_plan(
             if step.key in request.instead:
                 _put_instead(step, request.instead[step.key])
         unwanted = {}
-        if run is not None and options is not None:
-            plan.set_name = options.name
+        if run is not None and set_options is not None:
+            plan.set_name = set_options.name
             plan.notes += run.notes
             run.cover(request, plan)
-            add_home(session, plan, options.namespace, request.settings, create=request.create_namespace)
-            if options.prune:
+            add_home(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
+            if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
-                unwanted = others.pruned(pending, plan, run.id, options.name)
+                unwanted = others.pruned(pending, plan, run.id, set_options.name)
         pending.join(session, plan, request.keys, unwanted)
         note_finished(plan, request)
         weigh(session, plan, request.keys)

@@ -1,5 +1,5 @@
 """Everything a command does, as functions: what the command line, the library and a server call.
 
-Nothing is printed and nobody is asked from here: a :class:`~gpuctl.usecases.conversation.Conversation` is passed in.
+They print nothing and ask nothing: their caller passes :class:`~gpuctl.apply.run.options.RunCallbacks`.
 What cannot be done is an exception with all that its caller needs.
 """

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply, preview
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
-from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuctl.language.settings import Settings
     from gpuctl.objects.api_resources import Key
     from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def request_for(
     session: Session,
     documents: DocumentOptions,
     planning: PlanOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     offline: bool = False,
 ) -> DocumentRequest:
@@ -57,8 +57,8 @@ def request_for(
     """
     options = set_options(session, planning, documents)
     compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
-    conversation.diagnosed(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, conversation)
+    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, callbacks)
     if options is not None:
         options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
     request = request_of(compilation, planning, offline=offline)
@@ -66,13 +66,13 @@ def request_for(
 
 
 def preview_request(
-    session: Session, wanted: DocumentRequest, conversation: Conversation, *, checkpoint: bool = True
+    session: Session, wanted: DocumentRequest, callbacks: RunCallbacks, *, checkpoint: bool = True
 ) -> Plan:
     """What applying it would do; nothing is written.
 
     :param checkpoint: as :class:`RunOptions` has it.
     """
-    conversation.wait("comparing with the cluster ...")
+    callbacks.wait("comparing with the cluster ...")
     return preview(
         session, wanted.request, wanted.set_options, server=not wanted.request.offline, checkpoint=checkpoint
     )
@@ -82,7 +82,7 @@ def apply_request(
     session: Session,
     wanted: DocumentRequest,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     seen: Plan | None = None,
 ) -> Plan:
     """Bring it about; each step of the plan tells how it went.
@@ -99,30 +99,29 @@ def apply_request(
 
         raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
-    with Recorder(session, partial(_origin, wanted)) as recorder:
-        how = recorder.follow(conversation.how(request.keys, run))
-        plan = apply(session, request, how, conversation.dialogue(), wanted.set_options, seen)
+    with Recorder(session, request.keys, partial(_origin, wanted)) as recorder:
+        plan = apply(session, request, run, recorder.follow(callbacks), wanted.set_options, seen)
         recorder.finish()
     if run.wait and all(step.result == "done" for step in plan.steps):
-        _await(session, plan, wanted, run, conversation)
+        _await(session, plan, wanted, run, callbacks)
     return plan
 
 
-def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, conversation: Conversation) -> None:
+def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, callbacks: RunCallbacks) -> None:
     """Wait until a plan's workloads run; with ``rollback`` bring those back as they were that do not."""
     from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
 
     keys, settings = wanted.request.keys, wanted.request.settings
     explain = explaining(session, keys, settings)
     try:
-        wait_until_running(session, plan, keys, run.timeout, conversation.wait, explain, each=run.rollback)
+        wait_until_running(session, plan, keys, run.timeout, callbacks.wait, explain, each=run.rollback)
     except NotRunning as error:
         if not run.rollback:
             raise
         from gpuctl.usecases.bringing_back import bring_back
 
         who = wanted.origin.who if wanted.origin is not None else None
-        raise bring_back(session, wanted.request, error, run, conversation, who) from None
+        raise bring_back(session, wanted.request, error, run, callbacks, who) from None
 
 
 def _origin(wanted: DocumentRequest) -> ApplyOrigin:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuctl.apply.operations import Dialogue, Unasked, apply
-from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.operations import apply
+from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.run.wait_running import NotRunning
@@ -22,12 +23,10 @@ from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, la
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, platform_source, request_of
-from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.request import Request
     from gpuctl.kube.session import Session
-    from gpuctl.usecases.change_options import RunOptions
 
 _DONE = frozenset({"done"})
 
@@ -37,7 +36,7 @@ def bring_back(
     request: Request,
     error: NotRunning,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     who: str | None = None,
 ) -> NotRunning:
     """Bring back what an apply has changed and does not run; the steps of its plan tell what became of them.
@@ -63,8 +62,8 @@ def bring_back(
         else:
             changed.append(step)
     if changed:
-        conversation.say(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
-        said += _bring_back(session, request, (plan, changed, who), error.late, run, conversation)
+        callbacks.say(f"bringing back as it was: {', '.join(str(step.key) for step in changed)}")
+        said += _bring_back(session, request, (plan, changed, who), error.late, run, callbacks)
     return NotRunning("\n".join(said), plan, "; ".join(dict.fromkeys(hints)) or None, error.late)
 
 
@@ -88,7 +87,7 @@ def _bring_back(
     forth: tuple[Plan, Sequence[Step], str | None],
     late: Mapping[Key, str],
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
 ) -> list[str]:
     """Apply the former documents; what is to be said of it.
 
@@ -99,23 +98,21 @@ def _bring_back(
     try:
         former = _former_request(session, request, plan, changed)
         # What does not run has nothing to save.
-        how = conversation.how(request.keys, replace(run, checkpoint=False))
-        how.done = lambda step: None
-        dialogue = Dialogue(_ends_no_others, conversation.say)
-        with Recorder(session, lambda: ApplyOrigin(who, is_back=True)) as recorder:
-            back = apply(session, former, recorder.follow(how), dialogue)
+        quiet = replace(callbacks, confirm=_ends_no_others, done=lambda step: None)
+        with Recorder(session, request.keys, lambda: ApplyOrigin(who, is_back=True)) as recorder:
+            back = apply(session, former, replace(run, checkpoint=False), recorder.follow(quiet))
             recorder.finish()
     except (ClusterError, InvalidDocuments) as failure:
         why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
         for step in changed:
             step.result, step.error = "failed", f"{step.key} could not be brought back: {why}"
-            conversation.done(step)
+            callbacks.done(step)
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
         return [f"{names} could not be brought back: {why}"]
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
-    return _told(plan, back, changed, late, conversation)
+    return _told(plan, back, changed, late, callbacks)
 
 
 def _ends_no_others(back: Plan) -> bool:
@@ -169,7 +166,7 @@ def _of_jobs(plan: Plan, mains: Sequence[Object]) -> list[Object]:
 
 
 def _told(
-    plan: Plan, back: Plan, changed: Sequence[Step], late: Mapping[Key, str], conversation: Conversation
+    plan: Plan, back: Plan, changed: Sequence[Step], late: Mapping[Key, str], callbacks: RunCallbacks
 ) -> list[str]:
     """Note in the steps of a plan what became of them, and say it."""
     undone = {step.key: step for step in back.steps}
@@ -193,5 +190,5 @@ def _told(
             step.result = "failed"
             step.error = f"{step.key} could not be brought back: {other.error or 'it was not begun'}"
             said.append(step.error)
-        conversation.done(step)
+        callbacks.done(step)
     return said

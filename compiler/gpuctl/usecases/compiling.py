@@ -11,13 +11,13 @@ from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, Plan
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.request import Request, SetOptions
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
-    from gpuctl.usecases.conversation import Conversation
 
 _NAMED = 8
 OF_A_CLUSTER = "GPU401"
@@ -78,14 +78,14 @@ def worth_telling(compilation: Compilation) -> list[Diagnostic]:
     return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
 
 
-def tell_left_out(compilation: Compilation, documents: DocumentOptions, conversation: Conversation) -> None:
+def tell_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
     """Say which documents belong on other clusters than the one that is worked on."""
     from gpuctl.apply.plan.planner import title_of
 
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
         shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
-        conversation.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
+        callbacks.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:

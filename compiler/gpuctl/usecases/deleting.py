@@ -10,6 +10,7 @@ from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
@@ -17,21 +18,20 @@ from gpuctl.reading.find import Absent, find_job, workload_of
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Identity
 from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
-from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.objects.api_resources import Key
-    from gpuctl.usecases.change_options import DocumentOptions, RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions
 
 
 def delete_documents(
     session: Session,
     documents: DocumentOptions,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     keep_labels: bool = False,
 ) -> Plan:
@@ -42,16 +42,16 @@ def delete_documents(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     compilation = compile_for(session, documents)
-    conversation.diagnosed(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, conversation)
-    return delete_compiled(session, compilation, run, conversation, keep_labels=keep_labels)
+    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, callbacks)
+    return delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels)
 
 
 def delete_compiled(
     session: Session,
     compilation: Compilation,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     keep_labels: bool = False,
     seen: Plan | None = None,
@@ -64,7 +64,7 @@ def delete_compiled(
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
-    return _carry_out(session, plan, keys, run, conversation, seen)
+    return _carry_out(session, plan, keys, run, callbacks, seen)
 
 
 def delete_jobs(
@@ -73,7 +73,7 @@ def delete_jobs(
     namespace: str | None,
     settings: Settings,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
 ) -> Plan:
     """Delete jobs by name, and wait until they are gone. A pod's name, or KIND/NAME, means its job.
 
@@ -83,7 +83,7 @@ def delete_jobs(
     keys = records(settings)
     with session.within(run.timeout):
         plan = _together(_deletion(session, name, namespace, keys) for name in dict.fromkeys(names))
-    return _carry_out(session, plan, keys, run, conversation)
+    return _carry_out(session, plan, keys, run, callbacks)
 
 
 def rerun_jobs(
@@ -92,7 +92,7 @@ def rerun_jobs(
     namespace: str | None,
     settings: Settings,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     sees: Sees = sees_all,
 ) -> Plan:
     """Run trainings again that have ended.
@@ -116,7 +116,7 @@ def rerun_jobs(
     with session.within(run.timeout):
         plan = _together(map(again, names))
     checks = CheckOptions(keys, settings.gpu_resources, queue=run.queue, sees=sees)
-    return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), checks=checks)
+    return execute(session, plan, keys, run, callbacks, checks=checks)
 
 
 def _together(plans: Iterable[Plan]) -> Plan:
@@ -133,12 +133,12 @@ def _carry_out(
     plan: Plan,
     keys: Records,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     seen: Plan | None = None,
 ) -> Plan:
     if run.force and any(step.deletes for step in plan.steps):
-        conversation.say("warning: without their grace period processes may still hold their GPUs for a while")
-    return execute(session, plan, conversation.how(keys, run), conversation.dialogue(), seen)
+        callbacks.say("warning: without their grace period processes may still hold their GPUs for a while")
+    return execute(session, plan, keys, run, callbacks, seen)
 
 
 def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:

@@ -12,9 +12,9 @@ from gpuctl.usecases.compiling import compile_for, request_of, tell_left_out, wo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions
-    from gpuctl.usecases.conversation import Conversation
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptio
 def drift_of(
     session: Session,
     documents: DocumentOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     revision: str = "",
     inputs: Sequence[str] | None = None,
@@ -64,8 +64,8 @@ def drift_of(
 
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)
-    conversation.diagnosed(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, conversation)
-    conversation.wait("comparing with the cluster ...")
+    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, callbacks)
+    callbacks.wait("comparing with the cluster ...")
     request = request_of(compilation, PlanOptions(), offline=True)
     return DriftReport(find_drift(session, request, sources), session.server, documents.cluster, revision)

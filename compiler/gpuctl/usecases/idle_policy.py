@@ -12,7 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.apply.run.checkpointing import CheckpointManner, save, saving_of
+from gpuctl.apply.run.checkpointing import save, saving_of
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
@@ -191,7 +192,7 @@ def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
     session = reader.scope.session
     assert job.live is not None
     if job.verdict is IdleVerdict.PAUSE:
-        save(session, [saving_of(job.live, reader.keys)], reader.keys, CheckpointManner(longest=LONGEST_SAVING))
+        save(session, [saving_of(job.live, reader.keys)], reader.keys, RunCallbacks(longest_checkpoint=LONGEST_SAVING))
         pausing.pause(session, job.live, reader.keys)
     else:
         # With its uid: of a job that was made anew since nobody knows that it is idle.

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuctl.apply.operations import LEASE_WAIT, Declined
-from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.operations import LEASE_WAIT
+from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run import recovery
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.outlook import Outlook, look
 from gpuctl.apply.run.recovery import Recovery
 from gpuctl.objects.ownership_metadata import Records, records
-from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
-    from gpuctl.usecases.change_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def recover(
     namespace: str | None,
     settings: Settings,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     found: Unfinished | None = None,
 ) -> Unfinished:
     """Finish what killed runs left, each namespace by itself; the creation of objects has to be confirmed.
@@ -59,10 +58,10 @@ def recover(
             found = look_at_unfinished(session, namespace, settings)
     result = found.result
     if found.outlook.journals:
-        if found.plan.questions and not conversation.confirm(found.plan):
+        if found.plan.questions and not callbacks.confirm(found.plan):
             raise Declined("not confirmed", found.plan)
         result = recovery.recover(
-            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=conversation.wait
+            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=callbacks.wait
         )
     with session.within(run.timeout):
         recovery.drop_leases(session, namespace)

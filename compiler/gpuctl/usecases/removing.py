@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuctl.apply.operations import Declined, execute
+from gpuctl.apply.operations import execute
 from gpuctl.apply.plan import removal
-from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan import Declined, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.objects.ownership_metadata import Records, records
-from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
-    from gpuctl.usecases.change_options import RunOptions
 
 
 def delete_pools(
@@ -22,7 +21,7 @@ def delete_pools(
     names: Sequence[str],
     settings: Settings,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     keep_labels: bool = False,
 ) -> Plan:
@@ -35,7 +34,7 @@ def delete_pools(
     keys = records(settings)
     with session.within(run.timeout):
         plan = removal.plan_delete_pools(session, names, settings, keys, keep_labels=keep_labels)
-    return _carry_out(session, plan, Plan(), keys, run, conversation)
+    return _carry_out(session, plan, Plan(), keys, run, callbacks)
 
 
 def delete_quotas(
@@ -43,7 +42,7 @@ def delete_quotas(
     names: Sequence[str],
     settings: Settings,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     namespace_too: bool = False,
 ) -> Plan:
@@ -63,11 +62,11 @@ def delete_quotas(
         plan.confirm += namespaces.confirm
     else:
         plan.notes.append(f"namespace {', '.join(users)} and all that is in it stays; nothing limits it any more")
-    return _carry_out(session, plan, namespaces, keys, run, conversation)
+    return _carry_out(session, plan, namespaces, keys, run, callbacks)
 
 
 def delete_namespaces(
-    session: Session, names: Sequence[str], settings: Settings, run: RunOptions, conversation: Conversation
+    session: Session, names: Sequence[str], settings: Settings, run: RunOptions, callbacks: RunCallbacks
 ) -> Plan:
     """Delete namespaces, and all that is in them.
 
@@ -77,20 +76,19 @@ def delete_namespaces(
     keys = records(settings)
     with session.within(run.timeout):
         namespaces = removal.plan_delete_namespaces(session, names, keys)
-    return _carry_out(session, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, conversation)
+    return _carry_out(session, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, callbacks)
 
 
 def _carry_out(
-    session: Session, plan: Plan, namespaces: Plan, keys: Records, run: RunOptions, conversation: Conversation
+    session: Session, plan: Plan, namespaces: Plan, keys: Records, run: RunOptions, callbacks: RunCallbacks
 ) -> Plan:
-    how, dialogue = conversation.how(keys, run), conversation.dialogue()
     if plan.steps:
-        execute(session, plan, how, dialogue)
-    elif plan.questions and not dialogue.ask(plan):
+        execute(session, plan, keys, run, callbacks)
+    elif plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
         with session.within(run.timeout):
-            removal.delete_namespaces(session, namespaces, run.timeout, how.done, conversation.wait)
+            removal.delete_namespaces(session, namespaces, run.timeout, callbacks.done, callbacks.wait)
     for step in namespaces.steps:
         if step.result == "planned":
             step.result = "not-run"

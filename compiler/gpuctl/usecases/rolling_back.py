@@ -22,10 +22,10 @@ from gpuctl.usecases.applying import DocumentRequest, request_for
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
+    from gpuctl.apply.run.options import RunCallbacks, RunOptions
     from gpuctl.kube.session import Session
     from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import PlanOptions, RunOptions
-    from gpuctl.usecases.conversation import Conversation
+    from gpuctl.usecases.change_options import PlanOptions
 
 _SHORT = 10
 
@@ -128,7 +128,7 @@ def rerun_removed(
     platform: str | os.PathLike[str] | None,
     keys: Records,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
 ) -> Plan:
     """Run a training again that is not there any more. It is asked first: whoever may create Secrets in the namespace
     can have written its history.
@@ -143,10 +143,10 @@ def rerun_removed(
     scope = Scope(session, namespace)
     with session.within(run.timeout):
         target = removed_training(read_documents(scope, name, keys))
-        request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), conversation)
+        request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), callbacks)
     for note in scope.notes:
-        conversation.say(f"note: {note}")
-    return apply_request(session, request, run, conversation)
+        callbacks.say(f"note: {note}")
+    return apply_request(session, request, run, callbacks)
 
 
 def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
@@ -169,7 +169,7 @@ def rollback_request(
     target: RollbackTarget,
     platform: str | os.PathLike[str] | None,
     planning: PlanOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
 ) -> DocumentRequest:
     """The request that brings about what a revision says.
 
@@ -179,7 +179,7 @@ def rollback_request(
     from gpuctl.usecases.change_options import DocumentOptions
 
     documents = DocumentOptions([target.source], platform, target.history.namespace, are_here=True)
-    return as_rollback(request_for(session, documents, planning, conversation), target)
+    return as_rollback(request_for(session, documents, planning, callbacks), target)
 
 
 def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequest:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.acts.node_labels import Report
-from gpuctl.apply.operations import Declined
 from gpuctl.apply.plan.losses import LostField
-from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan import Declined, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
-from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import Refusal, ServiceClient, ServiceRefusal, error_of
 from gpuctl.usecases.service_documents import GatheredDocuments, gather, refuse_options, worded
@@ -71,7 +70,7 @@ def apply_by_service(
     documents: DocumentOptions,
     planning: PlanOptions,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     preview: bool = False,
 ) -> Plan:
@@ -85,31 +84,31 @@ def apply_by_service(
     arguments = {"documents": found.sent, "planning": planning}
     if preview:
         told = _told(service, "preview", found.sources, {**arguments, "checkpoint": run.checkpoint})
-        _tell(told, conversation, found)
+        _tell(told, callbacks, found)
         assert told.plan is not None
         return told.plan
-    plan = _changed(service, "changes/apply", {**arguments, "run": run}, conversation, found)
+    plan = _changed(service, "changes/apply", {**arguments, "run": run}, callbacks, found)
     if run.wait and all(step.result == "done" for step in plan.steps):
-        wait_until_running_by_service(service, plan, run.timeout, conversation.wait)
+        wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
     return plan
 
 
 def delete_by_service(
-    service: ServiceClient, documents: DocumentOptions, conversation: Conversation, **arguments: Any
+    service: ServiceClient, documents: DocumentOptions, callbacks: RunCallbacks, **arguments: Any
 ) -> Plan:
     """As :func:`gpuctl.usecases.deleting.delete_documents`."""
     found = gather(documents)
-    return _changed(service, "changes/delete-documents", {"documents": found.sent, **arguments}, conversation, found)
+    return _changed(service, "changes/delete-documents", {"documents": found.sent, **arguments}, callbacks, found)
 
 
-def change_by_service(service: ServiceClient, question: str, conversation: Conversation, **arguments: Any) -> Plan:
+def change_by_service(service: ServiceClient, question: str, callbacks: RunCallbacks, **arguments: Any) -> Plan:
     """A change of what is named: ``delete-jobs``, ``rerun-jobs``, ``delete-pools`` or ``delete-quotas``."""
-    return _changed(service, f"changes/{question}", arguments, conversation)
+    return _changed(service, f"changes/{question}", arguments, callbacks)
 
 
 def roll_back_by_service(
     service: ServiceClient,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     place: dict[str, Any],
     planning: PlanOptions,
     run: RunOptions,
@@ -125,12 +124,12 @@ def roll_back_by_service(
     arguments = {**place, "planning": planning}
     if preview:
         told = _told(service, "preview-rollback", {}, {**arguments, "checkpoint": run.checkpoint})
-        _tell(told, conversation, None)
+        _tell(told, callbacks, None)
         assert told.plan is not None
         return told.plan
-    plan = _changed(service, "changes/rollback", {**arguments, "run": run}, conversation)
+    plan = _changed(service, "changes/rollback", {**arguments, "run": run}, callbacks)
     if run.wait and all(step.result == "done" for step in plan.steps):
-        wait_until_running_by_service(service, plan, run.timeout, conversation.wait)
+        wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
     return plan
 
 
@@ -159,41 +158,41 @@ def _changed(
     service: ServiceClient,
     question: str,
     arguments: dict[str, Any],
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     found: GatheredDocuments | None = None,
 ) -> Plan:
     sources = {} if found is None else found.sources
-    conversation.wait("the service is comparing with the cluster ...")
+    callbacks.wait("the service is comparing with the cluster ...")
     told = _told(service, question, sources, {**arguments, "confirmed": []})
-    _tell(told, conversation, found)
+    _tell(told, callbacks, found)
     if told.asks and told.plan is not None:
-        if not conversation.confirm(told.plan):
+        if not callbacks.confirm(told.plan):
             raise Declined("not confirmed", told.plan)
         confirmed = [*told.plan.questions, *told.plan.courtesies]
-        conversation.wait("the service is changing the cluster ...")
+        callbacks.wait("the service is changing the cluster ...")
         told = _told(service, question, sources, {**arguments, "confirmed": confirmed})
         if told.asks:
             raise ServiceRefusal(
                 409, "Changed", "the cluster has changed: more would be lost than what was confirmed", "run it again"
             )
     for text in told.said:
-        conversation.say(text)
+        callbacks.say(text)
     plan = told.plan
     if plan is not None:
         for place in told.finished:
-            conversation.done(plan.steps[place])
+            callbacks.done(plan.steps[place])
     if told.refusal is not None:
         raise error_of(told.refusal, plan)
     assert plan is not None
     return plan
 
 
-def _tell(told: ToldChange, conversation: Conversation, found: GatheredDocuments | None) -> None:
+def _tell(told: ToldChange, callbacks: RunCallbacks, found: GatheredDocuments | None) -> None:
     """What is to be known before a plan is confirmed: of the documents, and of the platform beside them."""
     if found is not None:
-        conversation.diagnosed(in_source_order([*found.notes, *told.diagnostics]), found.sources)
+        callbacks.diagnosed(in_source_order([*found.notes, *told.diagnostics]), found.sources)
     if told.platform:
-        conversation.say(told.platform)
+        callbacks.say(told.platform)
 
 
 def _told(service: ServiceClient, question: str, sources: dict[str, Source], arguments: dict[str, Any]) -> ToldChange:

@@ -227,7 +227,8 @@ class ServiceClient:
 
 def patience_for(arguments: Mapping[str, Any]) -> float:
     """Seconds for an answer: a little longer than the service itself waits for what is asked for with these."""
-    from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, RunOptions
+    from gpuctl.apply.run.options import RunOptions
+    from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 
     run = arguments.get("run")
     if isinstance(run, RunOptions):

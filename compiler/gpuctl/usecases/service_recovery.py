@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.operations import Declined
-from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.plan import Declined, Step
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records, records
-from gpuctl.usecases.change_options import RunOptions
-from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.service_changes import ToldPlan
 from gpuctl.usecases.service_client import Refusal, ServiceClient, error_of
 
@@ -76,16 +74,16 @@ def look_by_service(service: ServiceClient, namespace: str | None) -> Unfinished
 
 
 def recover_by_service(
-    service: ServiceClient, namespace: str | None, run: RunOptions, conversation: Conversation, found: UnfinishedThere
+    service: ServiceClient, namespace: str | None, run: RunOptions, callbacks: RunCallbacks, found: UnfinishedThere
 ) -> UnfinishedThere:
     """As :func:`gpuctl.usecases.recovering.recover`.
 
     :raises Declined: somebody said no.
     :raises Unasked: nobody can be asked.
     """
-    if found.questions and not conversation.confirm(found.plan):
+    if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)
-    conversation.wait("the service is recovering ...")
+    callbacks.wait("the service is recovering ...")
     told = service.ask("changes/recover", ToldRecovery, where=namespace, run=run, confirmed=found.questions)
     if told.asks:
         raise error_of(

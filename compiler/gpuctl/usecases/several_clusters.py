@@ -11,10 +11,10 @@ from gpuctl.kube.api_errors import ClusterError
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
+    from gpuctl.apply.run.options import RunCallbacks, RunOptions
     from gpuctl.kube.session import Session
     from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
-    from gpuctl.usecases.conversation import Conversation
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 class Prepared(NamedTuple):
@@ -34,23 +34,23 @@ def prepare_apply(
     documents: DocumentOptions,
     planning: PlanOptions,
     run: RunOptions,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     *,
     offline: bool = False,
 ) -> Prepared:
     """An apply of documents: only what this plan takes away may be taken away later."""
     from gpuctl.usecases.applying import apply_request, preview_request, request_for
 
-    wanted = request_for(session, documents, planning, conversation, offline=offline)
+    wanted = request_for(session, documents, planning, callbacks, offline=offline)
     with session.within(run.timeout):
-        plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
+        plan = preview_request(session, wanted, callbacks, checkpoint=run.checkpoint)
     begun: list[Plan] = []
-    talk = _asking_for_more(conversation, plan, begun)
+    talk = _asking_for_more(callbacks, plan, begun)
     return Prepared(plan, wanted.request.keys, lambda: apply_request(session, wanted, run, talk, plan), begun)
 
 
 def prepare_delete(
-    session: Session, documents: DocumentOptions, run: RunOptions, conversation: Conversation, *, keep_labels: bool
+    session: Session, documents: DocumentOptions, run: RunOptions, callbacks: RunCallbacks, *, keep_labels: bool
 ) -> Prepared:
     """A deletion of what documents stand for, as :func:`prepare_apply`."""
     from gpuctl.apply.operations import preview_deletion
@@ -60,30 +60,30 @@ def prepare_delete(
     from gpuctl.usecases.deleting import delete_compiled
 
     compilation = compile_for(session, documents)
-    conversation.diagnosed(worth_telling(compilation), compilation.sources)
-    tell_left_out(compilation, documents, conversation)
+    callbacks.diagnosed(worth_telling(compilation), compilation.sources)
+    tell_left_out(compilation, documents, callbacks)
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
         preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
 
     begun: list[Plan] = []
-    talk = _asking_for_more(conversation, plan, begun)
+    talk = _asking_for_more(callbacks, plan, begun)
     return Prepared(
         plan, keys, lambda: delete_compiled(session, compilation, run, talk, keep_labels=keep_labels, seen=plan), begun
     )
 
 
-def _asking_for_more(conversation: Conversation, seen: Plan, begun: list[Plan]) -> Conversation:
-    """A conversation in which what was confirmed of one plan holds for another; what that asks more is asked again."""
+def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> RunCallbacks:
+    """Return callbacks that ask only for what was not confirmed in an earlier plan."""
 
     def confirm(again: Plan) -> bool:
         from gpuctl.apply.plan.confirmations import all_confirmed
 
         asked, confirmed = ([*plan.questions, *plan.courtesies] for plan in (again, seen))
-        return all_confirmed(asked, confirmed) or conversation.confirm(again)
+        return all_confirmed(asked, confirmed) or callbacks.confirm(again)
 
-    return replace(conversation, confirm=confirm, begins=begun.append)
+    return replace(callbacks, confirm=confirm, begins=begun.append)
 
 
 def plan_each(

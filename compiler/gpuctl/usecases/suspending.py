@@ -16,12 +16,11 @@ from gpuctl.reading.job_rows import Job
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.run.checkpointing import CheckpointManner
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.kube.scope import Scope
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.objects.api_resources import Object
-    from gpuctl.usecases.conversation import Conversation
 
 
 class PausedJob(NamedTuple):
@@ -32,11 +31,11 @@ class PausedJob(NamedTuple):
 
 
 def pause_jobs(
-    scope: Scope, names: Sequence[str], settings: Settings, manner: CheckpointManner | None
+    scope: Scope, names: Sequence[str], settings: Settings, callbacks: RunCallbacks | None
 ) -> Iterator[PausedJob]:
     """End the pods of jobs and keep the jobs, one after another as this is iterated; all are looked up before.
 
-    :param manner: how they save their progress before; None: they do not.
+    :param callbacks: for saving their progress before; None: they do not save it.
     :raises NoSuchJob: there is none of a name, or there are several.
     :raises NotPausable: one has ended, is ending, or would not stay paused; those before it are paused.
     :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
@@ -44,14 +43,16 @@ def pause_jobs(
 
     keys = records(settings)
     jobs = _meant(scope, names, keys)
+    # What is true of several jobs is reported once.
+    callbacks = callbacks.saying_once() if callbacks is not None else None
 
     def pause(workload: Object) -> Paused:
         pausing.see_that_it_lasts(workload)
-        if manner is None:
+        if callbacks is None:
             return pausing.pause(scope.session, workload, keys)
         from gpuctl.apply.run.saving_first import saved_first
 
-        with saved_first(scope.session, workload, keys, manner):
+        with saved_first(scope.session, workload, keys, callbacks):
             return pausing.pause(scope.session, workload, keys)
 
     return (PausedJob(job, pause(workload_of(job))) for job in jobs)
@@ -61,7 +62,7 @@ def resume_jobs(
     scope: Scope,
     names: Sequence[str],
     settings: Settings,
-    conversation: Conversation,
+    callbacks: RunCallbacks,
     sees: Sees = sees_all,
 ) -> Iterator[PausedJob]:
     """Let paused jobs make their pods again, as :func:`pause_jobs`; whom these evict is asked before.
@@ -73,20 +74,17 @@ def resume_jobs(
     """
     keys = records(settings)
     jobs = _meant(scope, names, keys)
-    expected = _expected(scope.session, jobs, settings, conversation, sees)
+    expected = _expected(scope.session, jobs, settings, callbacks, sees)
     waiting = {step.key: step.waiting for step in expected.steps}
     for job in jobs:
         live = workload_of(job)
         yield PausedJob(job, pausing.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
 
 
-def _expected(
-    session: Session, jobs: Sequence[Job], settings: Settings, conversation: Conversation, sees: Sees
-) -> Plan:
+def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: Sees) -> Plan:
     """What becomes of the pods of jobs once they are resumed, as far as it was confirmed."""
-    from gpuctl.apply.operations import Declined
     from gpuctl.apply.plan.evictions import foresee
-    from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.apply.plan.plan import Declined, Plan, Step
     from gpuctl.apply.plan.request import CheckOptions
 
     keys = records(settings)
@@ -104,8 +102,8 @@ def _expected(
             plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title, queued=queued))
     foresee(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
     for note in plan.notes:
-        conversation.say(f"note: {note}")
-    if plan.questions and not conversation.confirm(plan):
+        callbacks.say(f"note: {note}")
+    if plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
     return plan
 

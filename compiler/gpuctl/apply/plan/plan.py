@@ -286,6 +286,14 @@ class Refused(ClusterError):
         self.plan = plan
 
 
+class Declined(Refused):
+    """The user did not confirm the plan."""
+
+
+class Unasked(Refused):
+    """The plan needs a confirmation, and nobody can be asked."""
+
+
 class Exists(Refused):
     """What was to be created is there already; nothing was changed."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
@@ -25,7 +25,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.wording import shorten, visible
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.objects.durations import LONGEST_CHECKPOINT, format_duration
+from gpuctl.objects.durations import format_duration
 from gpuctl.objects.generations import bare_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
@@ -69,29 +69,6 @@ class CheckpointFailed(Refused):
         self.hint = "nothing was ended; with --without-checkpoint it is ended all the same, and its progress is lost"
 
 
-@dataclass(frozen=True)
-class CheckpointManner:
-    """Who hears of checkpoints, and who is asked.
-
-    ``wait`` hears of what is being waited for, ``tell`` of what has saved; ``lose`` returns whether jobs may end though
-    their checkpoints failed, as the problems say. ``stops`` tells that the process is to end. ``longest`` is for how
-    many seconds one is waited for at most, whatever it says itself.
-    """
-
-    wait: Callable[[str], None] = lambda text: None
-    tell: Callable[[str], None] = lambda text: None
-    lose: Callable[[Sequence[str]], bool] = lambda problems: False
-    stops: Callable[[], bool] = lambda: False
-    longest: float = LONGEST_CHECKPOINT
-    _told: set[str] = field(default_factory=set, init=False)
-
-    def tell_once(self, text: str) -> None:
-        """Tell what may be true of several jobs."""
-        if text not in self._told:
-            self._told.add(text)
-            self.tell(text)
-
-
 class _Task(NamedTuple):
     saving: Saving
     checkpoint: Checkpoint
@@ -106,7 +83,7 @@ def save(
     session: Session,
     savings: Sequence[Saving],
     keys: Records,
-    manner: CheckpointManner,
+    callbacks: RunCallbacks,
     plan: Plan | None = None,
 ) -> dict[str, list[str]]:
     """Let the running pods of workloads save their progress: the uids of those that have, by their workload's. An
@@ -120,17 +97,17 @@ def save(
     saved: dict[str, list[str]] = {}
     jobs = session.each(lambda saving: _tasks(session, saving, keys, problems), savings)
     for tasks in _together(jobs):
-        outcomes = _Run(session, tasks, manner).outcomes()
+        outcomes = _Run(session, tasks, callbacks).outcomes()
         problems.extend(_told(outcomes))
         for task, why in outcomes:
             if not why:
                 saved.setdefault(task.saving.live["metadata"]["uid"], []).append(task.pod["metadata"]["uid"])
-    if problems and not manner.lose(problems):
+    if problems and not callbacks.lose(problems):
         raise CheckpointFailed(problems, plan)
     for saving in savings:
         pods = len(saved.get(saving.live["metadata"]["uid"], ()))
         if pods:
-            manner.tell(f"checkpoint of {saving.title} has run in {pods} pod{'' if pods == 1 else 's'}")
+            callbacks.say(f"checkpoint of {saving.title} has run in {pods} pod{'' if pods == 1 else 's'}")
     return saved
 
 
@@ -226,10 +203,10 @@ class _Tail:
 class _Run:
     """Checkpoints that are under way, one thread a pod: none may wait for another's turn."""
 
-    def __init__(self, session: Session, tasks: list[_Task], manner: CheckpointManner) -> None:
+    def __init__(self, session: Session, tasks: list[_Task], callbacks: RunCallbacks) -> None:
         self._session = session
         self._tasks = tasks
-        self._manner = manner
+        self._callbacks = callbacks
         self._over = threading.Event()
         self._results: queue.Queue[tuple[_Task, str]] = queue.Queue()
 
@@ -242,18 +219,18 @@ class _Run:
         most = format_duration(int(max(self._seconds(task) for task in self._tasks)))
         try:
             while len(found) < len(self._tasks):
-                self._manner.wait(f"checkpoint of {titles}: {len(found)} of {len(self._tasks)} pods, at most {most}")
+                self._callbacks.wait(f"checkpoint of {titles}: {len(found)} of {len(self._tasks)} pods, at most {most}")
                 try:
                     found.append(self._results.get(timeout=_TICK))
                 except queue.Empty:
-                    if self._manner.stops():
+                    if self._callbacks.stops():
                         raise CheckpointFailed([f"checkpoint of {titles} was broken off: the process ends"]) from None
         finally:
             self._over.set()
         return found
 
     def _seconds(self, task: _Task) -> float:
-        return min(task.checkpoint.seconds, self._manner.longest)
+        return min(task.checkpoint.seconds, self._callbacks.longest_checkpoint)
 
     def _work(self, task: _Task) -> None:
         try:

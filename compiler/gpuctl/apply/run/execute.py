@@ -15,10 +15,10 @@ from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.departures import Departures, held_by
 from gpuctl.apply.run.entries import SavedNote, entries_of, not_noted
-from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.restoring import remember
 from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
@@ -28,6 +28,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.ownership_metadata import Records
 
 _LOOK = 10.0
 _WOKEN = ("woken", Key("", "", ""), None)
@@ -53,10 +54,14 @@ class BrokenOff(KeyboardInterrupt):
 class Execution:
     """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
 
-    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+    def __init__(
+        self, session: Session, plan: Plan, keys: Records, options: RunOptions, callbacks: RunCallbacks
+    ) -> None:
         self.session = session
         self.plan = plan
-        self.how = how
+        self.keys = keys
+        self.options = options
+        self.callbacks = callbacks
         self.interrupted = False
         self._told = False
         self._next_look = time.monotonic() + _LOOK
@@ -67,7 +72,7 @@ class Execution:
         self._gone: set[Key] = set()
         self._begun: set[int] = set()
         self._deadline = float("inf")
-        self._writes = StepWrites(session, plan, how)
+        self._writes = StepWrites(session, plan, keys, options, callbacks)
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
         self._departures = Departures(session, leaving, self._report_gone)
 
@@ -83,17 +88,17 @@ class Execution:
         :raises BrokenOff: a second interrupt ended the run between two steps, and its journals are left.
         """
         self._leases = leases
-        self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
+        self.session.patience = max(self.session.patience, min(self.options.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
             with self._interruptible():
                 # The time in which a lease was waited for is nobody's.
-                self.session.count_from_now(self.how.timeout)
+                self.session.count_from_now(self.options.timeout)
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = self._remember(deleting)
                     self._writes.is_journalled = bool(self._journals)
-                self.session.count_from_now(self.how.timeout)
+                self.session.count_from_now(self.options.timeout)
                 self._stages()
                 self._close_journals()
         except KeyboardInterrupt:
@@ -109,23 +114,21 @@ class Execution:
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        remember(self.session, deleting, self.how.keys, self.how.say)
-        entries = entries_of(self.plan.steps, self.how.keys)
+        remember(self.session, deleting, self.keys, self.callbacks.say)
+        entries = entries_of(self.plan.steps, self.keys)
         try:
-            return journals.write(self.session, entries, self.how.keys)
+            return journals.write(self.session, entries, self.keys)
         except ApiError as error:
             if error.lacks_permission and all(isinstance(entry, SavedNote) for entry in entries):
                 # Nothing comes back of it.
-                self.how.say(not_noted({entry.key.namespace for entry in entries}))
+                self.callbacks.say(not_noted({entry.key.namespace for entry in entries}))
                 return []
             if not error.lacks_namespace:
                 raise
             if any(step.action == "replace" for step in deleting):
                 raise Changed(error.message, "nothing was changed") from None
         gone = terminating(self.session, {entry.key.namespace for entry in entries})
-        return journals.write(
-            self.session, [entry for entry in entries if entry.key.namespace not in gone], self.how.keys
-        )
+        return journals.write(self.session, [entry for entry in entries if entry.key.namespace not in gone], self.keys)
 
     def _broken_off(self) -> None:
         """Say of what has come to no end that it has not."""
@@ -166,7 +169,7 @@ class Execution:
                 signal.signal(number, handler)
 
     def _is_interrupted(self) -> bool:
-        if not self.interrupted and self.how.stops():
+        if not self.interrupted and self.callbacks.stops():
             self.interrupted, self.plan.interrupted = True, signal.SIGTERM
         return self.interrupted
 
@@ -178,25 +181,25 @@ class Execution:
             obj = current.get(step.live["metadata"]["uid"])
             if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
-            elif obj is None or not is_same(step.live, obj, self.how.keys):
+            elif obj is None or not is_same(step.live, obj, self.keys):
                 raise Changed(
                     f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
                 )
 
     def _stages(self) -> None:
         """What others need first, then the workloads, then what scales them; then what leaves, the workloads first."""
-        self._deadline = self._writes.deadline = time.monotonic() + self.how.timeout
+        self._deadline = self._writes.deadline = time.monotonic() + self.options.timeout
         writing = [step for step in self.plan.steps if step.action in WRITING]
         for step in self.plan.steps:
             if step.action not in WRITING:
                 step.result = "done"
-                self.how.done(step)
+                self.callbacks.done(step)
         failed = False
         for group in stages(writing):
             if failed or self._is_interrupted():
                 for step in group:
                     step.result = "not-run"
-                    self.how.done(step)
+                    self.callbacks.done(step)
                 continue
             self._carry_out(group)
             failed = any(step.result in ("failed", "restored", "not-run") for step in group)
@@ -215,7 +218,9 @@ class Execution:
                 self._begin_due(stage)
                 if self._is_interrupted() and not self._told:
                     self._told = True
-                    self.how.say("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+                    self.callbacks.say(
+                        "interrupted: finishing what is under way; once more leaves it to `gpuctl recover`"
+                    )
         finally:
             stage.turns.stop()
         self._restore_companions(steps)
@@ -243,7 +248,7 @@ class Execution:
                 self._look_again(stage)
             elif stage.turns.awaited:
                 names = ", ".join(map(str, stage.turns.awaited[:3]))
-                self.how.wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
+                self.callbacks.wait(f"waiting for the pods of {names}; {stage.turns.left} more come after that")
             return
         if kind == "woken":
             return
@@ -264,7 +269,7 @@ class Execution:
             self._fail(stage, step, value)
         elif value in ("deleted", "gone"):
             live = key_of(step.live) if step.live is not None else step.key
-            if value == "gone" or live in self._gone or (step.action != "replace" and not self.how.until_gone):
+            if value == "gone" or live in self._gone or (step.action != "replace" and not self.options.until_gone):
                 self._is_gone(stage, step)
             else:
                 stage.waiting[live] = step
@@ -281,10 +286,10 @@ class Execution:
 
     def _end(self, stage: _Stage, step: Step) -> None:
         """Tell what became of a step; what stands around a workload goes after it, or stays with it."""
-        self.how.done(step)
+        self.callbacks.done(step)
         for other in stage.leaving.ended(step):
             other.result, other.error = "not-run", f"it stays as long as {step.key} does; run it again"
-            self.how.done(other)
+            self.callbacks.done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
@@ -309,7 +314,7 @@ class Execution:
         if self._is_interrupted():
             return "not-run"
         if time.monotonic() >= self._deadline:
-            step.error = f"the time of {self.how.timeout:.0f} s was over"
+            step.error = f"the time of {self.options.timeout:.0f} s was over"
             return "not-run"
         return self._writes.take_away(step)
 
@@ -349,7 +354,7 @@ class Execution:
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])
         more = f" and {len(stage.waiting) - 3} more" if len(stage.waiting) > 3 else ""
-        self.how.wait(f"waiting until gone: {names}{more}")
+        self.callbacks.wait(f"waiting until gone: {names}{more}")
 
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
@@ -372,7 +377,7 @@ class Execution:
             if unknown:
                 step.error = f"{key}: whether it is gone is unknown: {unknown}"
             else:
-                step.error = f"{key} is still there after {self.how.timeout:.0f} s{held_by(self.session, key)}"
+                step.error = f"{key} is still there after {self.options.timeout:.0f} s{held_by(self.session, key)}"
             if step.action == "replace":
                 step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
             self._end(stage, step)
@@ -394,4 +399,4 @@ class Execution:
                 if main.result == "not-run":
                     # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
                     step.result, step.error = "not-run", main.error or step.error
-            self.how.done(step)
+            self.callbacks.done(step)

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.how import How
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.kube.session import Session
+from gpuctl.objects.ownership_metadata import Records
 
 if TYPE_CHECKING:
     from gpuctl.apply.run.recording import ApplyOrigin
@@ -32,29 +33,30 @@ class Recorder:
     ``origin`` is where it comes from, asked for when something has been brought about.
     """
 
-    def __init__(self, session: Session, origin: Callable[[], ApplyOrigin]) -> None:
+    def __init__(self, session: Session, keys: Records, origin: Callable[[], ApplyOrigin]) -> None:
         self._latest = float("inf") if session.deadline is None else session.deadline
         self._session = Session(session.connection, patience=_OUTAGE, deadline=session.deadline)
         self._applying = session
         self._origin = origin
+        self._keys = keys
         self._plan: Plan | None = None
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
-    def follow(self, how: How) -> How:
-        """The same manner of carrying out, of which this hears."""
+    def follow(self, callbacks: RunCallbacks) -> RunCallbacks:
+        """Return callbacks that also record what is done."""
 
         def begins(plan: Plan) -> None:
             self._plan = plan
-            how.begins(plan)
+            callbacks.begins(plan)
 
         def done(step: Step) -> None:
             if step.result == "done" and step.action in ("create", "replace", "update"):
-                self._hear(step, how)
-            how.done(step)
+                self._hear(step)
+            callbacks.done(step)
 
-        return replace(how, begins=begins, done=done)
+        return replace(callbacks, begins=begins, done=done)
 
     def finish(self) -> None:
         """Wait until everything is written down; what could not be is said in a note of the plan."""
@@ -73,20 +75,20 @@ class Recorder:
         self._session.close()
         self._steps.put(None)
 
-    def _hear(self, step: Step, how: How) -> None:
+    def _hear(self, step: Step) -> None:
         self._session.caller = self._applying.caller
         self._steps.put(step)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._write, args=(how,), name="gpuctl-history", daemon=True)
+            self._thread = threading.Thread(target=self._write, name="gpuctl-history", daemon=True)
             self._thread.start()
 
-    def _write(self, how: How) -> None:
+    def _write(self) -> None:
         try:
             # Longer to import than to see that nothing has changed.
             from gpuctl.apply.run.recording import HistoryWriter
 
             assert self._plan is not None
-            writer = HistoryWriter(self._session, self._plan, how.keys, self._origin())
+            writer = HistoryWriter(self._session, self._plan, self._keys, self._origin())
             goes_on = True
             while goes_on:
                 steps = self._heard()

@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.checkpointing import CheckpointManner, Saving, save, saving_of
+from gpuctl.apply.run.checkpointing import Saving, save, saving_of
 from gpuctl.apply.run.entries import SavedNote, not_noted
 from gpuctl.apply.run.journal_secrets import Journal
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.pending import Pending
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -29,7 +30,7 @@ def unsaved(
 
 
 @contextlib.contextmanager
-def saved_first(session: Session, workload: Object, keys: Records, manner: CheckpointManner) -> Iterator[None]:
+def saved_first(session: Session, workload: Object, keys: Records, callbacks: RunCallbacks) -> Iterator[None]:
     """A block in which a workload is ended, after it has saved its progress.
 
     Whoever may not write the journal ends it without one.
@@ -41,9 +42,9 @@ def saved_first(session: Session, workload: Object, keys: Records, manner: Check
         return
     uid, key = workload["metadata"]["uid"], key_of(workload)
     pending = Pending.read(session, keys, {key.namespace})
-    savings = unsaved(session, [workload], keys, pending, manner.tell)
-    saved = frozenset(save(session, savings, keys, manner).get(uid, ()))
-    written = _note(session, SavedNote(uid, key, saved), keys, manner) if saved else []
+    savings = unsaved(session, [workload], keys, pending, callbacks.say)
+    saved = frozenset(save(session, savings, keys, callbacks).get(uid, ()))
+    written = _note(session, SavedNote(uid, key, saved), keys, callbacks) if saved else []
     try:
         yield
     finally:
@@ -54,11 +55,11 @@ def saved_first(session: Session, workload: Object, keys: Records, manner: Check
                 journals.remove(session, journal)
 
 
-def _note(session: Session, note: SavedNote, keys: Records, manner: CheckpointManner) -> list[Journal]:
+def _note(session: Session, note: SavedNote, keys: Records, callbacks: RunCallbacks) -> list[Journal]:
     try:
         return journals.write(session, [note], keys)
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        manner.tell_once(not_noted({note.key.namespace}))
+        callbacks.say(not_noted({note.key.namespace}))
         return []

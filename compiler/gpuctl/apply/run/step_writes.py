@@ -8,7 +8,7 @@ from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.creation import created
-from gpuctl.apply.run.how import How
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import named, spec_changes, without_effect
 from gpuctl.apply.state.field_holders import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
@@ -43,10 +43,14 @@ class StepWrites:
     deleted, so that the numbers of quotas lag behind.
     """
 
-    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+    def __init__(
+        self, session: Session, plan: Plan, keys: Records, options: RunOptions, callbacks: RunCallbacks
+    ) -> None:
         self.session = session
         self.plan = plan
-        self.how = how
+        self.keys = keys
+        self.options = options
+        self.callbacks = callbacks
         self.deadline = float("inf")
         self.is_journalled = False
         self._changes_quotas = any(step.key.kind == "ResourceQuota" for step in plan.steps)
@@ -56,14 +60,14 @@ class StepWrites:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
         assert step.live is not None
         live = key_of(step.live)
-        if not self.session.delete(live, step.live["metadata"]["uid"], grace=0 if self.how.force else None):
+        if not self.session.delete(live, step.live["metadata"]["uid"], grace=0 if self.options.force else None):
             return "gone"
-        if self.how.force:
+        if self.options.force:
             try:
                 self._end_pods(step.live)
             except ClusterError as error:
                 # What is deleted already is waited for and succeeded all the same.
-                self.how.say(f"warning: the pods of {live} may take their grace period: {error.message}")
+                self.callbacks.say(f"warning: the pods of {live} may take their grace period: {error.message}")
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
@@ -133,7 +137,7 @@ class StepWrites:
         """Return the object as it is now; None if it is no longer the one that the plan saw."""
         assert step.live is not None
         live = self.session.get(step.key)
-        return live if live is not None and is_same(step.live, live, self.how.keys) else None
+        return live if live is not None and is_same(step.live, live, self.keys) else None
 
     def _untrack(self, key: Key, live: Object) -> Object | None:
         """Remove the marks of a GitOps controller, and return the object; None if there are none.
@@ -152,13 +156,13 @@ class StepWrites:
         """
         assert step.desired is not None
         assert step.live is not None
-        was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
+        was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
         for _ in range(_ATTEMPTS):
             live = self.session.get(step.key)
             if live is None:
                 break
-            if not is_same(step.live, live, self.how.keys):
-                if was == wanted or annotations_of(live).get(self.how.keys.hash) != wanted:
+            if not is_same(step.live, live, self.keys):
+                if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
                     break
                 step.reason = "somebody else did the same meanwhile; it is as wanted now"
                 return None
@@ -208,7 +212,7 @@ class StepWrites:
             nonlocal pause
             if not lagging or time.monotonic() + pause > deadline:
                 return False
-            self.how.wait(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
+            self.callbacks.wait(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
             return True
@@ -238,7 +242,7 @@ class StepWrites:
             return bool(live.get("value") == obj["value"])
         if live is None:
             return False
-        keys, mine, theirs = self.how.keys, annotations_of(obj), annotations_of(live)
+        keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)
         same_request = mine.get(keys.request) in (None, theirs.get(keys.request))
         return same_request and keys.hash in mine and theirs.get(keys.hash) == mine[keys.hash]
 

@@ -58,9 +58,10 @@ def command(
     What did not change is left alone. What changed is deleted and created again; everything is checked before anything
     is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
     """
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.bringing_about import apply_or_show
     from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
     if rollback and not wait:
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")

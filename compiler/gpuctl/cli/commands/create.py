@@ -48,9 +48,10 @@ def command(
 
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.bringing_about import apply_or_show
     from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return apply_or_show(

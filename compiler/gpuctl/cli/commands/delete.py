@@ -74,10 +74,11 @@ def command(
     and nothing else: other objects with the same labels stay, and so do namespaces and priority classes. A pool's jobs
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
     from gpuctl.cli.output.plan_results import finish
-    from gpuctl.usecases.change_options import DocumentOptions, RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.deleting import delete_documents, delete_jobs
     from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
     from gpuctl.usecases.several_clusters import prepare_delete
@@ -101,19 +102,19 @@ def command(
                 from gpuctl.usecases.service_changes import change_by_service
 
                 question, more = _asked(kind, told.service.url, namespace, platform, keep_labels, namespace_too)
-                plan = change_by_service(told.service, question, told.conversation, names=names, run=run, **more)
+                plan = change_by_service(told.service, question, told.callbacks, names=names, run=run, **more)
         if told is not None:
             return finish(plan, as_json=as_json)
-        with changing(manner) as (session, conversation):
+        with changing(manner) as (session, callbacks):
             settings = platform_settings(platform)
             if kind == "job":
-                plan = delete_jobs(session, names, namespace, settings, run, conversation)
+                plan = delete_jobs(session, names, namespace, settings, run, callbacks)
             elif kind == "pool":
-                plan = delete_pools(session, names, settings, run, conversation, keep_labels=keep_labels)
+                plan = delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
             elif kind == "quota":
-                plan = delete_quotas(session, names, settings, run, conversation, namespace_too=namespace_too)
+                plan = delete_quotas(session, names, settings, run, callbacks, namespace_too=namespace_too)
             else:
-                plan = delete_namespaces(session, names, settings, run, conversation)
+                plan = delete_namespaces(session, names, settings, run, callbacks)
         return finish(plan, as_json=as_json)
     inputs = chosen_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
     documents = DocumentOptions(inputs, platform, namespace, strict)
@@ -121,7 +122,7 @@ def command(
         if told is not None:
             from gpuctl.usecases.service_changes import delete_by_service
 
-            plan = delete_by_service(told.service, documents, told.conversation, keep_labels=keep_labels, run=run)
+            plan = delete_by_service(told.service, documents, told.callbacks, keep_labels=keep_labels, run=run)
     if told is not None:
         return finish(plan, as_json=as_json)
     documents, clusters_named = chosen_clusters(documents, manner)
@@ -131,8 +132,8 @@ def command(
                 documents, lambda session, own, talk: prepare_delete(session, own, run, talk, keep_labels=keep_labels)
             )
             return clusters.carry_out()
-    with changing(manner, cluster=documents.cluster) as (session, conversation):
-        plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
+    with changing(manner, cluster=documents.cluster) as (session, callbacks):
+        plan = delete_documents(session, documents, run, callbacks, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
 
 

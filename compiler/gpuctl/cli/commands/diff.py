@@ -84,13 +84,13 @@ def command(
     manner = ChangeManner(kubeconfig, context, as_json=output == "json")
     with serviced(manner, refusal=2) as told:
         if told is not None:
+            from gpuctl.apply.run.options import RunOptions
             from gpuctl.language.settings import Settings
             from gpuctl.objects.ownership_metadata import records
-            from gpuctl.usecases.change_options import RunOptions
             from gpuctl.usecases.service_changes import apply_by_service
 
             options = PlanOptions(**planning)
-            plan = apply_by_service(told.service, documents, options, RunOptions(), told.conversation, preview=True)
+            plan = apply_by_service(told.service, documents, options, RunOptions(), told.callbacks, preview=True)
     if told is not None:
         # Its steps say themselves what they show.
         show_difference(plan, records(Settings()), output)
@@ -98,9 +98,9 @@ def command(
     documents, names = chosen_clusters(documents, manner, refusal=2)
     if len(names) > 1:
         return _with_each(names, documents, PlanOptions(**planning), manner, output)
-    with changing(manner, refusal=2, cluster=documents.cluster) as (session, conversation):
-        wanted = request_for(session, documents, PlanOptions(**planning), conversation)
-        plan = preview_request(session, wanted, conversation)
+    with changing(manner, refusal=2, cluster=documents.cluster) as (session, callbacks):
+        wanted = request_for(session, documents, PlanOptions(**planning), callbacks)
+        plan = preview_request(session, wanted, callbacks)
     show_difference(plan, wanted.request.keys, output)
     return difference_code(plan)
 
@@ -110,9 +110,9 @@ def _with_each(
 ) -> int:
     """Print what apply would do on each of several clusters."""
     from gpuctl.answers.cluster_answers import clusters_difference_code
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.each_cluster import each_cluster
     from gpuctl.cli.output.cluster_lines import show_cluster_differences
-    from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.several_clusters import prepare_apply
 
     with each_cluster(names, manner, refusal=2) as clusters:

@@ -100,8 +100,8 @@ def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
     documents, names = chosen_clusters(documents, manner, refusal=2)
     if len(names) > 1:
         raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
-    with changing(manner, refusal=2, of_plan=False, cluster=documents.cluster) as (session, conversation):
-        return drift_of(session, documents, conversation, revision=revision, inputs=inputs)
+    with changing(manner, refusal=2, of_plan=False, cluster=documents.cluster) as (session, callbacks):
+        return drift_of(session, documents, callbacks, revision=revision, inputs=inputs)
 
 
 def _show(report: DriftReport, output: str) -> None:

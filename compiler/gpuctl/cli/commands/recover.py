@@ -48,9 +48,9 @@ def command(
     create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
     """
     from gpuctl.answers.plan_answers import recovery_code
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.output.recovery_lines import show_recovery
-    from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.recovering import look_at_unfinished, recover
 
     as_json = as_json or output == "json"
@@ -63,25 +63,25 @@ def command(
             no_platform(platform)
             left = look_by_service(told.service, namespace)
             if not dry_run:
-                conversation = replace(told.conversation, confirm=_confirming(left, manner))
-                left = recover_by_service(told.service, namespace, RunOptions(timeout), conversation, left)
+                callbacks = replace(told.callbacks, confirm=_confirming(left, manner))
+                left = recover_by_service(told.service, namespace, RunOptions(timeout), callbacks, left)
     if told is not None:
         show_recovery(left, dry_run=dry_run, as_json=as_json)
         return recovery_code(left.result)
-    with changing(manner, of_plan=False) as (session, conversation):
+    with changing(manner, of_plan=False) as (session, callbacks):
         settings = platform_settings(platform)
         with session.within(timeout):
             found = look_at_unfinished(session, namespace, settings)
         if not dry_run:
-            conversation = replace(conversation, confirm=_confirming(found, manner))
-            found = recover(session, namespace, settings, RunOptions(timeout), conversation, found)
+            callbacks = replace(callbacks, confirm=_confirming(found, manner))
+            found = recover(session, namespace, settings, RunOptions(timeout), callbacks, found)
     show_recovery(found, dry_run=dry_run, as_json=as_json)
     return recovery_code(found.result)
 
 
 def _confirming(found: Unfinished | UnfinishedThere, manner: ChangeManner) -> Callable[[Plan], bool]:
     """Have the creation of objects confirmed, after showing them whole."""
-    from gpuctl.apply.operations import Unasked
+    from gpuctl.apply.plan.plan import Unasked
     from gpuctl.cli.options.changing import agreed
     from gpuctl.cli.output.recovery_lines import show_planned, show_recovery_value
 

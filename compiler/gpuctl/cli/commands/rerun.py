@@ -37,13 +37,13 @@ def command(
     runs, or serves, is not touched. A training that its ttl has removed, or that was deleted, is named alone, and runs
     again by its last document (`gpuctl history`), which is asked first.
     """
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.options.reading_options import no_platform
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.objects.ownership_metadata import records
     from gpuctl.reading.document_history import NoHistory
     from gpuctl.reading.find import Absent
-    from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.deleting import rerun_jobs
 
     as_json = as_json or output == "json"
@@ -56,25 +56,25 @@ def command(
             plan = change_by_service(
                 told.service,
                 "rerun-jobs",
-                told.conversation,
+                told.callbacks,
                 names=list(names),
                 where=namespace,
                 run=RunOptions(timeout, queue=queue),
             )
     if told is not None:
         return finish(plan, as_json=as_json)
-    with changing(manner) as (session, conversation):
+    with changing(manner) as (session, callbacks):
         settings = platform_settings(platform)
         run = RunOptions(timeout, queue=queue)
         try:
-            plan = rerun_jobs(session, names, namespace, settings, run, conversation)
+            plan = rerun_jobs(session, names, namespace, settings, run, callbacks)
         except Absent as absent:
             from gpuctl.usecases.rolling_back import rerun_removed
 
             if len(names) > 1:
                 raise
             try:
-                plan = rerun_removed(session, names[0], namespace, platform, records(settings), run, conversation)
+                plan = rerun_removed(session, names[0], namespace, platform, records(settings), run, callbacks)
             except NoHistory:
                 raise absent from None
     return finish(plan, as_json=as_json)

@@ -25,7 +25,7 @@ def command(
 
     Whom they would evict is asked first, and what they would wait for is told.
     """
-    from gpuctl.cli.options.changing import ChangeManner, conversation_of
+    from gpuctl.cli.options.changing import ChangeManner, callbacks_of
     from gpuctl.cli.options.connecting import Progress
     from gpuctl.cli.output.outcomes import show_paused
     from gpuctl.usecases.suspending import resume_jobs
@@ -33,7 +33,7 @@ def command(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            talk = conversation_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
+            talk = callbacks_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
             jobs = resume_jobs(looking.scope, names, looking.settings, talk)
         else:
             from gpuctl.usecases.service_changes import suspend_by_service

@@ -16,8 +16,9 @@ from gpuctl.cli.options.reading_options import reading_options
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import PlanOptions, RunOptions
+    from gpuctl.usecases.change_options import PlanOptions
     from gpuctl.usecases.rolling_back import RollbackTarget
 
 
@@ -64,8 +65,9 @@ def command(
     Always asked first, and remembered as a new revision. A job that was deleted comes back. Nothing else is touched: no
     other job, no set. A job of Argo CD or Flux goes back in its repository.
     """
+    from gpuctl.apply.run.options import RunOptions
     from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import PlanOptions, RunOptions
+    from gpuctl.usecases.change_options import PlanOptions
 
     manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
     planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
@@ -97,12 +99,10 @@ def _roll_back(
 
             no_platform(wanted.platform)
             place = {"name": wanted.job, "where": wanted.namespace, "to": wanted.to}
-            plan = roll_back_by_service(
-                told.service, told.conversation, place, planning, run, preview=dry_run is not None
-            )
+            plan = roll_back_by_service(told.service, told.callbacks, place, planning, run, preview=dry_run is not None)
     if told is not None:
         return finished(plan, manner, dry_run)
-    with changing(manner) as (session, conversation):
+    with changing(manner) as (session, callbacks):
         from gpuctl.kube.scope import Scope
         from gpuctl.objects.ownership_metadata import records
         from gpuctl.usecases.applying import apply_request, preview_request
@@ -111,14 +111,14 @@ def _roll_back(
         scope = Scope(session, wanted.namespace)
         with session.within(run.timeout):
             target = find_target(scope, wanted.job, records(settings), wanted.to)
-            request = rollback_request(session, target, wanted.platform, planning, conversation)
+            request = rollback_request(session, target, wanted.platform, planning, callbacks)
         for note in scope.notes:
-            conversation.say(f"note: {note}")
+            callbacks.say(f"note: {note}")
         if dry_run is None:
-            plan = apply_request(session, request, run, replace(conversation, confirm=_showing(target, manner)))
+            plan = apply_request(session, request, run, replace(callbacks, confirm=_showing(target, manner)))
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, request, conversation, checkpoint=run.checkpoint)
+                plan = preview_request(session, request, callbacks, checkpoint=run.checkpoint)
     return finished(plan, manner, dry_run)
 
 

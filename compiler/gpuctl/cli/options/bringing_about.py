@@ -11,7 +11,8 @@ from gpuctl.cli.options.changing import ChangeManner, changing, finished, servic
 from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.apply.run.options import RunOptions
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 def apply_or_show(
@@ -26,19 +27,19 @@ def apply_or_show(
 
             if dry_run == "client":
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
-            plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
+            plan = apply_by_service(told.service, documents, planning, run, told.callbacks, preview=bool(dry_run))
     if told is not None:
         return finished(plan, manner, dry_run)
     documents, names = chosen_clusters(documents, manner)
     if len(names) > 1:
         return _on_each(names, documents, planning, run, manner, dry_run)
-    with changing(manner, cluster=documents.cluster) as (session, conversation):
-        wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
+    with changing(manner, cluster=documents.cluster) as (session, callbacks):
+        wanted = request_for(session, documents, planning, callbacks, offline=dry_run == "client")
         if dry_run is None:
-            plan = apply_request(session, wanted, run, conversation)
+            plan = apply_request(session, wanted, run, callbacks)
         else:
             with session.within(run.timeout):
-                plan = preview_request(session, wanted, conversation, checkpoint=run.checkpoint)
+                plan = preview_request(session, wanted, callbacks, checkpoint=run.checkpoint)
     return finished(plan, manner, dry_run)
 
 

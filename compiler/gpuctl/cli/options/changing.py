@@ -14,9 +14,8 @@ from gpuctl.cli.options.connecting import Progress, asked_service, cluster_error
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
-    from gpuctl.apply.run.checkpointing import CheckpointManner
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.kube.session import Session
-    from gpuctl.usecases.conversation import Conversation
     from gpuctl.usecases.service_client import ServiceClient
 
 
@@ -30,17 +29,17 @@ class ChangeManner(NamedTuple):
 
 
 class ChangedCluster(NamedTuple):
-    """The cluster that a command changes, and how it talks meanwhile."""
+    """The cluster that a command changes, and the command's callbacks."""
 
     session: Session
-    conversation: Conversation
+    callbacks: RunCallbacks
 
 
 class ChangedByService(NamedTuple):
-    """The service that a command changes a cluster by, and how it talks meanwhile."""
+    """The service by which a command changes a cluster, and the command's callbacks."""
 
     service: ServiceClient
-    conversation: Conversation
+    callbacks: RunCallbacks
 
 
 def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
@@ -64,7 +63,7 @@ def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
             yield None
             return
         try:
-            yield ChangedByService(service, conversation_of(manner, progress))
+            yield ChangedByService(service, callbacks_of(manner, progress))
         finally:
             progress.clear()
             service.close()
@@ -84,17 +83,17 @@ def changing(
         if cluster is not None:
             works_on(cluster)
         try:
-            yield ChangedCluster(session, conversation_of(manner, progress))
+            yield ChangedCluster(session, callbacks_of(manner, progress))
         finally:
             progress.clear()
             session.close()
 
 
-def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
-    """How a command that changes a cluster talks."""
+def callbacks_of(manner: ChangeManner, progress: Progress) -> RunCallbacks:
+    """Return the callbacks of a command that changes a cluster."""
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.cli.output import text
     from gpuctl.cli.output.plan_results import show_step
-    from gpuctl.usecases.conversation import Conversation
 
     def confirm(plan: Plan) -> bool:
         progress.clear()
@@ -109,7 +108,7 @@ def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
         if not manner.as_json:
             show_step(step)
 
-    return Conversation(
+    return RunCallbacks(
         confirm=confirm,
         diagnosed=lambda diagnostics, sources: text.write(diagnostics, sources, sys.stderr),
         done=done,
@@ -120,12 +119,12 @@ def conversation_of(manner: ChangeManner, progress: Progress) -> Conversation:
 
 
 @contextlib.contextmanager
-def saving_progress(*, without_checkpoint: bool) -> Iterator[CheckpointManner | None]:
-    """How a command without a plan lets jobs save their progress; None when they are not to."""
+def saving_progress(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None]:
+    """Yield the callbacks of a command without a plan for checkpoints; None without checkpoints."""
     if without_checkpoint:
         yield None
         return
-    from gpuctl.apply.run.checkpointing import CheckpointManner
+    from gpuctl.apply.run.options import RunCallbacks
 
     progress = Progress()
 
@@ -134,7 +133,7 @@ def saving_progress(*, without_checkpoint: bool) -> Iterator[CheckpointManner | 
         return agreed_to_lose(problems)
 
     try:
-        yield CheckpointManner(progress.wait, progress.say, lose)
+        yield RunCallbacks(wait=progress.wait, say=progress.say, lose=lose)
     finally:
         progress.clear()
 
@@ -158,7 +157,7 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
 
     :raises Unasked: nobody can be asked.
     """
-    from gpuctl.apply.operations import Unasked
+    from gpuctl.apply.plan.plan import Unasked
 
     if yes:
         return True

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.named_clusters import stated_clusters, works_on
-from gpuctl.cli.options.changing import ChangeManner, conversation_of, is_terminal
+from gpuctl.cli.options.changing import ChangeManner, callbacks_of, is_terminal
 from gpuctl.cli.options.connecting import NotAnswered, Progress, RefusedByPlan, cluster_errors, connected_to
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.cluster_plan import ClusterPlan
+    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.kube.session import Session
     from gpuctl.objects.ownership_metadata import Records
     from gpuctl.usecases.change_options import DocumentOptions
-    from gpuctl.usecases.conversation import Conversation
     from gpuctl.usecases.several_clusters import Prepared
 
 
@@ -61,13 +61,13 @@ class EachCluster:
         return {name: prepared.keys for name, prepared in self.prepared.items()}
 
     def plan(
-        self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, Conversation], Prepared]
+        self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], Prepared]
     ) -> None:
         """Plan for all clusters."""
         from gpuctl.usecases.several_clusters import plan_each
 
         told: set[str] = set()
-        talk = _saying_once(conversation_of(self.manner, self._progress), told)
+        talk = _saying_once(callbacks_of(self.manner, self._progress), told)
         self.plans, self.prepared = plan_each(
             self.names, self._opened, lambda name, session: prepare(session, replace(documents, cluster=name), talk)
         )
@@ -154,12 +154,12 @@ def each_cluster(
             found.close()
 
 
-def _saying_once(conversation: Conversation, told: set[str]) -> Conversation:
-    """A conversation in which what is to be said of documents is said once."""
+def _saying_once(callbacks: RunCallbacks, told: set[str]) -> RunCallbacks:
+    """Return callbacks that report each diagnostic only once."""
 
     def diagnosed(diagnostics: Sequence[object], sources: object) -> None:
         new = [item for item in diagnostics if str(item) not in told]
         told.update(map(str, new))
-        conversation.diagnosed(new, sources)  # type: ignore[arg-type]
+        callbacks.diagnosed(new, sources)  # type: ignore[arg-type]
 
-    return replace(conversation, diagnosed=diagnosed)
+    return replace(callbacks, diagnosed=diagnosed)
