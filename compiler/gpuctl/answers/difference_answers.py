@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.answers.json_values import number
 from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE
+from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
 
 if TYPE_CHECKING:
@@ -25,10 +26,8 @@ def differences_answer(changes: Iterable[ObjectChange]) -> dict[str, Any]:
     summary: dict[str, int] = {}
     for change in changes:
         before, after = masked_pair(change.before, change.after)
-        values = [
-            {"path": item.path, "from": item.old, "to": item.new}
-            for item in change._replace(before=before, after=after).changes
-        ]
+        compared = [] if before is None or after is None else value_changes(before, after)
+        values = [{"path": item.path, "from": item.old, "to": item.new} for item in compared]
         steps.append(
             {
                 "action": change.action,

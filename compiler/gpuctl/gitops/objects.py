@@ -10,7 +10,6 @@ import yaml
 
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
-from gpuctl.gitops.value_changes import ValueChange, value_changes
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import CHANGEABLE, bare_name
 from gpuctl.objects.labels import MANAGED_BY, MANAGER
@@ -58,13 +57,6 @@ class ObjectChange(NamedTuple):
             for obj in (self.before, self.after)
         )
         return "update" if one == other else "replace"
-
-    @property
-    def changes(self) -> list[ValueChange]:
-        """The fields that differ, for an object on both sides."""
-        if self.before is None or self.after is None:
-            return []
-        return value_changes(self.before, self.after)
 
 
 def by_key(objects: Iterable[Object]) -> dict[ObjectKey, Object]:
