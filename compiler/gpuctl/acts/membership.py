@@ -30,7 +30,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.embedded_document import document_of, document_text
-from gpuctl.objects.ownership_metadata import PART_OF, Records, stamp
+from gpuctl.objects.ownership_metadata import PART_OF, Records, records, stamp
 
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""
@@ -52,8 +52,6 @@ def add_to_pool(
 
     :raises NotThere: there is no such pool.
     """
-    from gpuctl.objects.ownership_metadata import records
-
     keys = records(settings)
     there = known_pools(session, settings, keys)
     if pool == DEFAULT_POOL:
@@ -80,8 +78,6 @@ def add_to_pool(
 
 def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> Report:
     """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
-    from gpuctl.objects.ownership_metadata import records
-
     key = records(settings).pool
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
@@ -103,8 +99,6 @@ def keep_true(session: Session, report: Report, settings: Settings) -> None:
 
     What cannot be written is told: the labels, by which jobs go, are right all the same.
     """
-    from gpuctl.objects.ownership_metadata import records
-
     keys = records(settings)
     moves = [move for move in (_move(item, keys, settings) for item in report.done) if move is not None]
     for pool in sorted({name for move in moves for name in (move.old, move.new) if name}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Declined, Exists, Forbidden, Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
@@ -15,10 +16,13 @@ from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import note_finished, sign, weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
+from gpuctl.apply.run.checkpointing import save
 from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.pending import Pending
+from gpuctl.apply.run.recording import record_deletions
+from gpuctl.apply.run.saving_first import unsaved
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
@@ -161,8 +165,6 @@ def execute(
         check(session, plan, checks)
         refuse(plan)
         if checks is not None:
-            from gpuctl.apply.plan.evictions import foresee
-
             foresee(session, plan, checks)
             refuse(plan)
     if seen is not None:
@@ -189,9 +191,6 @@ def execute(
 
 def _record_deletions(session: Session, plan: Plan, keys: Records) -> None:
     if any(step.action in ("delete", "prune") and step.key.kind in TRAININGS for step in plan.steps):
-        # Longer to import than most plans need.
-        from gpuctl.apply.run.recording import record_deletions
-
         record_deletions(session, plan, keys)
 
 
@@ -220,9 +219,6 @@ def _save(
     steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
     if not steps:
         return
-    from gpuctl.apply.run.checkpointing import save
-    from gpuctl.apply.run.saving_first import unsaved
-
     savings = unsaved(session, [step.live for step in steps if step.live is not None], keys, pending, callbacks.say)
     session.count_from_now(options.timeout + callbacks.longest_checkpoint)
     pods = save(session, savings, keys, callbacks, plan)
@@ -345,9 +341,6 @@ def _whole_plan(
             if before is not None and absent >= before:
                 raise
     if server and plan.writes and not plan.errors:
-        # All of the scheduler's rules: longer to import than to see that nothing has changed.
-        from gpuctl.apply.plan.evictions import foresee
-
         foresee(session, plan, CheckOptions.of(request))
     return plan, run
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.backend.context import Context
-from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
@@ -14,6 +13,7 @@ from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.training import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.generations import bare_name
 from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY

@@ -8,10 +8,9 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.service import ServiceBlock
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.companion_names import service_name
+from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.durations import parse_duration
 
-MAIN_PORT = "main"
 PERIOD = 10
 
 

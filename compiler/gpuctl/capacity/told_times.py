@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuctl.capacity.told_fit import ToldOpening
-    from gpuctl.capacity.verdicts import Opening
+from gpuctl.capacity.told_fit import ToldOpening
+from gpuctl.capacity.verdicts import Opening
 
 _SHOWN = 3
 

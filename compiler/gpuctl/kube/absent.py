@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import NotThere
@@ -25,8 +26,6 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
 
 def suggestion(name: str, there: Iterable[str]) -> str:
     """``did you mean `node-1`?`` where one name is the nearest, else what there is."""
-    import difflib
-
     names = sorted(set(there))
     if not names:
         return "there is none at all"

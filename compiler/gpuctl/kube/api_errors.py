@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
 _LONGEST = 600
@@ -42,8 +44,6 @@ class ClusterError(Exception):
     def message(self) -> str:
         """What is wrong, without the credentials that it may quote."""
         # Most errors are never shown, such as that of a kind that the cluster lacks.
-        from gpuctl.language.masking import redact
-
         return redact(self._quoting)
 
 
@@ -166,8 +166,6 @@ class ApiError(ClusterError):
 
 def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     """The error that an answer stands for, whatever its form: a Status, or a page of some load balancer."""
-    import json
-
     retry_after = headers.get("Retry-After")
     seconds = float(retry_after) if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after) else None
     try:

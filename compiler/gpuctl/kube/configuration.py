@@ -24,6 +24,7 @@ from gpuctl.kube.credentials import (
     impersonation,
     read_file,
 )
+from gpuctl.kube.exec_plugin import Plugin
 from gpuctl.kube.kubeconfig import Chosen, Named, choose
 from gpuctl.kube.kubeconfig import context_names as kubeconfig_contexts
 from gpuctl.kube.official_client import connection_of
@@ -200,8 +201,6 @@ def _source(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
 
 
 def _plugin(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
-    from gpuctl.kube.exec_plugin import Plugin
-
     entry = chosen.user.body["exec"]
     command: str = entry["command"]
     return Plugin(

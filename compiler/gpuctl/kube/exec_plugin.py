@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import Certificate, Credential, bearer
+from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
 LONGEST = 300.0
@@ -163,6 +164,4 @@ class Plugin:
 
 
 def _masked(text: str) -> str:
-    from gpuctl.language.masking import redact
-
     return visible(redact(text.replace("\n", " ")))

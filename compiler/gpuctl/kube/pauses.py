@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def jittered(seconds: float) -> float:
     """A time between half as long and one and a half times as long."""
-    import random
-
     return seconds * (0.5 + random.random())  # noqa: S311 - jitter, not a secret
 
 

@@ -6,8 +6,10 @@ ALL_PROXY), exceptions of NO_PROXY, and never for the loopback; a kubeconfig's `
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -15,8 +17,6 @@ from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import Headers, basic
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
-
     Address = IPv4Address | IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
@@ -85,8 +85,6 @@ def is_exception(target: SplitResult, exceptions: str) -> bool:
 
 def _matches(entry: str, host: str, address: Address | None, port: str) -> bool:
     """Whether an entry of NO_PROXY means the server: ``*``, a network, an address or a domain, with a port or not."""
-    import ipaddress
-
     if not entry or entry == "*":
         return entry == "*"
     if "/" in entry:
@@ -118,8 +116,6 @@ def _split_port(entry: str) -> tuple[str, str]:
 
 def _address(text: str) -> Address | None:
     """An IP address, IPv4 also in its IPv6 form."""
-    import ipaddress
-
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

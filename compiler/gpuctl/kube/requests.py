@@ -10,21 +10,19 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
 
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
+from gpuctl.kube.channels import Channels
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.side_by_side import begun
 from gpuctl.kube.streams import Stream
 from gpuctl.kube.transport import READ_TIMEOUT, Response
 from gpuctl.objects.api_resources import Object
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from gpuctl.kube.channels import Channels
 
 CONCURRENCY = 16
 PATIENCE = 6.0
@@ -199,8 +197,6 @@ class Requests:
 
         :raises ConnectionFailed: no answer.
         """
-        from email.utils import parsedate_to_datetime
-
         before = time.time()
         response = self._transport.send("GET", "/version", within=self._within(time.monotonic()))
         after = time.time()
@@ -276,8 +272,6 @@ class Requests:
         """The threads that requests run in. Tasks in it must not wait for others in it."""
         with self._executor_lock:
             if self._executor is None:
-                from concurrent.futures import ThreadPoolExecutor
-
                 self._executor = ThreadPoolExecutor(self._threads, "gpuctl")
             return self._executor
 

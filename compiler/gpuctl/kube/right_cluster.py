@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ApiError, ConfigurationError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import Key
 
 if TYPE_CHECKING:
-    from gpuctl.kube.connection import Connection
-    from gpuctl.kube.session import Session
     from gpuctl.language.platform import NamedCluster
 
 _SYSTEM = Key("Namespace", "", "kube-system")
@@ -43,8 +44,6 @@ def address_of(url: str) -> Address:
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     if ":" in host:
-        from ipaddress import ip_address
-
         with contextlib.suppress(ValueError):
             host = str(ip_address(host))
     scheme = parts.scheme.lower()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
@@ -59,9 +61,6 @@ def _present(context: ssl.SSLContext, certificate: Certificate) -> None:
                 stream.flush()
                 context.load_cert_chain(f"/proc/self/fd/{stream.fileno()}", password=_no_password)
         else:
-            import tempfile
-            from pathlib import Path
-
             with tempfile.TemporaryDirectory(prefix="gpuctl-") as directory:
                 path = Path(directory) / "client-certificate"
                 path.touch(0o600)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gpuctl.objects.generations import HOSTFILE
 
+MAIN_PORT = "main"
+"""The name of the first port of a job's Service."""
+
 DATA_KEY = "pool.yaml"
 """The key of a pool's definition in its ConfigMap."""
 

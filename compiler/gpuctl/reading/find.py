@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -184,8 +185,6 @@ def _is_label_value(text: str) -> bool:
 
 
 def _nothing(scope: Scope, name: str, keys: Records) -> tuple[str, str]:
-    import difflib
-
     names = sorted({labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)})
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     where = f"in namespace {scope.namespace}" if scope.namespace else "in any namespace that you may read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -11,8 +12,6 @@ _ID = rf"(.+)-[0-9a-z]{{{_DIGITS}}}"
 
 def id_of(namespace: str, kind: str, name: str, uid: str) -> str:
     """Return the id of a job whose main object has this uid. Nothing is stored for it."""
-    import hashlib
-
     digest = hashlib.sha256("\0".join((namespace, kind, name, uid)).encode()).digest()
     return f"{name}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_DIGITS])}"
 

@@ -30,6 +30,7 @@ from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, 
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
+from gpuctl.release import __version__
 
 _LONG_NAME = 30
 # Kinds that are never deleted and never replaced.
@@ -126,8 +127,6 @@ def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
 
 def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     """The step for an object that is left as it is though its document would be lowered otherwise now."""
-    from gpuctl.release import __version__
-
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:

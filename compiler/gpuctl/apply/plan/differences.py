@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import Change, identity_path
+from gpuctl.apply.state.compare import Change, identity_path, list_identity
 from gpuctl.language.masking import masked, masked_pair
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import recreatable
 
 
 def masked_change(change: Change) -> Change:
@@ -59,8 +60,6 @@ def _patched(step: Step) -> Object:
 
 
 def _reduced(live: Object) -> Object:
-    from gpuctl.objects.workload_state import recreatable
-
     return recreatable(live)
 
 
@@ -139,6 +138,4 @@ def _child_of(path: str, where: str) -> str | None:
 
 
 def _name_of(item: Any, field: str, index: int) -> Any:
-    from gpuctl.apply.state.compare import list_identity
-
     return list_identity(field, item, index)

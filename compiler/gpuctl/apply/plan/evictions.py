@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
 from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
-from gpuctl.apply.plan.request import Sees, sees_all
+from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.every_choice import DEPENDS
 from gpuctl.capacity.fit import Fit, Victim, fit
@@ -27,11 +28,6 @@ from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import age
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gpuctl.apply.plan.request import CheckOptions
 
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
@@ -250,8 +246,6 @@ def evicted_jobs(
     victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Sees = sees_all
 ) -> list[EvictedJob]:
     """Return victims by the jobs that they belong to; all that may not be seen are one job without a name."""
-    from datetime import datetime
-
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
     found: dict[tuple[str, str, int], list[Object]] = {}

@@ -17,7 +17,13 @@ from typing import Any
 from gpuctl.apply.state.managed_fields import foreign_fields
 from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.apply.state.takeover import Base, Claimed, Claims, claim
-from gpuctl.backend.context import Lowered
+from gpuctl.backend.context import Context, Lowered
+from gpuctl.backend.lower import lower
+from gpuctl.frontend.binder import bind
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.linker import link
+from gpuctl.frontend.reader import read
+from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
@@ -131,15 +137,6 @@ def _bare(obj: Object, live: Object, keys: Records) -> Object:
 
 def document_objects(live: Object, settings: Settings) -> list[Object] | None:
     """Return the objects that an object's own document yields; None if it has none that is valid for this gpuctl."""
-    # The compiler: what only reads a cluster imports this module, and never comes here.
-    from gpuctl.backend.context import Context
-    from gpuctl.backend.lower import lower
-    from gpuctl.frontend.binder import bind
-    from gpuctl.frontend.document import Document
-    from gpuctl.frontend.linker import link
-    from gpuctl.frontend.reader import read
-    from gpuctl.frontend.source import Source
-
     data = document_of(live, settings.label("document"))
     if data is None:
         return None

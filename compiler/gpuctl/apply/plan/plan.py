@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.losses import LostField
-    from gpuctl.apply.state.takeover import Claims
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "rolled-back", "not-run"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.language.checkpoint import parse_checkpoint
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import shorten
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
@@ -34,8 +35,6 @@ def _ends_work(step: Step) -> bool:
 
 def described(text: str) -> str:
     """An annotation's checkpoint for people: ``python save.py (at most 2m)``. Credentials are masked."""
-    from gpuctl.language.checkpoint import parse_checkpoint
-
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
         return "one that cannot be read"

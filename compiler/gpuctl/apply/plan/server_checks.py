@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.budget import check_quotas
+from gpuctl.apply.plan.evictions import never_fitting
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
@@ -90,9 +91,6 @@ def _check_quotas(
     errors = check_quotas(session, steps, templates, refusals)
     if not errors or platform is None:
         return errors
-    # All of the scheduler's rules: longer to import than to see that the quotas have room.
-    from gpuctl.apply.plan.evictions import never_fitting
-
     never = never_fitting(session, plan)
     return [*never, *errors] if never else check_quotas(session, steps, templates, refusals, advice=_QUEUE)
 

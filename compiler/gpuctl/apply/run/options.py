@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.source import Source
 from gpuctl.objects.durations import LONGEST_CHECKPOINT
-
-if TYPE_CHECKING:
-    from gpuctl.frontend.diagnostics import Diagnostic
-    from gpuctl.frontend.source import Source
 
 
 def refuse_questions(plan: Plan) -> bool:

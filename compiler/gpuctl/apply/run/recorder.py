@@ -11,15 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
-
-if TYPE_CHECKING:
-    from gpuctl.apply.run.recording import ApplyOrigin
 
 _OUTAGE = 120.0
 """Seconds in which a server may come back while the plan is carried out."""
@@ -84,7 +81,6 @@ class Recorder:
 
     def _write(self) -> None:
         try:
-            # Longer to import than to see that nothing has changed.
             from gpuctl.apply.run.recording import HistoryWriter
 
             assert self._plan is not None

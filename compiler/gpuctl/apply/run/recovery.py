@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection
+from concurrent import futures
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -182,8 +183,6 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
 
 
 def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
-    from concurrent import futures
-
     mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
     tasks: list[futures.Future[Recovered]] = []

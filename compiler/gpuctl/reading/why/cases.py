@@ -14,7 +14,7 @@ from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.quota_sum import as_pod
 from gpuctl.capacity.scheduling import RULES, Census, census
 from gpuctl.capacity.seats import Incoming, Seat
-from gpuctl.capacity.shortage import PODS, open_seats
+from gpuctl.capacity.shortage import PODS, open_seats, told
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.language.names import DEFAULT_POOL
@@ -196,8 +196,6 @@ class Case:
 
     def amount(self, resource: str, amount: int) -> str:
         """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
-        from gpuctl.capacity.shortage import told
-
         gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
         if resource not in gpus:
             return told(resource, amount)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.reading.status import is_ready, sentence
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Proof, several
@@ -29,9 +30,6 @@ def unserved(evidence: Evidence) -> Finding | None:
 
 
 def _missing(evidence: Evidence) -> Finding | None:
-    from gpuctl.backend.service import MAIN_PORT
-    from gpuctl.objects.companion_names import service_name
-
     workload = evidence.job.workload
     assert workload is not None
     subdomain = subdomain_of(workload)
