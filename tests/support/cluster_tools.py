@@ -361,6 +361,17 @@ def add_drill_nodes(plane: ControlPlane) -> None:
 
 
 @contextmanager
+def pool_node(plane: ControlPlane, name: str, **labels: str) -> Iterator[None]:
+    """A node of :data:`POOL` that is gone afterwards: pods of other files of the same plane would go there, too."""
+    plane.add_node(name, labels={f"{DOMAIN}/pool": POOL, **labels}, gpus=64, cpu="512", memory="4Ti")
+    try:
+        plane.wait_for_nodes()
+        yield
+    finally:
+        plane.kubectl("delete", "node", name)
+
+
+@contextmanager
 def nodes_in_no_pool(plane: ControlPlane, names: Sequence[str], **room: Any) -> Iterator[None]:
     """Nodes of a test, which are gone afterwards: pods of other tests would go there, too."""
     plane.add_nodes({name: {"gpus": 8, **room} for name in names})

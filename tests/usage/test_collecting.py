@@ -19,7 +19,7 @@ from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level
-from support.cluster_tools import GPU, POOL, Object, Place, inference, outcome, training
+from support.cluster_tools import GPU, POOL, Object, Place, inference, outcome, pool_node, training
 from support.collecting import Collecting, collecting
 from support.prometheus_server import Exporter, running_prometheus
 
@@ -32,11 +32,10 @@ _SCRAPED = "count_over_time(DCGM_FI_DEV_GPU_UTIL[1m])"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def node(plane: ControlPlane) -> None:
+def node(plane: ControlPlane) -> Iterator[None]:
     """A node with GPUs that is there before anybody collects."""
-    labels = {"runwhere.ai/pool": POOL, "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-    plane.add_node(NODE, labels=labels, gpus=64, cpu="512", memory="4Ti")
-    plane.wait_for_nodes()
+    with pool_node(plane, NODE, **{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +239,7 @@ def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
     assert before <= whole[0].start <= (whole[-1].end or 0) <= after
 
 
+@pytest.mark.slow
 def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: Collecting) -> None:
     """Nothing is lost, nothing counted twice; what went while nobody looked ended when it was last seen."""
     for name in ("stays", "goes", "other"):
@@ -331,6 +331,7 @@ def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> 
     exporter.close()
 
 
+@pytest.mark.slow
 def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """By hand, of a time of which the intervals are known."""
     before = int(time.time()) // HOUR * HOUR - 2 * HOUR

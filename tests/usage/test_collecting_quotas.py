@@ -16,7 +16,7 @@ from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.facts import HOUR, GpuQuota
 from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.sums import Group, Level, RolledUp
-from support.cluster_tools import GPU, POOL, Object, Place
+from support.cluster_tools import GPU, POOL, Object, Place, pool_node
 from support.collecting import Collecting, collecting
 
 NODE = f"{POOL}-quotas"
@@ -25,9 +25,9 @@ QUOTAS, OTHERS = "resourcequotas", ("pods", "nodes", "namespaces")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def node(plane: ControlPlane) -> None:
-    plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
-    plane.wait_for_nodes()
+def node(plane: ControlPlane) -> Iterator[None]:
+    with pool_node(plane, NODE):
+        yield
 
 
 @pytest.fixture(scope="module")

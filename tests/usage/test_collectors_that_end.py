@@ -24,7 +24,7 @@ from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.leases import LeaseLost, LeaseState
 from gpuctl_usage.sums import Group, Level, RolledUp
-from support.cluster_tools import GPU, MERGE_PATCH, POOL, Object, Place
+from support.cluster_tools import GPU, MERGE_PATCH, POOL, Object, Place, pool_node
 from support.collecting import Collecting
 from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.prometheus_server import Exporter, PrometheusServer, set_up_prometheus
@@ -109,9 +109,9 @@ def test_a_process_is_known_to_have_ended() -> None:
 
 
 @pytest.fixture(scope="module")
-def node(plane: ControlPlane) -> None:
-    plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
-    plane.wait_for_nodes()
+def node(plane: ControlPlane) -> Iterator[None]:
+    with pool_node(plane, NODE):
+        yield
 
 
 def pod(name: str) -> Object:
@@ -127,6 +127,7 @@ def pod(name: str) -> Object:
     }
 
 
+@pytest.mark.slow
 def test_one_collects_and_the_other_takes_over(
     plane: ControlPlane, node: None, place: Place, tmp_path: Path, address: str
 ) -> None:
@@ -308,6 +309,7 @@ LIMITS = {0: "a", 3: "b", 4: "a", 5: "ba", 6: "b"}
 """By the number of a kill: whose quotas come, change or go with it."""
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(
     plane: ControlPlane, node: None, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

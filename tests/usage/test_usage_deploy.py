@@ -21,7 +21,7 @@ from fault_tools.world import Api
 from gpuctl_server.settings import ServerSettings
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.usage_settings import UsageSettings
-from support.cluster_tools import GPU, MERGE_PATCH, POOL, Place, inference, notebook, training
+from support.cluster_tools import GPU, MERGE_PATCH, Place, inference, notebook, pool_node, training
 from support.collecting import Collecting, collecting
 from support.deployments import DEPLOY, accept, kustomized
 from support.granted_rights import grants_of, unused
@@ -35,7 +35,7 @@ SPEC = {"containers": [{"name": "main", "image": "x", "resources": {"limits": _O
 
 
 @pytest.fixture(scope="module", autouse=True)
-def roles(plane: ControlPlane) -> None:
+def roles(plane: ControlPlane) -> Iterator[None]:
     """The namespace, the account and its rights, and a node."""
     plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
     plane.kubectl("apply", "-k", str(DEPLOY / "usage" / "rights"))
@@ -44,8 +44,8 @@ def roles(plane: ControlPlane) -> None:
     for file in ("service-account.yaml", "rbac.yaml"):
         plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "idle" / file))
     plane.install_jobset()
-    plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
-    plane.wait_for_nodes()
+    with pool_node(plane, NODE):
+        yield
 
 
 def found_in(plane: ControlPlane, flavour: str) -> dict[str, dict[str, Any]]:
