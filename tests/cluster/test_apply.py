@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.cluster_tools import Place, compute, image, inference, notebook, training
 
 EVERYTHING: tuple[dict[str, Any], ...] = (
@@ -100,6 +102,7 @@ def test_changed_in_place_without_touching_what_runs(place: Place) -> None:
     assert set(place.apply(*after, flags=("-o", "json")).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_what_is_patched_in_place_arrives(place: Place) -> None:
     place.apply(training(job={"description": "first", "ttl": "1d"}), inference())
     place.apply(training(job={"retries": 2}), inference(service={"replicas": 3}))
@@ -110,6 +113,7 @@ def test_what_is_patched_in_place_arrives(place: Place) -> None:
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 3
 
 
+@pytest.mark.slow
 def test_service_port_is_changed_in_place_and_the_deployment_with_it(place: Place) -> None:
     """The container's port is a part of what runs: the Service keeps its address, the pods are new."""
     node_port = place.node_port()
@@ -126,6 +130,7 @@ def test_service_port_is_changed_in_place_and_the_deployment_with_it(place: Plac
     ]
 
 
+@pytest.mark.slow
 def test_more_nodes_change_the_hostfile_in_place(place: Place) -> None:
     multi = EVERYTHING[1]
     place.apply(multi)
@@ -137,6 +142,7 @@ def test_more_nodes_change_the_hostfile_in_place(place: Place) -> None:
     assert place.get("Job", "multi")["spec"]["completions"] == 3
 
 
+@pytest.mark.slow
 def test_a_service_becomes_headless_and_back_by_replacement(place: Place) -> None:
     """A multi-node training has a headless Service of its own name; here the live one is not."""
     multi = EVERYTHING[1]
@@ -208,6 +214,7 @@ def test_every_difference_is_noticed(place: Place) -> None:
     assert set(place.plan(*after).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_equal_quantities_in_another_spelling_change_nothing_that_runs(place: Place) -> None:
     makers = (training, inference, notebook)
     documents = [make(resources={"cpu": "1000m", "memory": "1024Mi", "shm": "0.5Gi"}) for make in makers]
@@ -254,6 +261,7 @@ def test_jobsets_are_created_left_alone_and_replaced(place: Place, jobset: None)
     assert place.uid("JobSet", "ranks") != uid
 
 
+@pytest.mark.slow
 def test_another_backend_replaces_only_changed_documents(place: Place, jobset: None) -> None:
     document = training("ranks", resources={"nodes": 2})
     place.apply(document)

@@ -91,6 +91,7 @@ def _kubectl_tooling(plane: ControlPlane) -> str:
     return f"kubectl/{version}"
 
 
+@pytest.mark.slow
 def test_kubectl_refuses_our_set(plane: ControlPlane) -> None:
     """It knows our Secret for a set, names us, and changes nothing."""
     member = _object("ConfigMap", "member", member_of=applyset.identity("demo", HOME))
@@ -122,6 +123,7 @@ def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
     assert str(caught.value) == f"the set demo is managed by {tooling}; gpuctl manages only its own sets"
 
 
+@pytest.mark.slow
 def test_kubectl_writes_the_annotations_that_we_write(plane: ControlPlane) -> None:
     """For the same objects: equal texts, but for the additional namespaces, which it writes even when empty."""
     objects = [_object("Service", "svc"), _object("Job", "job"), _object("ConfigMap", "map")]
@@ -161,6 +163,7 @@ def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
     assert _read(_parent(plane)) == written._replace(group_kinds=frozenset({"ConfigMap"}), namespaces=frozenset())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resources", ["jobs.batch,services", "jobs,services"])
 def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: ControlPlane, resources: str) -> None:
     """kubectl prunes the kinds that we read, and no others; both leave the annotation out when they write."""
@@ -184,6 +187,7 @@ def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: Contr
     assert applyset.GROUP_RESOURCES not in rewritten
 
 
+@pytest.mark.slow
 def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlane) -> None:
     unknown = ApplySet("demo", HOME, frozenset({"Service", "Widget.example.com"}), tooling=_kubectl_tooling(plane))
     _create(plane, _write(unknown))
@@ -194,6 +198,7 @@ def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlan
         applyset.resources_of(_read(_parent(plane)))
 
 
+@pytest.mark.slow
 def test_parent_is_replaced_only_as_it_was_read(plane: ControlPlane) -> None:
     """Superset, then the exact set, on the live Secret; what was written in between by another is a conflict."""
     _create(plane, _write(applyset.exact("demo", HOME, [_object("Job", "a", AWAY)], ("git:a",))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fault_tools.proxy import Proxy, Request, on, refuse
 from support.cluster_tools import HASH, Place, compute, image, inference, outcome, training
 from support.command import Start
@@ -47,6 +49,7 @@ def test_a_bad_image_is_rolled_back(place: Place) -> None:
     place.running("serve")
 
 
+@pytest.mark.slow
 def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
     """A hot fix, which the apply would have undone: the former document is lowered to what does not run."""
     document = inference(**BAD, service={"port": 8001})
@@ -61,12 +64,14 @@ def test_what_its_document_would_not_make_comes_back_too(place: Place) -> None:
     place.running("serve")
 
 
+@pytest.mark.slow
 def test_what_only_joins_a_set_was_changed_by_nobody(place: Place) -> None:
     place.apply(inference(**BAD))
     bad = place.apply(inference(**BAD), flags=(*BACK, "--set", "jobs"), code=1)
     assert f"deployment.apps/serve in {place.namespace} was not changed by this, and stays as it is" in bad.err
 
 
+@pytest.mark.slow
 def test_each_job_by_itself(place: Place) -> None:
     """What runs stays, what was not changed stays, what is new stays to be looked at."""
     place.apply(inference(), compute(), training("old", resources={"gpu": 65}))
@@ -91,6 +96,7 @@ def test_each_job_by_itself(place: Place) -> None:
     place.gpuctl("delete", "job", "new", "--yes")
 
 
+@pytest.mark.slow
 def test_a_training_that_had_ended_does_not_run_again(place: Place) -> None:
     place.apply(training(job=outcome("complete")))
     place.ended("train")
@@ -100,6 +106,7 @@ def test_a_training_that_had_ended_does_not_run_again(place: Place) -> None:
     assert image_of(place, "train", "Job") == "v1"
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_is_rolled_back(place: Place) -> None:
     """Failed is not late: it is told at once, and the others are waited for. Its pods are rejected, and never run."""
     place.apply(training(), inference())
@@ -121,6 +128,7 @@ def test_a_rolling_update_rolls_back(place: Place) -> None:
     assert set(place.plan(inference(service={"replicas": 2})).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_what_runs_is_left(place: Place) -> None:
     place.apply(inference())
     place.apply(inference(environment=image("v2")), flags=("--yes", "--wait", "--rollback"))
@@ -128,6 +136,7 @@ def test_what_runs_is_left(place: Place) -> None:
     assert "--rollback needs --wait" in place.apply(inference(), flags=("--rollback",), code=2).err
 
 
+@pytest.mark.slow
 def test_what_somebody_else_changed_meanwhile_stays(place: Place, start: Start) -> None:
     place.apply(inference())
     path = place.file(inference(**BAD), name="bad.yaml")
@@ -139,6 +148,7 @@ def test_what_somebody_else_changed_meanwhile_stays(place: Place, start: Start) 
     assert image_of(place, "serve") == "v3"
 
 
+@pytest.mark.slow
 def test_a_way_back_that_is_refused_is_told(place: Place, proxy: Proxy) -> None:
     place.apply(inference())
     place.running("serve")

@@ -113,6 +113,7 @@ def test_a_failure_keeps_everything(place: Place, disk: Disk) -> None:
     assert not place.exists("Job", "train")
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_failure(place: Place, disk: Disk) -> None:
     """The end of what it wrote, without credentials and control characters; of an image without the program, which."""
     secret = "ghp_" + "a1B2" * 9
@@ -125,6 +126,7 @@ def test_what_is_shown_of_a_failure(place: Place, disk: Disk) -> None:
     assert f"failed in pod {bare}: the container cannot run python: executable file not found in $PATH; " in failed
 
 
+@pytest.mark.slow
 def test_somebody_is_asked(place: Place, disk: Disk) -> None:
     """On a terminal, after the plan was confirmed, whatever --yes said of that."""
     place.apply(training(job=disk.job("exit 3")))
@@ -141,6 +143,7 @@ def test_somebody_is_asked(place: Place, disk: Disk) -> None:
     assert (len(disk.saved), place.exists("Job", "train")) == (3, False)
 
 
+@pytest.mark.slow
 def test_its_time(place: Place, disk: Disk) -> None:
     place.apply(training(job=disk.job("sleep 60", timeout="1s")))
     (pod,) = place.running("train")
@@ -149,6 +152,7 @@ def test_its_time(place: Place, disk: Disk) -> None:
     assert place.get("Job", "train")["spec"]["suspend"] is False
 
 
+@pytest.mark.slow
 def test_all_pods_at_once(place: Place, disk: Disk) -> None:
     """A checkpoint that waits for all processes of the training ends: none waits for another's turn."""
     together = f"while [ $(wc -l < {disk.file}) -lt 12 ]; do sleep 0.1; done"
@@ -158,6 +162,7 @@ def test_all_pods_at_once(place: Place, disk: Disk) -> None:
     assert len(set(disk.saved)) == 12
 
 
+@pytest.mark.slow
 def test_what_has_not_begun_or_has_ended(place: Place, disk: Disk) -> None:
     """Pods that wait, and those that are over, have nothing to save."""
     waits = training("waits", job=disk.job("exit 1"), resources={"gpu-type": "none-such"})
@@ -168,6 +173,7 @@ def test_what_has_not_begun_or_has_ended(place: Place, disk: Disk) -> None:
     assert disk.saved == []
 
 
+@pytest.mark.slow
 def test_every_kind_and_every_way_to_end(place: Place, disk: Disk) -> None:
     """Pruned, paused, deleted with its file, replaced, and replaced pod by pod."""
     service = {"replicas": 2}
@@ -201,6 +207,7 @@ def test_every_kind_and_every_way_to_end(place: Place, disk: Disk) -> None:
     assert sorted(disk.saved) == saved("train", "comp", "other", "serve", "note")
 
 
+@pytest.mark.slow
 def test_the_live_object_counts(place: Place, disk: Disk) -> None:
     """A document that gets, changes or loses a checkpoint touches nothing that runs; what runs is saved as it says."""
     place.apply(training(), inference(job=disk.job("echo old")))
@@ -236,6 +243,7 @@ def test_the_live_object_counts(place: Place, disk: Disk) -> None:
     assert disk.saved == [f"{place.namespace}/{serving}/main"]
 
 
+@pytest.mark.slow
 def test_what_the_annotation_may_say(place: Place, disk: Disk) -> None:
     """Whoever can edit a workload writes it: what cannot be one is a failure, and nothing is run."""
     place.apply(training())
@@ -283,6 +291,7 @@ def test_rights(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(disk.saved) == 1
 
 
+@pytest.mark.slow
 def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the right to write Secrets nobody knows which pods have saved, should the command be killed."""
     place.apply(training(job=disk.job()), inference(job=disk.job()), notebook(job=disk.job()))
@@ -296,6 +305,7 @@ def test_who_may_not_note_it_is_told(place: Place, disk: Disk, monkeypatch: pyte
     assert (place.exists("Job", "train"), len(disk.saved)) == (False, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["complete", "fail"])
 def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends: str) -> None:
     """What has finished needs no checkpoint; what failed was to be saved, and was not."""
@@ -315,6 +325,7 @@ def test_a_pod_that_ends_meanwhile(place: Place, disk: Disk, start: Start, ends:
         assert place.exists("Job", "train")
 
 
+@pytest.mark.slow
 def test_ctrl_c(place: Place, disk: Disk, start: Start) -> None:
     """In the middle of a checkpoint nothing has been ended, and nothing is left behind."""
     place.apply(training(job=disk.job("sleep 60")), inference())
@@ -330,6 +341,7 @@ def test_ctrl_c(place: Place, disk: Disk, start: Start) -> None:
         assert place.records() == before
 
 
+@pytest.mark.slow
 def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
     """By a program or a shell; gpuctl waits for its time, or until the container has ended."""
     place.apply(training(job={"checkpoint": {"signal": "USR1", "timeout": "1s"}}, resources={"nodes": 2}))
@@ -348,6 +360,7 @@ def test_a_signal(place: Place, disk: Disk, start: Start) -> None:
     assert command.end() == 0, command.err
 
 
+@pytest.mark.slow
 def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     """Images without any program, processes that are not the container's first."""
     own = {"checkpoint": {"signal": "USR1", "timeout": "1s"}}
@@ -367,6 +380,7 @@ def test_a_signal_that_cannot_be_sent(place: Place, disk: Disk) -> None:
     assert place.names() >= {"Job/train", "Job/shared"}
 
 
+@pytest.mark.slow
 def test_what_runs_none_says_so_before_it_asks(place: Place, disk: Disk) -> None:
     """A namespace goes with all that is in it, and which of the replicas end is Kubernetes' choice."""
     place.apply(training(job=disk.job()), inference(job=disk.job(), service={"replicas": 2}), training("other"))
@@ -392,6 +406,7 @@ def journal(place: Place, session: Session, name: str, pods: Iterable[str]) -> N
     journals.write(session, [entry], KEYS)
 
 
+@pytest.mark.slow
 def test_what_the_journal_of_a_killed_run_says(
     place: Place, disk: Disk, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +436,7 @@ def test_what_the_journal_of_a_killed_run_says(
     session.close()
 
 
+@pytest.mark.slow
 def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
     """Arguments reach the program one by one, whatever is in them; and pods that only bear the job's labels stay out."""
     odd = ["$(id)", "a b", "; true", "*", "", "损失"]
@@ -436,6 +452,7 @@ def test_it_is_run_as_it_is(place: Place, disk: Disk) -> None:
     assert disk.saved == [f"save {' '.join(odd)}"]
 
 
+@pytest.mark.slow
 def test_going_back(place: Place, disk: Disk) -> None:
     """What is replaced by an earlier document saves as well."""
     place.apply(training())
@@ -450,6 +467,7 @@ def test_going_back(place: Place, disk: Disk) -> None:
     assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("training:v1")
 
 
+@pytest.mark.slow
 def test_a_jobset(queue_place: Place, tmp_path: Path) -> None:
     """Its pods belong to it through its Jobs."""
     disk = Disk(tmp_path, queue_place.plane.start_streams())

@@ -76,6 +76,7 @@ def test_another_server_of_the_same_context_is_refused_before_anything_is_sent(p
     assert proxy.records == []
 
 
+@pytest.mark.slow
 def test_a_uid_that_is_anothers_is_one_request(place: Place, proxy: Proxy, uid: str) -> None:
     _named(place, prod={"uid": OTHER})
     file = place.file(training())
@@ -87,6 +88,7 @@ def test_a_uid_that_is_anothers_is_one_request(place: Place, proxy: Proxy, uid: 
     ]
 
 
+@pytest.mark.slow
 def test_in_json_a_wrong_cluster_is_one_value(place: Place) -> None:
     _named(place, prod={"uid": OTHER})
     told = place.gpuctl("apply", "-f", place.file(training()), "--cluster", "prod", "-o", "json", code=3).value
@@ -94,6 +96,7 @@ def test_in_json_a_wrong_cluster_is_one_value(place: Place) -> None:
     assert told["error"].startswith("this is not the cluster prod: its uid is ")
 
 
+@pytest.mark.slow
 def test_a_user_who_may_not_read_the_uid(place: Place, plane: ControlPlane, uid: str, monkeypatch: Any) -> None:
     """What is named cannot be told, and is refused; what nobody named goes on by the rest."""
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
@@ -106,6 +109,7 @@ def test_a_user_who_may_not_read_the_uid(place: Place, plane: ControlPlane, uid:
     assert not place.exists("Job", "train")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -> None:
     """Whoever would change it is refused, whoever looks gets a note."""
     _named(place, prod={"server": "https://127.0.0.1:1"}, staging={"context": "staging"})
@@ -123,6 +127,7 @@ def test_a_cluster_that_the_platform_does_not_name(place: Place, proxy: Proxy) -
     assert "which is none of the clusters that" in looked.err
 
 
+@pytest.mark.slow
 def test_a_cluster_that_the_platform_names_by_its_uid_needs_no_option(place: Place, uid: str) -> None:
     _named(place, other={"uid": OTHER}, here={"uid": uid})
     place.apply(training())
@@ -132,6 +137,7 @@ def test_a_cluster_that_the_platform_names_by_its_uid_needs_no_option(place: Pla
     assert not place.exists("Job", "more")
 
 
+@pytest.mark.slow
 def test_the_context_is_chosen_by_the_cluster(place: Place, plane: ControlPlane, monkeypatch: Any) -> None:
     config = _config(plane)
     context = config["contexts"][0]
@@ -229,6 +235,7 @@ def test_documents_choose_their_clusters_themselves(pair: Pair) -> None:
     assert not place.exists("Job", "only")
 
 
+@pytest.mark.slow
 def test_documents_of_standard_input(pair: Pair, monkeypatch: Any) -> None:
     """They are read once, for all clusters, and are the same source of a set as for one."""
     place = pair.here
@@ -240,6 +247,7 @@ def test_documents_of_standard_input(pair: Pair, monkeypatch: Any) -> None:
         assert pair.jobs_there == {"typed"}
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read_once(place: Place) -> None:
     """What a shell puts in place of `<(...)`."""
     for document, code in ((training("piped"), 0), (placed(training("other"), "prod"), 2)):
@@ -253,6 +261,7 @@ def test_a_pipe_is_read_once(place: Place) -> None:
     assert not place.exists("Job", "other")
 
 
+@pytest.mark.slow
 def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
     place = pair.here
     pair.there.create_namespace("elsewhere-away")
@@ -267,6 +276,7 @@ def test_what_stands_in_the_way_on_one_cluster_changes_none(pair: Pair) -> None:
     assert not place.exists("Job", "a")
 
 
+@pytest.mark.slow
 def test_a_second_cluster_that_goes_away_in_the_middle(pair: Pair) -> None:
     """The first is changed, the second is where it stopped, and what is advised finishes it there."""
     place = pair.here
@@ -300,6 +310,7 @@ def test_a_cluster_behind_one_that_failed_is_not_begun(pair: Pair) -> None:
     assert not place.exists("Job", "a")
 
 
+@pytest.mark.slow
 def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
     """Whatever their placements name: what has been here belongs here. The clusters behind it are not begun."""
     place = pair.here
@@ -321,6 +332,7 @@ def test_what_does_not_run_is_brought_back_where_it_was(pair: Pair) -> None:
     assert place.plan(*good, flags=("--cluster", "prod")).actions["Deployment/two"] == "unchanged"
 
 
+@pytest.mark.slow
 def test_one_question_for_all_clusters(pair: Pair) -> None:
     place = pair.here
     place.gpuctl("apply", "-f", place.file(training("a")), *BOTH)
@@ -335,6 +347,7 @@ def test_one_question_for_all_clusters(pair: Pair) -> None:
     assert told["error"] == "nobody can be asked here: confirm with --yes"
 
 
+@pytest.mark.slow
 def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
     """As many questions as were confirmed, and not the same: one takes nobody's place."""
     place, namespace = pair.here, pair.here.namespace
@@ -359,6 +372,7 @@ def test_a_question_that_comes_after_the_answer_is_asked(pair: Pair) -> None:
     assert pair.there.call("GET", deployment)["spec"]["replicas"] == 3
 
 
+@pytest.mark.slow
 def test_what_comes_under_a_name_that_was_confirmed_stays(pair: Pair) -> None:
     """A deletion ends what it has shown, and nothing that somebody has created meanwhile."""
     place, namespace = pair.here, pair.here.namespace
@@ -388,6 +402,7 @@ def scaled(most: int) -> dict[str, Any]:
     return inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": most})
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     """What is under way is finished, the rest of it and the other cluster are named as not begun."""
     place = pair.here
@@ -408,6 +423,7 @@ def test_ctrl_c_in_the_middle_of_one_cluster(pair: Pair, start: Start) -> None:
     assert "cluster prod: 1 replaced" in place.gpuctl("apply", "-f", new, *TURNED, "--yes").err
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
     """What was begun is left to a recovery, which is named."""
     place = pair.here
@@ -434,6 +450,7 @@ def test_ctrl_c_twice(pair: Pair, start: Start) -> None:
     assert pair.jobs_there == {"a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> None:
     place = pair.here
@@ -452,6 +469,7 @@ def test_ctrl_c_between_two_clusters(pair: Pair, start: Start, output: str) -> N
         assert [item["state"] for item in json.loads(command.out)["clusters"]] == ["done", "not-run"]
 
 
+@pytest.mark.slow
 def test_a_set_of_each_cluster(pair: Pair) -> None:
     place = pair.here
     flags = ("--set", "jobs", "--prune", "--yes")
@@ -462,6 +480,7 @@ def test_a_set_of_each_cluster(pair: Pair) -> None:
     assert pair.jobs_there == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
     """What belongs on clusters by name is not applied to one whose name nobody has said."""
     source = gpuctl.Source("job.yaml", json.dumps(placed(training(), "prod")))
@@ -472,6 +491,7 @@ def test_the_library_and_whoever_does_not_know_the_name(place: Place) -> None:
     assert [step.key.kind for step in gpuctl.plan(source, namespace=place.namespace, cluster_name="other").steps] == []
 
 
+@pytest.mark.slow
 def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, uid: str) -> None:
     _named(place, prod={"uid": uid}, staging={"uid": OTHER})
     platform = ("--platform", str(place.directory / "platform.yaml"))
@@ -481,6 +501,7 @@ def test_a_command_that_works_on_one_cluster_and_a_service_say_so(place: Place, 
     assert "--server is a service of one cluster: leave --cluster out, and name the service of that one" in said
 
 
+@pytest.mark.slow
 def test_two_revisions_and_manifests_of_one_cluster(pair: Pair) -> None:
     """`impact` and `diff --against` leave out what belongs elsewhere; beside a cluster it is the one that is named."""
     place = pair.here

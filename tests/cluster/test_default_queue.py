@@ -53,6 +53,7 @@ def test_a_default_queue_is_in_the_plan(queue_place: Place, queues: Queues, writ
     assert writes_nothing(gpus("second", 2))
 
 
+@pytest.mark.slow
 def test_a_training_beside_the_queue_of_its_namespace_is_noted(
     queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_training_beside_the_queue_of_its_namespace_is_noted(
     assert "/nowhere/platform.yaml" in missing.err
 
 
+@pytest.mark.slow
 def test_what_kueue_is_configured_to_do_is_read(queue_place: Place, queues: Queues) -> None:
     """Where its manifests put it; what is not worked out is unknown, and what is assumed is said."""
     place = queue_place
@@ -116,6 +118,7 @@ def configured(place: Place, more: dict[str, Any] | None) -> Iterator[None]:
     place.api.call("PATCH", path, {"data": was}, "application/merge-patch+json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
 def test_what_limit_ranges_refuse_is_never_admitted(queue_place: Place, queues: Queues, strategy: str) -> None:
     """Kueue does not look at it; in a strict queue it stands in the way of those behind it."""

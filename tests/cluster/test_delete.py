@@ -47,12 +47,14 @@ def test_exactly_the_objects_of_a_job_go(place: Place) -> None:
     assert place.plane.kubectl("get", "priorityclass", "gpuctl-medium", "--ignore-not-found")
 
 
+@pytest.mark.slow
 def test_delete_of_several_names(place: Place) -> None:
     place.apply(*DOCUMENTS.values())
     place.gpuctl("delete", "job", "train", "comp")
     assert place.names() == set.union(*PARTS.values()) - PARTS["train"] - PARTS["comp"]
 
 
+@pytest.mark.slow
 def test_deleting_what_is_not_there(place: Place) -> None:
     absent = place.gpuctl("delete", "job", "nothing", code=1)
     assert absent.err.startswith(f"error: there is no job nothing in namespace {place.namespace}\n")
@@ -72,6 +74,7 @@ def test_what_is_not_ours_is_not_deleted(place: Place) -> None:
     assert place.names() == {"Service/svc-comp"}
 
 
+@pytest.mark.slow
 def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
     """The file says compute; what runs under the name is an inference."""
     place.apply(inference("twin"))
@@ -101,6 +104,7 @@ def test_one_name_in_two_namespaces(place: Place, monkeypatch: pytest.MonkeyPatc
         place.plane.kubectl("delete", "namespace", other, "--wait=false")
 
 
+@pytest.mark.slow
 def test_a_name_of_two_kinds(place: Place) -> None:
     """Not by gpuctl, but by others' hands there can be two."""
     place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(training("twin"))).out)
@@ -113,6 +117,7 @@ def test_a_name_of_two_kinds(place: Place) -> None:
     assert place.names() == {"Deployment/twin", "Service/svc-twin"}
 
 
+@pytest.mark.slow
 def test_force_ends_pods_without_their_grace(place: Place) -> None:
     stuck = training(job={"annotations": {"gpuctl.test/termination": "stuck"}})
     place.apply(stuck)
@@ -125,6 +130,7 @@ def test_force_ends_pods_without_their_grace(place: Place) -> None:
     assert not place.pods("train")
 
 
+@pytest.mark.slow
 def test_deletion_waits_until_all_is_gone(place: Place) -> None:
     slow = training(job={"annotations": {"gpuctl.test/termination": "slow"}})
     place.apply(slow)
@@ -136,6 +142,7 @@ def test_deletion_waits_until_all_is_gone(place: Place) -> None:
     assert not place.pods("train")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["delete", "prune"])
 def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str) -> None:
     """Another job goes meanwhile, and the rest with the next run."""
@@ -166,6 +173,7 @@ def test_what_stands_around_a_job_that_does_not_go_stays(place: Place, how: str)
     assert place.names() == PARTS["train"]
 
 
+@pytest.mark.slow
 def test_a_service_that_is_being_deleted_is_made_again(place: Place) -> None:
     """A load balancer's goes when its provider has let go of it: a job that comes meanwhile must not rest on it."""
     place.apply(compute())
@@ -177,6 +185,7 @@ def test_a_service_that_is_being_deleted_is_made_again(place: Place) -> None:
     place.patch("Service", "svc-comp", {"metadata": {"finalizers": None}})
 
 
+@pytest.mark.slow
 def test_deletion_as_json(place: Place) -> None:
     place.apply(compute())
     value = place.gpuctl("delete", "-f", place.file(compute()), "-o", "json").value
@@ -221,6 +230,7 @@ def labels(plane: ControlPlane, pool: dict[str, Any]) -> dict[str, str]:
     return {key: value for key, value in found.items() if key.startswith(DOMAIN)}
 
 
+@pytest.mark.slow
 def test_a_pool_that_nobody_uses(place: Place, pool: dict[str, Any]) -> None:
     place.apply(pool)
     assert labels(place.plane, pool) == {f"{DOMAIN}/pool": pool["metadata"]["name"], f"{DOMAIN}/gpu-type": "A100-80G"}
@@ -272,6 +282,7 @@ def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None
     assert place.names() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["image-not-found", "unschedulable"])
 def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> None:
     changes: dict[str, Any] = {"job": {"annotations": {"gpuctl.test/outcome": outcome}}}
@@ -290,6 +301,7 @@ def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> 
     place.apply(training(**changes, environment={"image": "registry.example.com/x:2"}))
 
 
+@pytest.mark.slow
 def test_a_job_of_another_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
     platform = tmp_path / "other.yaml"
     platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")

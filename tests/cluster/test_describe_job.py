@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 import yaml
 
 from support.cluster_tools import POOL, Place, inference, merged, training
@@ -130,6 +131,7 @@ def test_a_job_that_waits_and_one_that_failed(place: Place) -> None:
     assert any("FailedScheduling" in line for line in parts["Events"])
 
 
+@pytest.mark.slow
 def test_a_job_that_others_made_or_changed(place: Place) -> None:
     """No embedded document: it is told from the fields. A workload that nobody can lift has none."""
     job = place.gpuctl("render", "-f", place.file(training()), "--no-shared", "-o", "json").value
@@ -142,6 +144,7 @@ def test_a_job_that_others_made_or_changed(place: Place) -> None:
     assert "there is no job or pod nothing" in missing.err
 
 
+@pytest.mark.slow
 def test_events_alike_are_told_once(place: Place) -> None:
     place.apply(inference("loops", job={"annotations": {"gpuctl.test/outcome": "crash"}}))
     place.until(lambda: detail(place, "loops")["status"] == "CrashLoopBackOff", "a second crash")
@@ -155,6 +158,7 @@ def test_events_alike_are_told_once(place: Place) -> None:
     assert detail(place, "loops")["pods"][0]["restarts"] == 1
 
 
+@pytest.mark.slow
 def test_of_many_pods_those_that_do_not_run_are_shown_first(place: Place) -> None:
     place.apply(inference("many", resources={"gpu": 0}, service={"replicas": 22}))
     place.running("many", pods=22)

@@ -55,6 +55,7 @@ def numbers(place: Place) -> dict[str, tuple[int, int, int]]:
     return {name: (row["gpuTotal"], row["gpuUsed"], row["gpuFree"]) for name, row in rows.items()}
 
 
+@pytest.mark.slow
 def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: None) -> None:
     four = job("four", 4)
     answer = fit(place, four, 2)

@@ -57,6 +57,7 @@ def test_what_others_add_is_no_difference_and_stays(place: Place) -> None:
     assert place.records() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"job": {"description": "x"}}, {"service": {"port": 8000, "type": "ClusterIP"}}])
 def test_what_others_add_stays_through_a_change_in_place(place: Place, change: dict[str, Any]) -> None:
     place.apply(inference())
@@ -90,6 +91,7 @@ def test_drift_of_what_we_set_is_undone_by_replacing(place: Place) -> None:
     assert set(actions(place, document).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_scaling_by_hand_is_undone_in_place_where_the_document_has_the_count(place: Place) -> None:
     place.apply(inference())
     uid = place.uid("Deployment", "serve")
@@ -164,6 +166,7 @@ def test_an_object_of_somebody_else_under_the_name_is_refused_before_anything_ha
     assert set(actions(place, inference()).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_a_rendered_object_that_kubectl_applied_is_adopted_without_a_restart(place: Place) -> None:
     text = place.gpuctl("render", "-f", place.file(inference(), training())).out
     place.kubectl("apply", "-f", "-", input=text)
@@ -179,6 +182,7 @@ def test_a_rendered_object_that_kubectl_applied_is_adopted_without_a_restart(pla
     assert set(actions(place, inference(), training()).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_a_rendered_object_that_differs_is_replaced_after_a_question(place: Place) -> None:
     document = training(environment={"env": [{"name": "OLD", "value": "1"}]})
     place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(document)).out)
@@ -204,6 +208,7 @@ def test_replicas_belong_to_the_autoscaler(place: Place) -> None:
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 3
 
 
+@pytest.mark.slow
 def test_an_autoscaler_taken_out_of_the_document_goes(place: Place) -> None:
     place.apply(AUTOSCALED)
     uid = place.uid("Deployment", "serve")
@@ -221,6 +226,7 @@ def test_an_autoscaler_taken_out_of_the_document_goes(place: Place) -> None:
     assert set(actions(place, inference(service={"replicas": 2})).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_an_autoscaler_put_into_the_document_takes_the_replicas_that_are_there(place: Place) -> None:
     place.apply(inference(service={"replicas": 3}))
     uid = place.uid("Deployment", "serve")
@@ -231,6 +237,7 @@ def test_an_autoscaler_put_into_the_document_takes_the_replicas_that_are_there(p
     assert set(actions(place, AUTOSCALED).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_companions_go_with_the_change_and_foreign_objects_stay(place: Place) -> None:
     multi = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
     place.apply(multi)
@@ -257,6 +264,7 @@ def test_companions_go_with_the_change_and_foreign_objects_stay(place: Place) ->
     assert {key for key in after if after[key] != before[key]} == {"Job/multi"}
 
 
+@pytest.mark.slow
 def test_a_paused_service_stays_paused(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.patch("Deployment", "serve", {"metadata": {"annotations": {PAUSED: "2"}}, "spec": {"replicas": 0}})
@@ -269,6 +277,7 @@ def test_a_paused_service_stays_paused(place: Place) -> None:
     assert deployment["metadata"]["annotations"][PAUSED] == "2"
 
 
+@pytest.mark.slow
 def test_another_count_for_a_paused_service_is_what_it_resumes_with(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.patch("Deployment", "serve", {"metadata": {"annotations": {PAUSED: "2"}}, "spec": {"replicas": 0}})
@@ -293,6 +302,7 @@ def test_a_paused_training_stays_paused(place: Place) -> None:
     assert job["metadata"]["annotations"][PAUSED] == "true"
 
 
+@pytest.mark.slow
 def test_what_kueue_does_to_a_job_is_no_difference(place: Place) -> None:
     """It suspends at creation, injects a flavour's node selector and tolerations while suspended, then unsuspends."""
     document = training()
@@ -338,6 +348,7 @@ def test_a_newer_gpuctl_keeps_what_an_older_one_lowered(place: Place) -> None:
     assert set(actions(place, inference()).values()) == UNCHANGED
 
 
+@pytest.mark.slow
 def test_a_kept_object_is_replaced_when_its_document_changes(place: Place) -> None:
     place.apply(inference())
     lowered_by_another(place, "Deployment", "serve", {"progressDeadlineSeconds": 77})
@@ -345,6 +356,7 @@ def test_a_kept_object_is_replaced_when_its_document_changes(place: Place) -> No
     assert step["action"] == "replace"
 
 
+@pytest.mark.slow
 def test_a_change_of_the_platform_alone_replaces_nothing(place: Place) -> None:
     place.apply(training(), inference())
     before = place.records()
@@ -357,6 +369,7 @@ def test_a_change_of_the_platform_alone_replaces_nothing(place: Place) -> None:
     assert plan.actions["Job/train"] == plan.actions["Deployment/serve"] == "replace"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outcome", "word"), [("complete", "finished"), ("fail", "failed")])
 def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outcome: str, word: str) -> None:
     document = training(job={"annotations": {"gpuctl.test/outcome": outcome}})
@@ -377,6 +390,7 @@ def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outc
     assert place.get("Job", "train")["spec"]["template"]["spec"]["containers"][0]["image"] == image("v2")["image"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [training, notebook])
 def test_a_job_of_another_kind_under_the_name_is_an_error(place: Place, make: Any) -> None:
     place.apply(inference("twin"))

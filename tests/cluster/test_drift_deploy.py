@@ -59,6 +59,7 @@ def cron_job(plane: ControlPlane, flavour: str) -> dict[str, Any]:
     return dict(found["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", ["drift/base", "drift/git"])
 def test_the_api_server_accepts_it(audited: ControlPlane, flavour: str) -> None:
     accept(audited, kustomized(audited, flavour))

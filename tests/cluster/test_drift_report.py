@@ -103,6 +103,7 @@ def test_what_somebody_changed_added_and_deleted(place: Place) -> None:
     assert re.search(r"\| deployment\.apps/serve -n \S+ \| `containers\[main\]\.image` \|", shown)
 
 
+@pytest.mark.slow
 def test_what_controllers_do_is_expected(place: Place) -> None:
     """Replicas that an autoscaler of somebody else has set, a rollout's revision, a Job's own labels."""
     document = inference()
@@ -116,6 +117,7 @@ def test_what_controllers_do_is_expected(place: Place) -> None:
     assert expected["spec.replicas"]["by"][-1]["manager"] == "kube-controller-manager"
 
 
+@pytest.mark.slow
 def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Place) -> None:
     place.apply(training(), inference())
     assert "kept" not in place.gpuctl("drift", place.file(training(), inference())).err
@@ -125,6 +127,7 @@ def test_what_is_kept_as_it_was_made_is_compared_in_part_and_told_so(place: Plac
     assert f"deployment.apps/serve in {place.namespace}" in said
 
 
+@pytest.mark.slow
 def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
     """The API server calls it ours: a sidecar and a label that the documents do not have, in an object of ours."""
     document = inference()
@@ -152,6 +155,7 @@ def test_what_a_webhook_put_in_as_the_object_was_created(place: Place) -> None:
     assert TIME.fullmatch(by["time"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manager", ["", "argocd-controller"])
 def test_defaults_are_no_drift_whoever_holds_them(place: Place, manager: str) -> None:
     """Objects that kubectl has made from our output; the same after gpuctl has adopted them."""
@@ -170,6 +174,7 @@ def test_defaults_are_no_drift_whoever_holds_them(place: Place, manager: str) ->
     assert [*fields(objects(report)["Deployment/serve"])] == ["spec.template.spec.containers[main].env[EXTRA]"]
 
 
+@pytest.mark.slow
 def test_a_change_of_a_rolling_service_is_drift(place: Place) -> None:
     """An apply refuses it as a conflict; it is a difference all the same."""
     document = inference(service={"strategy": "rolling"})
@@ -182,6 +187,7 @@ def test_a_change_of_a_rolling_service_is_drift(place: Place) -> None:
     assert [by["manager"] for by in found["by"]] == ["kubectl-set"]
 
 
+@pytest.mark.slow
 def test_a_platform_names_what_is_no_drift(place: Place) -> None:
     place.apply(inference(), training())
     place.patch("Deployment", "serve", {"metadata": {"labels": {"mesh": "on"}}}, manager="istio-webhook")
@@ -198,6 +204,7 @@ def test_a_platform_names_what_is_no_drift(place: Place) -> None:
     assert "expected  job.batch/train" in place.gpuctl("drift", place.file(*documents)).out
 
 
+@pytest.mark.slow
 def test_a_part_of_a_set_is_compared_with_that_part(place: Place, proxy: Proxy) -> None:
     jobs = place.directory / "jobs"
     (jobs / "nlp").mkdir(parents=True)
@@ -217,12 +224,14 @@ def test_a_part_of_a_set_is_compared_with_that_part(place: Place, proxy: Proxy) 
     assert "not known: its Secret may not be read" in report["notes"][0]
 
 
+@pytest.mark.slow
 def test_a_reader_without_rights_to_a_kind_that_few_clusters_have(place: Place, proxy: Proxy) -> None:
     place.apply(training(), flags=("--set", "all"))
     proxy.reset(on(matching("GET", "/jobsets"), forbid("jobsets.jobset.x-k8s.io")))
     assert told(place, training(), flags=("--fail",))["problems"] == []
 
 
+@pytest.mark.slow
 def test_documents_of_a_revision(place: Place) -> None:
     directory = place.directory / "repository"
     directory.mkdir()
@@ -255,6 +264,7 @@ def test_it_only_looks(place: Place, proxy: Proxy) -> None:
     assert not any("secrets" in record.request.path for record in proxy.records)
 
 
+@pytest.mark.slow
 def test_an_object_of_somebody_else_under_our_name(place: Place) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-serve"}}
     place.create({**service, "spec": {"ports": [{"port": 1}]}})
@@ -264,6 +274,7 @@ def test_an_object_of_somebody_else_under_our_name(place: Place) -> None:
     assert found["Deployment/serve"]["what"] == "gone"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told(place: Place, proxy: Proxy) -> None:
     """A job of another kind under the name, and a cluster that does not say what it has."""
     place.apply(training("serve"))
@@ -277,6 +288,7 @@ def test_what_cannot_be_told(place: Place, proxy: Proxy) -> None:
     assert "no" in place.gpuctl("drift", place.file(inference()), code=3).err
 
 
+@pytest.mark.slow
 def test_bad_documents_are_no_drift(place: Place) -> None:
     path = place.directory / "bad.yaml"
     path.write_text("kind: training\nversion: v0.1\njob: {name: a}\n")
@@ -304,6 +316,7 @@ def heard() -> Iterator[tuple[str, list[Any]]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_webhook_is_told(place: Place, heard: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     address, values = heard
     place.apply(training())
@@ -319,6 +332,7 @@ def test_a_webhook_is_told(place: Place, heard: tuple[str, list[Any]], monkeypat
     assert "secret" not in said.err
 
 
+@pytest.mark.slow
 def test_a_pool_whose_node_was_labelled_otherwise(place: Place, plane: ControlPlane) -> None:
     plane.add_node("drifted-0", gpus=1)
     pool = {

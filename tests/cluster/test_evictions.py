@@ -89,6 +89,7 @@ def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, 
     assert "evicts" not in place.apply(mine).err
 
 
+@pytest.mark.slow
 def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     place: Place, theirs: Place, contested: Pool
 ) -> None:
@@ -118,6 +119,7 @@ def test_what_goes_on_or_runs_again_evicts_only_when_somebody_agrees(
     theirs.until(lambda: not victims.keys() & (theirs.pods("sft") | theirs.pods("eval")).keys(), "both to go")
 
 
+@pytest.mark.slow
 def test_what_is_partly_done_needs_room_for_the_rest_only(place: Place, theirs: Place, contested: Pool) -> None:
     wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
     place.apply(wide)
@@ -156,6 +158,7 @@ def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Poo
     assert step_of(never)["verdict"] == "never"
 
 
+@pytest.mark.slow
 def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Place, contested: Pool) -> None:
     """A training on two nodes cannot lose a pod: that of the other node ends, too, and makes room."""
     wide = training("wide", job={"priority": "low"}, resources={"pool": contested.name, "gpu": 8, "nodes": 2})
@@ -171,6 +174,7 @@ def test_what_fails_with_an_evicted_pod_is_told_whole(place: Place, theirs: Plac
     assert not theirs.pods("wide")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "goes_on"), [(1, False), (2, True)], ids=["too many", "as many as are left"])
 def test_how_many_evicted_pods_a_job_endures(
     place: Place, theirs: Place, contested: Pool, left: int, goes_on: bool
@@ -194,6 +198,7 @@ def test_how_many_evicted_pods_a_job_endures(
     theirs.until(lambda: len(theirs.pods("wide")) == (4 if goes_on else 0), "the others to go, or to be made again")
 
 
+@pytest.mark.slow
 def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Pool) -> None:
     """Three equal jobs for two nodes: they are created one after another."""
     jobs = [contested.job(name, "low", 8) for name in ("a", "b", "c")]
@@ -205,6 +210,7 @@ def test_of_several_that_come_in_turn_the_last_waits(place: Place, contested: Po
     place.running("a", "b")
 
 
+@pytest.mark.slow
 def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, contested: Pool) -> None:
     """One of two equal nodes is of the type that the second job needs: the first may take it."""
     plane.kubectl("label", "node", f"{contested.name}-0", "runwhere.ai/gpu-type=H100")
@@ -223,6 +229,7 @@ def test_what_chance_decides_is_told_of_each(place: Place, plane: ControlPlane, 
     assert "will wait" not in line
 
 
+@pytest.mark.slow
 def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, proxy: Proxy) -> None:
     document = contested.job("small", "medium", 4)
     place.apply(document)
@@ -235,6 +242,7 @@ def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, p
     assert len(lists_of_pods()) == 1
 
 
+@pytest.mark.slow
 def test_who_may_not_look_is_told_once(
     place: Place, plane: ControlPlane, contested: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +253,7 @@ def test_who_may_not_look_is_told_once(
     assert told.err.count(note) == 1
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, proxy: Proxy) -> None:
     everybody = matching("GET", "/api/v1/pods")
     proxy.reset(on(everybody, refuse(400, "BadRequest", "no pods today")))
@@ -254,6 +263,7 @@ def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, pr
     assert "no pods today" in done.err
 
 
+@pytest.mark.slow
 def test_a_way_back_evicts_nobody_who_was_not_asked_about(
     place: Place, theirs: Place, contested: Pool, start: Start
 ) -> None:

@@ -59,11 +59,13 @@ def test_output_and_exit_code(note: Place) -> None:
     assert killed.returncode == 255
 
 
+@pytest.mark.slow
 def test_options_of_the_command_are_its_own(note: Place) -> None:
     result = gpuctl(note, "exec", "note", "--", "printf", "%s|", "-i", "--pod", "a b", "损失", "")
     assert result.stdout.decode() == "-i|--pod|a b|损失||"
 
 
+@pytest.mark.slow
 def test_bytes_both_ways(note: Place) -> None:
     data = os.urandom(3_000_000)
     assert gpuctl(note, "exec", "note", "-i", "--", "cat", input=data).stdout == data
@@ -86,6 +88,7 @@ def cutting(note: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield start
 
 
+@pytest.mark.slow
 def test_an_exit_code_counts_however_the_connection_ends(note: Place, cutting: Callable[..., None]) -> None:
     """The status has come, and then the connection breaks: while there is more input to send, and while there is none."""
     cutting(STATUS, deaf=True)
@@ -99,6 +102,7 @@ def test_an_exit_code_counts_however_the_connection_ends(note: Place, cutting: C
     terminal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-i",)])
 def test_a_connection_that_breaks_before_the_exit_code(
     note: Place, cutting: Callable[..., None], options: tuple[str, ...]
@@ -110,6 +114,7 @@ def test_a_connection_that_breaks_before_the_exit_code(
     assert re.fullmatch(rb"error: the connection to the pod (broke: .*|ended before the command did)\n", result.stderr)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run(note: Place) -> None:
     missing = gpuctl(note, "exec", "note", "--", "nvidia-smi")
     words = b"error: the container cannot run nvidia-smi: executable file not found in $PATH\n"
@@ -127,6 +132,7 @@ def test_what_cannot_be_run(note: Place) -> None:
     assert (over.returncode, over.stderr.decode()) == (1, text)
 
 
+@pytest.mark.slow
 def test_one_of_several_pods(place: Place, streams: Streams) -> None:
     place.apply(training(resources={"nodes": 3}))
     pods = sorted(place.running("train", pods=3))
@@ -221,6 +227,7 @@ def test_a_shell_with_a_terminal(shell: Terminal) -> None:
     assert shell.is_restored()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [15, 1])
 def test_the_terminal_is_restored_when_gpuctl_is_ended(shell: Terminal, number: int) -> None:
     shell.type(b"echo ready $((1+1))\n")
@@ -231,6 +238,7 @@ def test_the_terminal_is_restored_when_gpuctl_is_ended(shell: Terminal, number: 
     assert shell.is_restored()
 
 
+@pytest.mark.slow
 def test_the_terminal_is_restored_when_the_connection_ends(shell: Terminal, note: Place) -> None:
     shell.type(b"kill -9 $$\n")
     shell.process.wait(120)
@@ -310,6 +318,7 @@ def test_a_notebook_here(note: Place, streams: Streams, start: Start) -> None:
     assert command.err == b"error: nothing listens on port 8888 of pod note-0\n"
 
 
+@pytest.mark.slow
 def test_what_a_port_has_said_arrives_when_the_connection_breaks(
     note: Place, streams: Streams, start: Start, cutting: Callable[..., None]
 ) -> None:
@@ -339,6 +348,7 @@ def _send(client: socket.socket, data: bytes) -> None:
         client.sendall(data)
 
 
+@pytest.mark.slow
 def test_which_port(note: Place, streams: Streams, start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -359,6 +369,7 @@ def test_which_port(note: Place, streams: Streams, start: Start) -> None:
     assert "training/train serves on no port: say which one" in note.gpuctl("port-forward", "train", code=2).err
 
 
+@pytest.mark.slow
 def test_the_next_connection_goes_to_the_pod_that_took_the_place(place: Place, streams: Streams, start: Start) -> None:
     place.apply(inference())
     [old] = place.running("serve")
@@ -373,6 +384,7 @@ def test_the_next_connection_goes_to_the_pod_that_took_the_place(place: Place, s
         assert fetch(url) == b"new"
 
 
+@pytest.mark.slow
 def test_kubectl_agrees_with_the_simulated_kubelet(note: Place, streams: Streams) -> None:
     """A second opinion on the other half of the tests above."""
     kubectl = str(note.plane.binaries / "kubectl")

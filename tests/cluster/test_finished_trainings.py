@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 
+import pytest
+
 from support.cluster_tools import Place, training
 
 ENDS = {"annotations": {"gpuctl.test/outcome": "complete"}}
@@ -62,6 +64,7 @@ def gone(place: Place, *names: str) -> None:
         place.until(lambda name=name: not place.exists("Job", name), f"the ttl of {name}")
 
 
+@pytest.mark.slow
 def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
     """By apply, create's plan aside, diff, drift, --wait, labels alone; rerun, rollback, another image and delete do."""
     job = training(job=BRIEF)
@@ -91,6 +94,7 @@ def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
     assert place.gpuctl("rerun", "nobody", code=1).err.count("no job") == 1
 
 
+@pytest.mark.slow
 def test_what_somebody_has_deleted_is_created_again(place: Place) -> None:
     """Deleted by gpuctl, by name, file or prune; or gone before its ttl can have removed it."""
     long = training(job={**ENDS, "ttl": "1h"})
@@ -109,6 +113,7 @@ def test_what_somebody_has_deleted_is_created_again(place: Place) -> None:
     assert place.plan(once).actions["Job/once"] == "create"
 
 
+@pytest.mark.slow
 def test_a_history_that_somebody_else_wrote(place: Place) -> None:
     """It can hold up a training of its own namespace and name, and no other; with credentials nothing is known."""
     job = training(job=BRIEF)

@@ -106,6 +106,7 @@ def _refused(api: Api, pool: str) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_node_that_is_not_ready_is_waited_for(api: Api, scheduling_only: ControlPlane) -> None:
     _node(api, "joining", "joining", ready=False)
     job = _job("joining", 1, 8)
@@ -118,6 +119,7 @@ def test_a_node_that_is_not_ready_is_waited_for(api: Api, scheduling_only: Contr
     _await(lambda: _bound(api, "joining") == ["joining"], "the pod gets no node")
 
 
+@pytest.mark.slow
 def test_pods_hold_their_gpus_until_the_last_one_has_room(api: Api, scheduling_only: ControlPlane) -> None:
     """Three of four start; the fourth when the pod that has to end first has ended, and not before."""
     for number in range(4):

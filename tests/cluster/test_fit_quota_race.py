@@ -38,6 +38,7 @@ def nodes(plane: ControlPlane) -> Iterator[list[str]]:
         yield names
 
 
+@pytest.mark.slow
 def test_what_an_evicted_pod_gives_back(
     place: Place, api: Api, plane: ControlPlane, away: str, nodes: list[str]
 ) -> None:

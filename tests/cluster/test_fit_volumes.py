@@ -268,6 +268,7 @@ def _print(trial: Trial) -> str:
     return json.dumps([vars(trial.world), trial.bound, answers], indent=1)
 
 
+@pytest.mark.slow
 def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
     different = {trial.world.seed: found for trial in trials if (found := apart(trial))}
     shown = "\n".join(_print(trial) for trial in trials if trial.world.seed in list(different)[:2])

@@ -59,6 +59,7 @@ def test_a_training_and_a_service_start_when_there_is_room(place: Place) -> None
     place.running("second", "third")
 
 
+@pytest.mark.slow
 def test_a_training_that_runs_again(place: Place) -> None:
     """While it had ended others took its quota."""
     again = gpus("again", 2, job=outcome("complete"))
@@ -83,6 +84,7 @@ def test_a_training_that_runs_again(place: Place) -> None:
     place.ended("again")
 
 
+@pytest.mark.slow
 def test_of_several_that_come_together_the_later_ones_wait(place: Place) -> None:
     place.limit(gpu="3")
     jobs = [*[gpus(f"next-{number}", 2) for number in (1, 2)], gpus("small", 1)]
@@ -111,6 +113,7 @@ def test_what_never_fits_and_what_nobody_tries_again_is_refused(place: Place) ->
     assert not place.exists("Job", "second")
 
 
+@pytest.mark.slow
 def test_a_job_that_no_node_can_take_is_not_told_to_wait(place: Place) -> None:
     """Neither for the quota that is full, nor with --queue where none is; `why` of one that was made all the same."""
     place.limit(gpu="100")
@@ -149,6 +152,7 @@ def why_not_young(place: Place, name: str) -> Any:
     return None if answer["cause"] in ("starting", "unknown") else answer
 
 
+@pytest.mark.slow
 def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place: Place) -> None:
     place.limit(gpu="4")
     place.apply(gpus("first", 2), gpus("other", 2))
@@ -165,6 +169,7 @@ def test_what_a_replaced_job_gives_back_counts_and_what_it_loses_is_asked(place:
     place.running("first")
 
 
+@pytest.mark.slow
 def test_create_queues_too(place: Place) -> None:
     full(place)
     path = place.file(gpus("second", 1))
@@ -172,6 +177,7 @@ def test_create_queues_too(place: Place) -> None:
     assert "will wait: quota few" in place.gpuctl("create", "-f", path, "--queue").out
 
 
+@pytest.mark.slow
 def test_who_may_not_read_quotas(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     full(place)
     rules = [
@@ -189,6 +195,7 @@ def test_who_may_not_read_quotas(place: Place, plane: ControlPlane, monkeypatch:
     assert "training/huge never fits" in never.err
 
 
+@pytest.mark.slow
 def test_a_training_of_several_nodes(queue_place: Place) -> None:
     """A JobSet: its Jobs are made, and their pods wait."""
     place = queue_place
@@ -200,6 +207,7 @@ def test_a_training_of_several_nodes(queue_place: Place) -> None:
     place.gpuctl("wait", "both", "--for", "ready", "--timeout", "120")
 
 
+@pytest.mark.slow
 def test_kueue_does_it_anyway(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)

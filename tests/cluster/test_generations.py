@@ -35,6 +35,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
     assert place.get("Job", name)["spec"]["suspend"] is False
 
 
+@pytest.mark.slow
 def test_rerun_and_delete(place: Place) -> None:
     name = sync(place, training(job=outcome("complete")))
     assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "120s").code == 0
@@ -45,6 +46,7 @@ def test_rerun_and_delete(place: Place) -> None:
     assert not place.exists("Job", name)
 
 
+@pytest.mark.slow
 def test_two_generations(place: Place) -> None:
     """While a controller replaces one by the other, the newest is meant, and the other is named."""
     old = sync(place, training(), name="old")
@@ -64,6 +66,7 @@ def test_two_generations(place: Place) -> None:
     place.kubectl("patch", "job", old, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
 
 
+@pytest.mark.slow
 def test_deleting_one_generation_leaves_the_other(place: Place) -> None:
     two = {"resources": {"nodes": 2}}
     old = sync(place, training(**two), name="old")
@@ -77,6 +80,7 @@ def test_deleting_one_generation_leaves_the_other(place: Place) -> None:
     assert not {name for name in place.names() if "train" in name}
 
 
+@pytest.mark.slow
 def test_apply_leaves_what_was_made_from_an_equal_document(place: Place) -> None:
     document = training(resources={"nodes": 2})
     name = sync(place, document)
@@ -104,6 +108,7 @@ def test_apply_replaces_what_was_made_from_another_document(place: Place) -> Non
     assert place.plan(document).actions == {"Job/train": "unchanged", "Service/train": "unchanged"}
 
 
+@pytest.mark.slow
 def test_what_is_beside_a_built_training_joins_its_set_and_leaves_with_it(place: Place) -> None:
     name = sync(place, training(**TWO))
     (directory := place.directory / "jobs").mkdir()
@@ -118,6 +123,7 @@ def test_what_is_beside_a_built_training_joins_its_set_and_leaves_with_it(place:
     assert not {name for name in place.names() if "train" in name}
 
 
+@pytest.mark.slow
 def test_what_is_beside_a_built_training_is_taken_over_with_it(place: Place) -> None:
     """Else Argo CD prunes the Service of the ranks when the documents leave its repository."""
     document = training(**TWO)
@@ -130,6 +136,7 @@ def test_what_is_beside_a_built_training_is_taken_over_with_it(place: Place) -> 
         assert not any("argocd" in key for key in place.get(kind, name)["metadata"].get("annotations") or {})
 
 
+@pytest.mark.slow
 def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) -> None:
     name = sync(place, training(**TWO))
     place.kubectl("annotate", "job", name, "example.com/owner=me")
@@ -138,6 +145,7 @@ def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) ->
     assert lost == ['! lost annotation example.com/owner: "me" (from kubectl-annotate)']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["recover", "apply", "delete"])
 def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: str) -> None:
     """The journal is of a training that comes back under another name than it had."""
@@ -154,6 +162,7 @@ def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: st
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place) -> None:
     """The document inside decides where it was embedded: the hash is of another lowering."""
     document = training()
@@ -167,6 +176,7 @@ def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place
     assert place.plan(document, flags=("--relower",)).actions == {"Job/train": "replace"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--job-names", "plain")])
 def test_an_overlay_of_kustomize_stays_in_its_namespace(place: Place, flags: tuple[str, ...]) -> None:
     """Nothing that a pod reads leads to the namespace that the base was rendered for."""

@@ -92,6 +92,7 @@ def test_statuses_of_pods(place: Place) -> None:
     assert oom["REASON"] == "exit code 137"
 
 
+@pytest.mark.slow
 def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
     place.apply(
         inference("loops", job=outcome("crash")),
@@ -121,6 +122,7 @@ def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
     assert item["reason"].startswith("1 of 2 pods run")
 
 
+@pytest.mark.slow
 def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     place.limit(gpu="1")
     place.apply(training("first"))
@@ -146,6 +148,7 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     assert {row["NAME"]: row["STATUS"] for row in job_rows(place)} == {"first": "Paused", "over": "Suspended"}
 
 
+@pytest.mark.slow
 def test_pods_that_are_missing_have_a_row(place: Place) -> None:
     place.limit(gpu="1")
     rendered = place.gpuctl("render", "-f", place.file(inference(service={"replicas": 3})), "-o", "json").value["items"]
@@ -210,6 +213,7 @@ def test_formats(place: Place) -> None:
     assert "nowhere" in failing.value["error"]
 
 
+@pytest.mark.slow
 def test_every_namespace_or_what_one_may_see(
     place: Place,
     plane: ControlPlane,
@@ -243,6 +247,7 @@ def test_every_namespace_or_what_one_may_see(
         assert "may not list" in refused.err
 
 
+@pytest.mark.slow
 def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy) -> None:
     place.apply(*(training(f"t{number}") for number in range(3)))
     place.running("t0", "t1", "t2")
@@ -255,6 +260,7 @@ def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy
     assert not any("/namespaces/" in path for path in lists)
 
 
+@pytest.mark.slow
 def test_pages_not_namespaces(place: Place, api: Api, proxy: Proxy) -> None:
     """A thousand pods in twenty namespaces: three pages, and every row."""
     names = [f"{place.namespace}-{number}" for number in range(20)]
@@ -316,6 +322,7 @@ def test_watch_prints_what_changes(place: Place, start: Start) -> None:
     assert (watching.end(), watching.err) == (130, b"")
 
 
+@pytest.mark.slow
 def test_watched_pods_that_have_no_node_yet_are_shown(place: Place, start: Start) -> None:
     place.apply(training("wide", resources={"gpu": 100}))
     place.until(lambda: place.pods("wide"), "a pod")

@@ -76,6 +76,7 @@ def test_who_when_and_what(place: Place) -> None:
     assert "there are 2, 1" in place.gpuctl("history", "train", "--revision", "9", code=1).err
 
 
+@pytest.mark.slow
 def test_what_changes_nothing_is_not_in_it(place: Place) -> None:
     place.apply(training())
     before = place.api.snapshot(place.namespace)
@@ -95,6 +96,7 @@ def test_twelve_documents_leave_ten(place: Place) -> None:
     assert "no longer kept" in place.gpuctl("history", "serve").out.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_commit_of_the_sources(place: Place) -> None:
     git(place, "init", "-q")
     git(place, "remote", "add", "origin", "https://me:secret@example.com/team/jobs.git")
@@ -141,6 +143,7 @@ def test_no_credential_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) ->
     assert "masked values, or nothing" in place.gpuctl("history", "train").out
 
 
+@pytest.mark.slow
 def test_what_was_there_before_is_found(place: Place) -> None:
     """From before there was a history, or from a run that was killed before it could write it."""
     place.apply(training())
@@ -153,6 +156,7 @@ def test_what_was_there_before_is_found(place: Place) -> None:
     assert place.gpuctl("history", "train").out.splitlines()[2].endswith("was there already")
 
 
+@pytest.mark.slow
 def test_it_stays_when_the_job_goes(place: Place) -> None:
     place.apply(training())
     place.gpuctl("delete", "job", "train", "--yes")
@@ -176,6 +180,7 @@ def test_without_rights_it_is_a_note(plane: ControlPlane, place: Place) -> None:
     assert "secrets" in refused.err
 
 
+@pytest.mark.slow
 def test_it_is_written_while_others_still_end(place: Place, start: Start) -> None:
     """What stands already is not kept waiting, nor lost if the command is killed while the rest goes on."""
     place.apply(training(), training("held"))
@@ -193,6 +198,7 @@ def test_it_is_written_while_others_still_end(place: Place, start: Start) -> Non
     assert [len(kept(place, name)) for name in ("train", "held")] == [2, 2]
 
 
+@pytest.mark.slow
 def test_two_who_apply_at_the_same_time(place: Place, start: Start) -> None:
     """Each gets a number of its own, whoever comes first."""
     place.apply(inference())
@@ -218,6 +224,7 @@ class Hold:
         exchange.pass_on()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True])
 def test_two_who_apply_the_same_at_the_same_time(place: Place, proxy: Proxy, start: Start, both: bool) -> None:
     """Both have planned the change; it is written down once, also where neither has read what the other writes."""
@@ -248,6 +255,7 @@ def test_two_who_apply_the_same_at_the_same_time(place: Place, proxy: Proxy, sta
     assert [item["revision"] for item in revisions(place, "serve")] == [4, 3, 2, 1]
 
 
+@pytest.mark.slow
 def test_of_jobs_that_have_gone_a_hundred_are_remembered(place: Place) -> None:
     """Those that were changed last, and all whose jobs are there."""
     place.apply(training("there"))
@@ -285,6 +293,7 @@ def forged(place: Place, document: Object, changes: Object) -> None:
     place.create(secret)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "changes", "says"),
     [
@@ -309,6 +318,7 @@ def test_a_forged_revision_is_passed_over(place: Place, document: Object, change
     assert [item["revision"] for item in revisions(place)] == [8, 1]
 
 
+@pytest.mark.slow
 def test_labels_on_a_strange_secret(place: Place) -> None:
     """Somebody's Secret that has our label is neither read nor deleted."""
     labels = {f"{DOMAIN}/history": "train"}
@@ -319,6 +329,7 @@ def test_labels_on_a_strange_secret(place: Place) -> None:
     assert "Secret database" in place.gpuctl("history", "train").err
 
 
+@pytest.mark.slow
 def test_there_is_none(place: Place) -> None:
     missing = place.gpuctl("history", "nope", code=1)
     assert f"there is no history of nope in {place.namespace}" in missing.err

@@ -163,6 +163,7 @@ def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
     assert "resumed" in place.gpuctl("resume", "lazy").out
 
 
+@pytest.mark.slow
 def test_what_is_not_measured_now_is_left_alone(place: Place, tmp_path: Path) -> None:
     """It was idle for hours, and nobody knows what it does since a few minutes; or it has just become busy."""
     place.platform(POLICY.format(then="pause"))
@@ -178,6 +179,7 @@ def test_what_is_not_measured_now_is_left_alone(place: Place, tmp_path: Path) ->
     assert not any(place.get("Job", name)["spec"].get("suspend") for name in ("quiet", "woken"))
 
 
+@pytest.mark.slow
 def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp_path: Path) -> None:
     place.platform(POLICY.format(then="pause"))
     place.apply(training("again"))
@@ -190,6 +192,7 @@ def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp
     assert not place.get("Job", "again")["spec"].get("suspend")
 
 
+@pytest.mark.slow
 def test_what_is_paused_saves_before(
     place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +238,7 @@ def test_what_is_paused_saves_before(
     assert not place.get("Job", "bad")["spec"].get("suspend")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path) -> None:
     """A collector that is behind, another cluster, no database: nothing is done, and it is said why."""
     place.platform(POLICY.format(then="pause"))

@@ -59,6 +59,7 @@ def test_two_nodes_that_find_each_other(queue_place: Place, writes_nothing: Judg
     place.until(lambda: not place.exists("Service", "train"), "the Service to go")
 
 
+@pytest.mark.slow
 def test_a_failed_node_restarts_both(queue_place: Place, writes_nothing: Judge) -> None:
     place = queue_place
     place.platform("training: {backend: jobset}")
@@ -85,6 +86,7 @@ def test_a_failed_node_restarts_both(queue_place: Place, writes_nothing: Judge) 
     assert place.uid("JobSet", "train") != old_uid
 
 
+@pytest.mark.slow
 def test_completion_logs_and_another_run(queue_place: Place) -> None:
     place = queue_place
     place.platform("training: {backend: jobset}")
@@ -117,6 +119,7 @@ def test_changes_in_place_and_by_replacement(queue_place: Place, writes_nothing:
     assert writes_nothing(changed)
 
 
+@pytest.mark.slow
 def test_pause_and_resume(queue_place: Place, writes_nothing: Judge) -> None:
     place = queue_place
     place.platform("training: {backend: jobset}")
@@ -134,6 +137,7 @@ def test_pause_and_resume(queue_place: Place, writes_nothing: Judge) -> None:
     assert writes_nothing(changed)
 
 
+@pytest.mark.slow
 def test_what_its_webhook_refuses_is_said_before_anything_goes(queue_place: Place) -> None:
     """A JobSet's pods have names that are made of its own, and may not be longer than a host's."""
     place = queue_place
@@ -144,6 +148,7 @@ def test_what_its_webhook_refuses_is_said_before_anything_goes(queue_place: Plac
     assert place.names() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retries", [0, 1])
 def test_an_evicted_pod_ends_the_others(queue_plane: ControlPlane, queue_place: Place, retries: int) -> None:
     """Where it may start again, it waits as a whole for both of its nodes."""

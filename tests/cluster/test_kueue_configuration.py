@@ -57,6 +57,7 @@ def _judged(place: Place, job: Object) -> Fit:
     return answer
 
 
+@pytest.mark.slow
 def test_what_is_left_out_and_who_is_waited_for(queue_place: Place, configured: None, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=4)

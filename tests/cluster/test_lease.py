@@ -107,6 +107,7 @@ def test_loser_waits_then_names_the_holder_and_has_changed_nothing(place: Place,
     assert place.names() == {"Job/a"}
 
 
+@pytest.mark.slow
 def test_json_of_the_loser(place: Place, impatient: None) -> None:
     place.apply(training("a"))
     hold(place, ELSEWHERE)
@@ -114,6 +115,7 @@ def test_json_of_the_loser(place: Place, impatient: None) -> None:
     assert refused.value["error"].startswith("carol@far (process 4711) is applying in ")
 
 
+@pytest.mark.slow
 def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy) -> None:
     place.apply(training("a"))
     hold(place, ELSEWHERE)
@@ -138,6 +140,7 @@ def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
     assert held(place) == []
 
 
+@pytest.mark.slow
 def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: None) -> None:
     """Even if its number is another process's: what counts is when it started."""
     place.apply(training("a"))
@@ -151,6 +154,7 @@ def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: N
     assert place.apply(CHANGED, flags=("--yes",)).err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", [None, ""], ids=str)
 def test_lease_that_nobody_holds_is_taken_at_once(place: Place, holder: str | None) -> None:
     place.apply(training("a"))
@@ -159,6 +163,7 @@ def test_lease_that_nobody_holds_is_taken_at_once(place: Place, holder: str | No
     assert held(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [{"age": 3600}, {"age": 0}, {"age": -3600}, {"renewTime": None, "acquireTime": None}], ids=str
 )
@@ -172,6 +177,7 @@ def test_lease_that_stays_as_it_is_is_taken_over(place: Place, times: dict[str, 
     assert held(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [3600, -3600], ids=str)
 def test_living_holder_with_another_clock_is_not_taken_for_dead(
     place: Place, behind: int, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +204,7 @@ def test_living_holder_with_another_clock_is_not_taken_for_dead(
     assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
 
 
+@pytest.mark.slow
 def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy: Proxy, zygote: Zygote) -> None:
     """Stopped for longer than its lease lasts, it deletes nothing before it knows that the lease is still its own."""
     place.apply(training("a"))
@@ -234,6 +241,7 @@ def test_released_after_a_failure(place: Place, proxy: Proxy) -> None:
     assert held(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote, number: signal.Signals) -> None:
     """While something is taken apart: it is put together first."""
@@ -255,6 +263,7 @@ def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote,
     assert place.objects(("Secret",)) == {}
 
 
+@pytest.mark.slow
 def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
     place.apply(training("a"))
     hold(place, ELSEWHERE)
@@ -271,6 +280,7 @@ def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
     assert place.records() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", f"/leases/{LEASE}"), ("POST", "/leases"), ("DELETE", f"/leases/{LEASE}")]
@@ -300,6 +310,7 @@ def test_given_back_when_interrupted_while_it_is_asked_for(
     assert image_now.endswith(":v2") == (method == "DELETE")
 
 
+@pytest.mark.slow
 def test_takes_what_it_has_asked_for_though_the_answer_was_lost(place: Place, proxy: Proxy) -> None:
     """Of a lease that is there, and has to be taken over: asking once more is a conflict with oneself."""
     place.apply(training("a"))
@@ -309,6 +320,7 @@ def test_takes_what_it_has_asked_for_though_the_answer_was_lost(place: Place, pr
     assert held(place) == []
 
 
+@pytest.mark.slow
 def test_lease_that_another_run_made_in_between_is_not_taken_for_ours(
     place: Place, proxy: Proxy, impatient: None
 ) -> None:
@@ -367,6 +379,7 @@ def test_two_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
     assert held(place) == []
 
 
+@pytest.mark.slow
 def test_set_has_a_lease_of_its_own(place: Place, impatient: None) -> None:
     """Two runs of one set, whatever they change: both write its parent."""
     flags = ("--set", "web")
@@ -386,6 +399,7 @@ def renewed(place: Place, proxy: Proxy) -> None:
     place.until(lambda: lease_requests(proxy).count("PUT") >= 3, "renewals")
 
 
+@pytest.mark.slow
 def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_RENEWAL", 0.1)
     place.apply(training("a"))
@@ -395,6 +409,7 @@ def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pyte
     assert held(place) == []
 
 
+@pytest.mark.slow
 def test_renewal_whose_answer_is_lost_loses_no_lease(
     place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +424,7 @@ def test_renewal_whose_answer_is_lost_loses_no_lease(
     assert held(place) == []
 
 
+@pytest.mark.slow
 def test_run_that_lost_its_lease_deletes_nothing_more(
     place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,6 +457,7 @@ def test_run_that_lost_its_lease_deletes_nothing_more(
     assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["get", "create"])
 def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> None:
     place.apply(training("a"))
@@ -459,6 +476,7 @@ def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> 
     assert done.out.startswith("replaced  job.batch/a ")
 
 
+@pytest.mark.slow
 def test_identity_names_user_host_and_process() -> None:
     who, number, started, machine = leases.identity().split("#")
     assert who.endswith(f"@{socket.gethostname()}")

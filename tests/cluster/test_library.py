@@ -64,6 +64,7 @@ def test_the_json_is_that_of_the_command(place: Place) -> None:
     assert place.gpuctl("diff", "-f", source).out.startswith("unchanged job.batch/a ")
 
 
+@pytest.mark.slow
 def test_a_plan_takes_no_more_away_than_it_said(place: Place) -> None:
     """Between the plan and its apply somebody else made an object of the name."""
     source = place.file(training("a", environment=image("v2")))
@@ -97,6 +98,7 @@ def test_what_is_refused(place: Place) -> None:
         gpuctl.apply(refused)
 
 
+@pytest.mark.slow
 def test_many_at_once_through_one_connection(place: Place) -> None:
     """As a server does it: in threads, where no signal can be caught, each with its own documents and answers."""
     cluster = gpuctl.connect()
@@ -119,6 +121,7 @@ def test_many_at_once_through_one_connection(place: Place) -> None:
     assert answers == [(True, ["replace"], [f"user-{number}"]) for number in range(4)]
 
 
+@pytest.mark.slow
 def test_a_set_of_texts(place: Place) -> None:
     """What a set of texts came from are their names: the same names may prune, others may not."""
     one, two = (gpuctl.Source(f"{name}.yaml", _text(name)) for name in ("one", "two"))

@@ -103,6 +103,7 @@ def test_the_server_of_the_document_answers_as_the_command_does(place: Place) ->
         assert answer(f"{address}/why/too-large")[0] == 404
 
 
+@pytest.mark.slow
 def test_what_the_server_may_not_read_is_told(
     plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_the_example_of_why(place: Place) -> None:
     assert stream.getvalue().splitlines()[0] == "gpu-shortage"
 
 
+@pytest.mark.slow
 def test_why_is_what_the_command_says(place: Place) -> None:
     place.apply(training("well"))
     place.running("well")
@@ -150,6 +152,7 @@ def test_why_is_what_the_command_says(place: Place) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_fit_is_what_the_command_says(place: Place) -> None:
     path = place.file(training("small"), training("huge", resources={"gpu": 999}))
     snapshot = place.directory / "cluster.json"

@@ -54,6 +54,7 @@ def test_one_pod(place: Place) -> None:
     assert place.gpuctl("logs", "train", "--since", "1h").out == "first\nloss 0.5\nLoss 0.4\n"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_meant(place: Place) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
@@ -94,6 +95,7 @@ def test_several_pods_are_merged_by_time(place: Place) -> None:
     assert index.out == f"{pods[2].removeprefix('train-')} | {pods[2]} 199\n"
 
 
+@pytest.mark.slow
 def test_a_pod_that_has_no_log_yet(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
@@ -108,6 +110,7 @@ def test_a_pod_that_has_no_log_yet(place: Place) -> None:
     assert "ImagePullBackOff" in place.gpuctl("logs", "train", "--json", code=1).value["error"]
 
 
+@pytest.mark.slow
 def test_a_job_without_pods(place: Place) -> None:
     place.apply(notebook())
     place.running("note")
@@ -117,6 +120,7 @@ def test_a_job_without_pods(place: Place) -> None:
     assert refused.err.startswith("error: notebook/note has no log yet: it has no pods: ScaledToZero: ")
 
 
+@pytest.mark.slow
 def test_a_pod_that_never_had_a_log(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "gpu-unavailable"}}))
     place.until(lambda: "UnexpectedAdmissionError" in place.kubectl("get", "pods"), "the refusal")
@@ -128,6 +132,7 @@ def test_a_pod_that_never_had_a_log(place: Place) -> None:
     )
 
 
+@pytest.mark.slow
 def test_others_go_on_when_a_node_does_not_answer(place: Place) -> None:
     silent = f"{place.namespace}-silent"
     for node in (place.namespace, silent):
@@ -165,6 +170,7 @@ def test_rights(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPat
     place.until(lambda: place.gpuctl("logs", "train", code=None).out == "secret\n", "the right to read logs")
 
 
+@pytest.mark.slow
 def test_a_finished_training_ends_by_itself(place: Place) -> None:
     place.apply(training(), training("broken"))
     for name, outcome in (("train", "complete"), ("broken", "fail")):
@@ -218,6 +224,7 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
     assert sum(is_log(record.request) for record in proxy.records) > 6
 
 
+@pytest.mark.slow
 def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
@@ -248,6 +255,7 @@ def test_a_container_that_is_restarted(place: Place, start: Start) -> None:
     assert place.gpuctl("logs", "serve", "--previous").out == "before\n"
 
 
+@pytest.mark.slow
 def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> None:
     place.apply(inference())
     old = only_pod(place, "serve")
@@ -268,6 +276,7 @@ def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> No
     assert b"note: inference/serve is gone\n" in command.err
 
 
+@pytest.mark.slow
 def test_all_of_a_pod_that_comes_later(place: Place, start: Start) -> None:
     """--tail is about what there was: of a log that has only begun nothing is left out."""
     place.apply(notebook())
@@ -284,6 +293,7 @@ def test_all_of_a_pod_that_comes_later(place: Place, start: Start) -> None:
     assert command.out.decode().splitlines() == ["line 4", *lines]
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
@@ -297,6 +307,7 @@ def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> No
     assert value["logs"][1]["text"] == "x" * 1_000_000
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(place: Place) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "".join(f"line {number}\n" for number in range(50_000)))
@@ -306,6 +317,7 @@ def test_a_reader_that_goes_away(place: Place) -> None:
         assert (result.stdout, result.stderr) == ("line 0\n", "exit 141\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")
@@ -314,6 +326,7 @@ def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
     assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt(place: Place, start: Start) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")

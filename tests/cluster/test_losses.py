@@ -142,6 +142,7 @@ def test_what_a_replacement_drops_is_what_was_shown(place: Place, owner: None, k
     assert [path for path in differing if normal.get(path) == one[path] and "image" not in path] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "make"), WORKLOADS[1:], ids=[item[0] for item in WORKLOADS[1:]])
 def test_rolling_keeps_what_others_put_there(place: Place, owner: None, kind: str, name: str, make: Any) -> None:
     mine = [{"name": "OLD", "value": "1"}, {"name": "MINE", "value": "1"}]
@@ -172,6 +173,7 @@ def test_rolling_keeps_what_others_put_there(place: Place, owner: None, kind: st
     assert set(place.plan(changed).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_rolling_is_stopped_by_what_another_manager_holds(place: Place) -> None:
     place.apply(inference())
     place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/hotfix:1")
@@ -186,6 +188,7 @@ def test_rolling_is_stopped_by_what_another_manager_holds(place: Place) -> None:
     assert container["image"] == image("v2")["image"]
 
 
+@pytest.mark.slow
 def test_rolling_changes_the_source_of_a_volume(place: Place) -> None:
     """A union: the old member has to go for the new one to be valid."""
 
@@ -202,6 +205,7 @@ def test_rolling_changes_the_source_of_a_volume(place: Place) -> None:
     assert {"name": "EXTRA", "value": "1"} in spec["containers"][0]["env"]
 
 
+@pytest.mark.slow
 def test_a_drift_alone_shows_no_loss_of_what_nobody_put_there(place: Place) -> None:
     place.apply(inference(), notebook(), training())
     place.kubectl("set", "env", "deployment/serve", "statefulset/note", "EXTRA=1")
@@ -215,6 +219,7 @@ def test_a_drift_alone_shows_no_loss_of_what_nobody_put_there(place: Place) -> N
         assert one["manager"] == "kubectl-set"
 
 
+@pytest.mark.slow
 def test_dependents_are_named_and_asked_about(place: Place, owner: None) -> None:
     place.apply(inference(service={"replicas": 0}))
     uid = place.uid("Deployment", "serve")
@@ -245,6 +250,7 @@ def hpa(name: str, target: Object) -> Object:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["replace", "rolling"])
 @pytest.mark.parametrize("replicas", [0, 2])
 def test_replicas_of_somebody_elses_autoscaler_are_not_ours(place: Place, strategy: str, replicas: int) -> None:
@@ -282,6 +288,7 @@ def test_ending_ready_pods_is_asked(place: Place) -> None:
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 1
 
 
+@pytest.mark.slow
 def test_a_lower_maximum_of_the_jobs_own_autoscaler_is_asked(place: Place) -> None:
     def scaled(most: int) -> Object:
         return inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": most})
@@ -338,6 +345,7 @@ def admission(place: Place) -> Any:
         place.api.call("DELETE", f"/apis/{POLICY}/{resource}/{name}")
 
 
+@pytest.mark.slow
 def test_what_admission_adds_to_every_new_object_is_not_lost(place: Place, admission: None) -> None:
     document = inference(environment={"env": [{"name": "A", "value": "1"}]})
 
@@ -360,6 +368,7 @@ def test_what_admission_adds_to_every_new_object_is_not_lost(place: Place, admis
         assert names == {"A", "INJECTED", "THEIRS"} & {item["name"] for item in container["env"]}
 
 
+@pytest.mark.slow
 def test_work_that_began_after_the_plan_is_asked_about(place: Place, proxy: Proxy) -> None:
     """What had ended runs again by the time that the lease is had: nobody has agreed that it ends."""
     place.apply(training(job=outcome("complete")))

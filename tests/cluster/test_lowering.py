@@ -60,6 +60,7 @@ def test_api_server_takes_every_golden_output(
     assert plane.dry_run(text) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path, tmp_path: Path) -> None:
     """Apply a whole example on nodes such as its pools declare; every pod binds to a node of its pool and type.

@@ -309,6 +309,7 @@ def test_such_a_name_joins_no_pool(name: str, place: Place) -> None:
         assert [item["error"] for item in failed.value["failed"]] == ["NodeNotFound"]
 
 
+@pytest.mark.slow
 def test_writers_of_one_node_at_once_lose_nothing(place: Place) -> None:
     """Each time somebody else was faster: also the last of twenty has its turn."""
     with spare_nodes(place.plane, "spare-1"), session_of(None) as session:
@@ -331,6 +332,7 @@ def test_delete_a_label(place: Place) -> None:
         assert {"plain", "nvidia.com/gpu-type"}.isdisjoint(labels_of(place, "spare-1"))
 
 
+@pytest.mark.slow
 def test_the_pool_label_keeps_the_definition_true(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2", labels={TYPE: "t4"}):
         document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-1": {}}}
@@ -393,6 +395,7 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
     assert "user bob may not patch nodes" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "most"),
     [("get nodes", 3), ("get pools", 4), ("describe pool training-pool", 4), ("describe node node-1", 3)],

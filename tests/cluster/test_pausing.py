@@ -56,6 +56,7 @@ def test_pause_and_resume(place: Place) -> None:
     assert place.gpuctl("resume", "serve", "--json").value["items"][0]["message"] == "is not paused"
 
 
+@pytest.mark.slow
 def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
     place.limit(gpu="1")
 
@@ -80,6 +81,7 @@ def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
     assert "refused" not in answer["message"]
 
 
+@pytest.mark.slow
 def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
     place.apply(SCALED)
     place.running("serve", pods=2)
@@ -112,6 +114,7 @@ def test_what_cannot_be_paused(place: Place) -> None:
     assert place.gpuctl("resume", "serve", "-o", "json", code=1).value["error"].startswith("deployment.apps/serve")
 
 
+@pytest.mark.slow
 def test_a_pause_that_somebody_else_ended(place: Place) -> None:
     place.apply(inference())
     place.running("serve")
@@ -121,6 +124,7 @@ def test_a_pause_that_somebody_else_ended(place: Place) -> None:
     assert (annotation(place, "Deployment", "serve"), spec(place, "Deployment", "serve")["replicas"]) == (None, 3)
 
 
+@pytest.mark.slow
 def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
     """What was read is old by the time of the write: read again, not written over."""
     place.apply(inference())
@@ -130,6 +134,7 @@ def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
     assert annotation(place, "Deployment", "serve") == "1"
 
 
+@pytest.mark.slow
 def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(training())
     place.running("train")
@@ -159,6 +164,7 @@ def test_rerun(place: Place) -> None:
     assert place.plan(document).actions["Job/train"] == "unchanged"
 
 
+@pytest.mark.slow
 def test_only_what_has_ended_runs_again(place: Place) -> None:
     place.apply(training(), inference())
     place.running("train", "serve")
@@ -168,6 +174,7 @@ def test_only_what_has_ended_runs_again(place: Place) -> None:
     assert place.uids() == before
 
 
+@pytest.mark.slow
 def test_a_rerun_that_a_quota_forbids_changes_nothing(place: Place) -> None:
     place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
     place.ended("done")
@@ -177,6 +184,7 @@ def test_a_rerun_that_a_quota_forbids_changes_nothing(place: Place) -> None:
     assert place.uids() == before
 
 
+@pytest.mark.slow
 def test_delete_by_the_name_of_a_pod(place: Place) -> None:
     place.apply(inference(), training())
     place.running("serve", "train")

@@ -46,6 +46,7 @@ def refusal(api: Api, obj: Object) -> str | None:
     return None if status < 300 else str(answer.get("message"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_both_say_the_same(api: Api, part: int) -> None:
     taken = refused = strict = 0

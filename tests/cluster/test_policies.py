@@ -104,6 +104,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_the_jobs_obey_does_not_keep_them_from_being_replaced(place: Place, deny: Deny, shape: str) -> None:
     expression, resources, refused = SHAPES[shape]
@@ -124,6 +125,7 @@ def test_what_the_jobs_obey_does_not_keep_them_from_being_replaced(place: Place,
     place.running("team-train", "team-serve", "team-note", "team-comp")
 
 
+@pytest.mark.slow
 def test_the_pods_of_a_jobset(place: Place, deny: Deny) -> None:
     """JobSet's Jobs and pods are called NAME-PART-NUMBER-..., and there is one Pod for each part."""
     place.platform("training: {backend: jobset}")
@@ -167,6 +169,7 @@ def test_what_pods_may_not_be_is_found_before_anything_is_deleted(place: Place, 
     assert place.records() == before
 
 
+@pytest.mark.slow
 def test_labels_of_every_job_are_looked_at(place: Place, deny: Deny) -> None:
     """One of two jobs alike has the label that the policy wants."""
     deny("has(object.metadata.labels) && 'cost-centre' in object.metadata.labels", "no label", POD, naked())
@@ -177,6 +180,7 @@ def test_labels_of_every_job_are_looked_at(place: Place, deny: Deny) -> None:
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_a_name_that_is_refused_itself(place: Place, deny: Deny) -> None:
     """What exists from before the policy cannot be replaced, and nothing is deleted to find out."""
     place.apply(training("train"), training("team-train"))
@@ -190,6 +194,7 @@ def test_a_name_that_is_refused_itself(place: Place, deny: Deny) -> None:
     assert place.records() == before
 
 
+@pytest.mark.slow
 def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
     """Nothing that we send can be what a controller sends: --no-probe makes a note of it."""
     place.apply(training("team-train"))
@@ -212,6 +217,7 @@ def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
     place.running("team-more")
 
 
+@pytest.mark.slow
 def test_a_namespace_to_come_is_not_judged_by_the_policies_of_another(place: Place, deny: Deny) -> None:
     """What cannot be tried where it will be is tried in `default`, for its form alone."""
     name = f"{place.namespace[-50:].strip('-')}-new"

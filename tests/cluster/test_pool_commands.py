@@ -120,12 +120,14 @@ def column_of(text: str, title: str, heading: str) -> list[str]:
     return [row[heading] for row in section(text, title)]
 
 
+@pytest.mark.slow
 def test_a_defined_pool_without_nodes_is_empty(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         place.anywhere("create", "-f", place.file(pool("empty-pool", "spare-9")))
         assert table(place.anywhere("get", "pools", "empty-pool").out)[0]["STATUS"] == "empty"
 
 
+@pytest.mark.slow
 def test_no_such_pool(place: Place) -> None:
     for words in ("get pools training-pol", "describe pool training-pol", "delete pool training-pol --yes"):
         failed = place.anywhere(*words.split(), code=1)
@@ -165,6 +167,7 @@ def test_add_node_and_remove_node(place: Place) -> None:
         assert place.anywhere("diff", "-f", path).code == 0
 
 
+@pytest.mark.slow
 def test_a_document_that_lacks_an_added_node_takes_it_out_again(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         path = place.file(pool("spares", "spare-1"))
@@ -174,6 +177,7 @@ def test_a_document_that_lacks_an_added_node_takes_it_out_again(place: Place) ->
         assert nodes_of(place, "spares") == ["spare-1"]
 
 
+@pytest.mark.slow
 def test_a_node_of_another_pool_is_moved_on_request_alone(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         place.anywhere("create", "-f", place.file(pool("spares", "spare-1"), pool("others", "spare-2")))
@@ -190,6 +194,7 @@ def test_a_node_of_another_pool_is_moved_on_request_alone(place: Place) -> None:
         assert failed["message"] == "node spare-1 is not in pool spares but in others"
 
 
+@pytest.mark.slow
 def test_all_that_can_be_added_is(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         value = place.anywhere("add", "node", "nobody", "spare-1", "--pool", "npu-pool", "--json", code=1).value
@@ -200,6 +205,7 @@ def test_all_that_can_be_added_is(place: Place) -> None:
         assert none.err == "error: node spare-1 is in no pool\n"
 
 
+@pytest.mark.slow
 def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place) -> None:
     names = [f"spare-{number}" for number in range(8)]
     with spare_nodes(place.plane, *names):
@@ -217,6 +223,7 @@ def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place
         assert sorted((definition(place, "spares") or {})["nodes"]) == names
 
 
+@pytest.mark.slow
 def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
     failed = place.anywhere("add", "node", "cpu-1", "--pool", "trainig-pool", code=1)
     assert failed.err == (
@@ -230,6 +237,7 @@ def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
     assert POOL not in labels_of(place, "cpu-1")
 
 
+@pytest.mark.slow
 def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", "spare-2"):
         rendered = place.anywhere("render", "-f", place.file(pool("spares", "spare-1")), "--nodes").out
@@ -240,6 +248,7 @@ def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) ->
         assert "is held by argocd" in found.err
 
 
+@pytest.mark.slow
 def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         place.plane.kubectl("label", "node", "spare-1", f"{POOL}=by-hand")
@@ -278,6 +287,7 @@ def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
         place.plane.kubectl("delete", "job", "sits", "-n", "team-b", "--wait=false")
 
 
+@pytest.mark.slow
 def test_delete_pool_can_keep_the_labels(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         place.anywhere("create", "-f", place.file(pool("spares", "spare-1")))
@@ -290,12 +300,14 @@ def test_delete_pool_can_keep_the_labels(place: Place) -> None:
         assert nodes_of(place, "spares") == []
 
 
+@pytest.mark.slow
 def test_what_is_no_pool_to_delete(place: Place) -> None:
     assert "there is nothing to delete" in place.anywhere("delete", "pool", "default", code=1).err
     assert "Name the pool" in place.anywhere("delete", "pool", code=2).err
     assert "goes with `gpuctl delete quota" in place.anywhere("delete", "pool", "x", "--namespace-too", code=2).err
 
 
+@pytest.mark.slow
 def test_delete_by_file_is_the_same(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         path = place.file(pool("spares", "spare-1"))

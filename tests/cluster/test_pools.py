@@ -131,6 +131,7 @@ def test_node_that_leaves_loses_the_labels(place: Place, nodes: Nodes) -> None:
     assert nodes.pooled(one, "a", "a100")
 
 
+@pytest.mark.slow
 def test_jobs_on_a_node_that_leaves_or_moves_are_named(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     place.apply(
@@ -149,6 +150,7 @@ def test_jobs_on_a_node_that_leaves_or_moves_are_named(place: Place, nodes: Node
     assert note not in place.gpuctl("apply", "-f", without, "--yes").err
 
 
+@pytest.mark.slow
 def test_label_that_kubectl_set_too_stays_and_is_told(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     nodes.label(one, "kubectl-label", pool=nodes.name("a"))
@@ -164,6 +166,7 @@ def test_label_that_kubectl_set_too_stays_and_is_told(place: Place, nodes: Nodes
     assert nodes.labels(one) == {POOL_LABEL: nodes.name("a")}
 
 
+@pytest.mark.slow
 def test_node_that_only_kubectl_labelled(place: Place, nodes: Nodes) -> None:
     """A label with the right value is taken as it is, and stays when the node leaves."""
     one, two = nodes.add(2)
@@ -178,6 +181,7 @@ def test_node_that_only_kubectl_labelled(place: Place, nodes: Nodes) -> None:
     assert nodes.pooled(two, "a", "a100")
 
 
+@pytest.mark.slow
 def test_absent_node_is_a_note_and_no_phantom(place: Place, nodes: Nodes) -> None:
     one = nodes.add()
     absent = f"{nodes.prefix}-absent"
@@ -195,6 +199,7 @@ def test_absent_node_is_a_note_and_no_phantom(place: Place, nodes: Nodes) -> Non
     assert nodes.pooled(absent, "a", "a100")
 
 
+@pytest.mark.slow
 def test_node_that_goes_away_under_the_plan(place: Place, nodes: Nodes, proxy: Proxy) -> None:
     """A server-side apply would create it: its uid makes that a conflict."""
     one = nodes.add()
@@ -228,6 +233,7 @@ def test_label_of_another_manager_is_a_conflict_that_names_it(place: Place, node
     assert nodes.managers(one, POOL_LABEL) == {POOLS_MANAGER}
 
 
+@pytest.mark.slow
 def test_labels_of_label_node_are_not_erased(place: Place, nodes: Nodes) -> None:
     """``label node`` is a merge patch by ``gpuctl-label``: neither it nor the pools takes away what the other set."""
     one = nodes.add()
@@ -248,6 +254,7 @@ def test_node_moves_between_pools(place: Place, nodes: Nodes) -> None:
     assert nodes.pooled(two, "b", "h100")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["taken first", "given up first"])
 def test_node_moves_between_pools_that_are_applied_apart(place: Place, nodes: Nodes, order: str) -> None:
     """The old pool's apply must not take off the new pool's label."""
@@ -259,6 +266,7 @@ def test_node_moves_between_pools_that_are_applied_apart(place: Place, nodes: No
     assert nodes.pooled(one, "b", "a100")
 
 
+@pytest.mark.slow
 def test_deleted_pool_leaves_the_gpu_type(place: Place, nodes: Nodes) -> None:
     one, two = nodes.add(2)
     file = place.file(nodes.pool("a", **{one: "a100", two: "a100"}))
@@ -269,6 +277,7 @@ def test_deleted_pool_leaves_the_gpu_type(place: Place, nodes: Nodes) -> None:
     assert nodes.definition("a") is None
 
 
+@pytest.mark.slow
 def test_deleted_pool_leaves_no_node_that_joined_it_otherwise(place: Place, nodes: Nodes) -> None:
     one, two, three = nodes.add(3)
     file = place.file(nodes.pool("a", **{one: "a100"}))
@@ -280,6 +289,7 @@ def test_deleted_pool_leaves_no_node_that_joined_it_otherwise(place: Place, node
     assert [POOL_LABEL in nodes.labels(node) for node in (one, two, three)] == [False] * 3
 
 
+@pytest.mark.slow
 def test_broken_definition_in_the_cluster(place: Place, nodes: Nodes) -> None:
     """Somebody edited it: it is put right, and who had been in it is no longer known."""
     one = nodes.add()
@@ -300,6 +310,7 @@ def quota(name: str, *namespaces: str, gpu: int = 8) -> Document:
     return {"kind": "quota", "version": "v0.1", "quota": {"name": name}, "users": users}
 
 
+@pytest.mark.slow
 def test_quota_is_changed_in_place(place: Place, proxy: Proxy) -> None:
     first = place.apply(quota("q", place.namespace))
     assert set(first.out.split()) >= {f"resourcequota/q-{place.namespace}", f"limitrange/q-{place.namespace}"}
@@ -316,6 +327,7 @@ def test_quota_is_changed_in_place(place: Place, proxy: Proxy) -> None:
     assert place.get("ResourceQuota", f"q-{place.namespace}")["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
 
 
+@pytest.mark.slow
 def test_namespaces_are_never_deleted_in_passing(place: Place, api: Api) -> None:
     """A quota makes the namespaces that it names, and neither its next version nor its end deletes one."""
     made = [f"{place.namespace}-q{number}" for number in range(2)]

@@ -120,6 +120,7 @@ def test_exit_codes_of_diff(place: Place) -> None:
     assert "no context no-such-context" in unreachable.err
 
 
+@pytest.mark.slow
 def test_a_diff_is_a_readable_unified_diff(place: Place) -> None:
     env = [{"name": "SEED", "value": "1"}, {"name": "OLD", "value": "x"}]
     place.apply(training(environment={"env": env}), inference())
@@ -145,6 +146,7 @@ def test_a_diff_is_a_readable_unified_diff(place: Place) -> None:
     assert "runwhere.ai/document" not in said
 
 
+@pytest.mark.slow
 def test_every_difference_is_in_the_diff(place: Place) -> None:
     """Also the order of variables, and what only a default of the server makes."""
     env = [{"name": name, "value": name} for name in "ABC"]
@@ -189,6 +191,7 @@ def test_secrets_are_masked_everywhere(place: Place) -> None:
         assert ("***" in said.out) == ("describe" in arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--dry-run=client", "--dry-run=server"])
 def test_a_dry_run_of_what_is_new(place: Place, flag: str) -> None:
     outcome = place.apply(training(), compute(), flags=(flag,))
@@ -202,6 +205,7 @@ def test_a_dry_run_of_what_is_new(place: Place, flag: str) -> None:
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_one_json_value_whatever_happens(place: Place) -> None:
     place.apply(training())
     place.running("train")
@@ -249,6 +253,7 @@ def test_rolling_changes_in_place(place: Place) -> None:
     assert set(place.plan(*changed).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_rolling_while_its_status_moves(place: Place, proxy: Proxy) -> None:
     """Another version between the look and the change is no other object."""
     place.apply(inference())
@@ -261,6 +266,7 @@ def test_rolling_while_its_status_moves(place: Place, proxy: Proxy) -> None:
     assert (answers[0], answers[-1]) == (409, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False], ids=["same", "other"])
 def test_rolling_twice_at_once(place: Place, proxy: Proxy, same: bool) -> None:
     """What another run has made of it meanwhile is taken as it is if it is what was wanted, and else left alone."""
@@ -279,6 +285,7 @@ def test_rolling_twice_at_once(place: Place, proxy: Proxy, same: bool) -> None:
     assert containers[0]["image"].endswith(":v2" if same else ":v3")
 
 
+@pytest.mark.slow
 def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:
     place.apply(inference(environment={"env": [{"name": "OLD", "value": "1"}]}, job={"labels": {"team": "a"}}))
     place.kubectl("annotate", "deployment/serve", "example.com/note=kept")
@@ -292,6 +299,7 @@ def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:
     assert set(place.plan(inference()).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("platform", "annotation", "flag", "rolls"),
     [
@@ -314,6 +322,7 @@ def test_where_the_strategy_comes_from(
     assert (place.uid("Deployment", "serve") == uid) == rolls
 
 
+@pytest.mark.slow
 def test_a_training_is_replaced_whatever_the_strategy(place: Place) -> None:
     place.apply(training())
     assert place.plan(training(environment=image("v2")), flags=("--strategy=rolling",)).actions == {

@@ -77,6 +77,7 @@ def is_settled(place: Place, proxy: Proxy, document: Document) -> bool:
     return proxy.writes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", KINDS)
 def test_what_was_admitted_is_admitted_again(
     queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose, backend: str
@@ -120,6 +121,7 @@ def test_what_waited_waits_again(queue_place: Place, queues: Queues, proxy: Prox
     place.running("second")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", KINDS)
 def test_what_is_paused_stays_paused(
     queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose, backend: str
@@ -143,6 +145,7 @@ def test_what_is_paused_stays_paused(
     assert is_settled(place, proxy, document)
 
 
+@pytest.mark.slow
 def test_who_may_not_read_workloads_is_told_where_the_old_one_may_run(
     queue_plane: ControlPlane, queue_place: Place, queues: Queues, proxy: Proxy, lose: Lose
 ) -> None:

@@ -83,6 +83,7 @@ def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Qu
     queues.waits("third")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str) -> None:
     """Waiting, admitted to a flavor with labels and tolerations of its own, and finished."""
@@ -114,6 +115,7 @@ def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, write
     assert writes_nothing(done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_has_ended_runs_again_where_there_is_room(
     queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
@@ -158,6 +160,7 @@ def test_priority_within_a_queue(queue_place: Place, queues: Queues, writes_noth
     assert writes_nothing(low)
 
 
+@pytest.mark.slow
 def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cohort, flavor = queues.name("lab"), queues.flavor("shared")
@@ -224,6 +227,7 @@ def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Ju
     assert writes_nothing(documents[0])
 
 
+@pytest.mark.slow
 def test_who_is_paused_does_not_come_back_when_its_pods_have_gone(queue_place: Place, queues: Queues) -> None:
     """The next job is told that it gets the quota, though the Workload of the first one still has it written down."""
     place = queue_place
@@ -241,6 +245,7 @@ def test_who_is_paused_does_not_come_back_when_its_pods_have_gone(queue_place: P
     assert rows(place) == {"first": "Paused", "second": "Running"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     queue_place: Place, queues: Queues, backend: str
@@ -281,6 +286,7 @@ def test_resume_tells_whom_its_job_stops_and_for_what_it_waits(
     place.until(lambda: rows(place) == {"first": "Queued", "urgent": "Running", "small": "Queued"}, "urgent to run")
 
 
+@pytest.mark.slow
 def test_resume_tells_of_what_is_partly_done_what_its_rest_waits_for(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     team = queues.team(gpus=2)
@@ -303,6 +309,7 @@ def test_resume_tells_of_what_is_partly_done_what_its_rest_waits_for(queue_place
     assert f"queue team (ClusterQueue {team}): it asks for 1 {GPU}, 0 free in flavor" in answer["message"]
 
 
+@pytest.mark.slow
 def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, queues: Queues) -> None:
     """Those before it are resumed; why it is not, its own answer tells."""
     place = queue_place
@@ -324,6 +331,7 @@ def test_resume_leaves_to_each_job_what_it_cannot_resume(queue_place: Place, que
     assert "gpuctl rerun done" in answer
 
 
+@pytest.mark.slow
 def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Place, queues: Queues) -> None:
     """A pause that was broken off has written the mark, and the Workload is still active."""
     place = queue_place
@@ -339,6 +347,7 @@ def test_resume_of_what_was_not_stopped_only_takes_the_mark_away(queue_place: Pl
     assert place.running("first") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_pause_lasts_through_a_change(
     queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
@@ -367,6 +376,7 @@ def test_a_pause_lasts_through_a_change(
     assert writes_nothing(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["team", f"team-{'q' * 58}"], ids=["short", "long"])
 def test_what_had_ended_and_comes_back_does_not_run_again(
     queue_place: Place, queues: Queues, writes_nothing: Judge, queue: str
@@ -399,6 +409,7 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     assert writes_nothing(document)
 
 
+@pytest.mark.slow
 def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_place: Place, queues: Queues) -> None:
     """Its pods come when Kueue admits it: then others have given back theirs."""
     place = queue_place
@@ -414,6 +425,7 @@ def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_p
     place.running("second")
 
 
+@pytest.mark.slow
 def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     place = queue_place
     queues.team(gpus=2)
@@ -434,6 +446,7 @@ def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Que
     place.running("first", "second")
 
 
+@pytest.mark.slow
 def test_another_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     """Kueue lets only what is suspended change its queue."""
     place = queue_place
@@ -459,6 +472,7 @@ def test_another_queue(queue_place: Place, queues: Queues, writes_nothing: Judge
     assert writes_nothing(*described)
 
 
+@pytest.mark.slow
 def test_sets_and_pruning(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=1)
@@ -472,6 +486,7 @@ def test_sets_and_pruning(queue_place: Place, queues: Queues) -> None:
     place.until(lambda: "second" not in place.kubectl("get", "workloads", "-o", "name"), "its Workload to go")
 
 
+@pytest.mark.slow
 def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
     """Queues that never admit a job: what is wrong is said, and told apart from waiting."""
     place = queue_place
@@ -521,6 +536,7 @@ def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
     place.until(lambda: why(place, "held")["message"].startswith("it never fits"), "the queue to go on")
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_drained(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cluster_queue = queues.team(gpus=1)
@@ -534,6 +550,7 @@ def test_a_queue_that_is_drained(queue_place: Place, queues: Queues) -> None:
     place.running("train")
 
 
+@pytest.mark.slow
 def test_without_the_right_to_read_queues(
     queue_plane: ControlPlane, queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -561,6 +578,7 @@ def test_without_the_right_to_read_queues(
     assert "Kueue's clusterqueues may not be read: how much quota there is, and is free, is not known" in notes
 
 
+@pytest.mark.slow
 def test_kueue_stands_still(queue_plane: ControlPlane, queue_place: Place, queues: Queues) -> None:
     """Its webhooks answer no more: nothing is deleted, and what waits is told apart from a queue's turn."""
     place = queue_place

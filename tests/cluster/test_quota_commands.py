@@ -126,6 +126,7 @@ def test_describe_quota(place: Place) -> None:
     assert [row["RESOURCE"] for row in limits] == ["cpu", "memory", "gpu/ascend", "gpu/nvidia", "jobs"]
 
 
+@pytest.mark.slow
 def test_a_quota_that_is_used_up_is_full(place: Place) -> None:
     path = place.file(quota("small", grace={"gpu": 1, "cpu": 4, "memory": "8Gi"}), name="small.yaml")
     place.anywhere("apply", "-f", path)
@@ -135,6 +136,7 @@ def test_a_quota_that_is_used_up_is_full(place: Place) -> None:
     place.anywhere("delete", "namespace", "grace", "--yes")
 
 
+@pytest.mark.slow
 def test_no_such_quota(place: Place) -> None:
     for words in ("get quotas elon-muks", "describe quota elon-muks", "delete quota elon-muks"):
         failed = place.anywhere(*words.split(), code=1)
@@ -153,6 +155,7 @@ def test_get_namespaces(place: Place) -> None:
     assert (item["jobs"], item["gpuUsed"], item["quotas"]) == (1, 1, [QUOTA])
 
 
+@pytest.mark.slow
 def test_describe_namespace(place: Place) -> None:
     printed = place.anywhere("describe", "namespace", "elon-musk").out
     assert facts(printed)["Jobs"] == "1 of 1 have not ended"
@@ -164,6 +167,7 @@ def test_describe_namespace(place: Place) -> None:
     assert "did you mean `elon-musk`?" in place.anywhere("describe", "ns", "elonmusk", code=1).err
 
 
+@pytest.mark.slow
 def test_a_foreign_quota_is_shown_where_it_limits(place: Place) -> None:
     hard = {"limits.memory": "64Gi", "pods": "10"}
     metadata = {"name": "by-hand", "namespace": "sam-altman"}
@@ -187,6 +191,7 @@ def test_delete_quota_leaves_the_namespace(place: Place) -> None:
     assert place.plane.get("job", "sft", "-n", "elon-musk")["metadata"]["name"] == "sft"
 
 
+@pytest.mark.slow
 def test_delete_quota_by_its_documents_name_and_by_file(place: Place) -> None:
     value = place.anywhere("delete", "quota", QUOTA, "--json").value
     assert value["summary"] == {"delete": 4}
@@ -195,6 +200,7 @@ def test_delete_quota_by_its_documents_name_and_by_file(place: Place) -> None:
     assert "There are no quotas." in place.anywhere("get", "quotas").err
 
 
+@pytest.mark.slow
 def test_namespace_too_is_asked_first_and_names_what_is_in_it(place: Place) -> None:
     place.anywhere("apply", "-f", place.file(quota("other", ada={"gpu": 1, "cpu": 4, "memory": "8Gi"})))
     place.anywhere("apply", "-f", place.file(training("mine", "ada", 1)))
@@ -209,6 +215,7 @@ def test_namespace_too_is_asked_first_and_names_what_is_in_it(place: Place) -> N
     assert place.api.request("GET", "/api/v1/namespaces/ada")[0] == 404
 
 
+@pytest.mark.slow
 def test_delete_namespace(place: Place) -> None:
     fresh_namespaces(place.plane, "leaves")
     assert "nothing of note" in place.anywhere("delete", "namespace", "leaves", code=2).err
@@ -225,6 +232,7 @@ def test_namespaces_that_are_never_deleted(name: str, place: Place) -> None:
     assert place.plane.get("namespace", "default")["status"]["phase"] == "Active"
 
 
+@pytest.mark.slow
 def test_a_namespace_that_does_not_go_is_told(place: Place) -> None:
     """Kubernetes begins 5 s after the delete (namespace_controller.go, namespaceDeletionGracePeriod)."""
     fresh_namespaces(place.plane, "stays")
@@ -275,6 +283,7 @@ def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) 
         place.anywhere("delete", "quota", "team-a")
 
 
+@pytest.mark.slow
 def test_a_hundred_namespaces_cost_no_more_requests(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -293,6 +302,7 @@ def test_a_hundred_namespaces_cost_no_more_requests(
     assert counts == [2 + 8, 2 + 8]
 
 
+@pytest.mark.slow
 def test_labels_of_the_world_are_those_of_the_platform(place: Place) -> None:
     """A platform with another domain sees other pools and quotas."""
     place.platform("labels:\n  domain: other.example.com")

@@ -536,6 +536,7 @@ def test_sum_agrees_with_the_server(api: Api) -> None:
     assert min(results.count(True), results.count(False)) >= len(SEEDS) // 5
 
 
+@pytest.mark.slow
 def test_every_object_counts_as_we_say(api: Api) -> None:
     """One quota of each scope: after every object each of them says what we say, and refuses what we say."""
     demanding = [{"spec": {**scopes, "hard": _generous(scopes)}} for scopes in ({}, *SCOPES)]
@@ -622,6 +623,7 @@ def _count_all(api: Api, case: int, quotas: list[Object]) -> tuple[int, int]:
     return taken, len(objects)
 
 
+@pytest.mark.slow
 def test_workloads_take_what_we_say(api: Api) -> None:
     """Controllers make the pods and other objects that :func:`admissions` and :func:`replicas` foretell."""
     namespace = "quota-sum-workloads"
@@ -674,6 +676,7 @@ def test_workloads_take_what_we_say(api: Api) -> None:
     _wait_for_use(api, namespace, {"all": expected | {LEASES: Fraction(0)}})
 
 
+@pytest.mark.slow
 def test_jobsets_are_counted_by_their_kind(plane: ControlPlane, api: Api) -> None:
     """A quota that nobody has counted yet refuses too, in other words."""
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"

@@ -174,6 +174,7 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, session: Session) -> None:
     """Else a new one that the server refuses would be the way to have an old one created unseen."""
     old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
@@ -242,6 +243,7 @@ def test_a_missing_part_is_named_and_the_rest_is_restored(
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 def test_what_was_missing_and_is_there_again_needs_no_journal(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +257,7 @@ def test_what_was_missing_and_is_there_again_needs_no_journal(
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delete", [False, True], ids=["untouched", "deleted"])
 def test_a_journal_without_its_index(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch, delete: bool
@@ -276,6 +279,7 @@ def test_a_journal_without_its_index(
     assert place.uid("Job", "a") == before["Job/a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [None, {"index": "e30="}, {"x": "eA=="}], ids=str)
 def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session: Session) -> None:
     """It is named; what is in other namespaces is recovered."""
@@ -292,6 +296,7 @@ def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session
     assert session.get(Key("Secret", away, "mine")) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_namespace_that_is_being_terminated(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch, when: str
@@ -362,6 +367,7 @@ def test_a_held_lease_keeps_only_its_own_namespace(
     assert session.get(Key("Job", away, "b")) is None
 
 
+@pytest.mark.slow
 def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> None:
     """It is not taken for the job come back: that is said, and the journal stays until there is room for it."""
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
@@ -391,6 +397,7 @@ def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> 
     assert (image_of(place, "a"), secrets_of(place)) == ("v2", set())
 
 
+@pytest.mark.slow
 def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     """The file of one of the jobs is gone since: it comes back all the same, and somebody is told before."""
     place.apply(training("a"), training("b"))
@@ -416,6 +423,7 @@ def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     assert place.gpuctl("diff", "-f", place.file(training("a"))).out.startswith("unchanged")
 
 
+@pytest.mark.slow
 def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, session: Session) -> None:
     """It would run for a moment only to be replaced; and it stays paused."""
     place.apply(training("a"))
@@ -430,6 +438,7 @@ def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, sessio
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, session: Session) -> None:
     place.apply(training("a"))
     killed(place, session, "a")
@@ -446,6 +455,7 @@ def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, sessi
     assert image_of(place, "a") == "v2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["job", "file"])
 def test_deleting_what_a_killed_apply_had_deleted(place: Place, session: Session, form: str) -> None:
     """It is not there, and does not come back."""
@@ -462,6 +472,7 @@ def test_deleting_what_a_killed_apply_had_deleted(place: Place, session: Session
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
+@pytest.mark.slow
 def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place, session: Session) -> None:
     """Changed in place, the workload has no entry of its own; still as it was, it gets its autoscaler back."""
     place.apply(inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
@@ -488,6 +499,7 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["untouched", "deleted", "being deleted"])
 def test_what_is_pruned_does_not_come_back(place: Place, session: Session, form: str) -> None:
     """Its document was removed after the apply that was killed."""
@@ -511,6 +523,7 @@ def test_what_is_pruned_does_not_come_back(place: Place, session: Session, form:
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
+@pytest.mark.slow
 def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, session: Session) -> None:
     """Its autoscaler had left before it: it does not come back only to stay alone."""
     place.apply(inference("serve", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
@@ -524,6 +537,7 @@ def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, session: Sessio
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
+@pytest.mark.slow
 def test_a_rerun_ends_the_journal_of_its_job(place: Place, session: Session) -> None:
     """Else somebody who deletes the job by other means would see it come back."""
     place.apply(training("a", job=outcome("complete"), resources=SMALL))
@@ -535,6 +549,7 @@ def test_a_rerun_ends_the_journal_of_its_job(place: Place, session: Session) -> 
     assert secrets_of(place) == set()
 
 
+@pytest.mark.slow
 def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, session: Session) -> None:
     place.apply(training("a", resources={**SMALL, "nodes": 2}))
     killed(place, session, "a")

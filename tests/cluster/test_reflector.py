@@ -143,6 +143,7 @@ def test_what_comes_and_goes(site: Site, proxy: Proxy, witness: Callable[[], Wit
     assert all(request.query["allowWatchBookmarks"] == "true" for request in seen(proxy, WATCH))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "lists"),
     [
@@ -182,6 +183,7 @@ def test_a_watch_that_breaks_goes_on_where_it_was(site: Site, proxy: Proxy, witn
     assert len(seen(proxy, LIST)) == 1
 
 
+@pytest.mark.slow
 def test_a_network_that_lets_no_stream_through(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
     """Every watch ends before its first word: what changes is seen in lists."""
     site.create("a", "b")
@@ -241,6 +243,7 @@ def test_the_server_is_killed_and_comes_back(site: Site, proxy: Proxy, witness: 
     assert one.errors == []
 
 
+@pytest.mark.slow
 def test_bookmarks_say_how_far_a_watch_is(
     site: Site, proxy: Proxy, witness: Callable[[], Witness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +279,7 @@ def test_what_may_no_longer_be_read(site: Site, proxy: Proxy, session: Session, 
     reflector.stop()
 
 
+@pytest.mark.slow
 def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> None:
     """However long the watch would have been silent, and whoever waits for events."""
     reflector = Reflector(session, [Watched("ConfigMap", place.namespace, "watched=yes")])
@@ -300,6 +304,7 @@ def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> No
         assert not thread.is_alive(), "a watch takes 40 s at least"
 
 
+@pytest.mark.slow
 def test_all_of_it_at_once(site: Site, proxy: Proxy, witness: Callable[[], Witness]) -> None:
     """Troubles one after another while objects come and go: in the end it knows what is there."""
     troubles: list[Policy] = [
@@ -323,6 +328,7 @@ def test_all_of_it_at_once(site: Site, proxy: Proxy, witness: Callable[[], Witne
     one.sees("keep", *(f"m-{number}" for number in range(12) if number % 3))
 
 
+@pytest.mark.slow
 def test_fields_narrow_a_list_and_its_watch(site: Site, proxy: Proxy, session: Session) -> None:
     """What has another value is neither listed nor told of later."""
     site.create("a", "b")
@@ -351,6 +357,7 @@ def test_fields_narrow_a_list_and_its_watch(site: Site, proxy: Proxy, session: S
     assert selectors == {"metadata.name=a"}
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a list that comes in pages, of a watch, and of what a second list finds gone: nothing else is remembered."""
     monkeypatch.setattr(session_module, "PAGE", 2)
@@ -377,6 +384,7 @@ def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, m
         assert event.type == "LISTED" or set(event.object["metadata"]) == {"name", "uid", "resourceVersion"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["list", "watch"])
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Session, when: str, status: int) -> None:
@@ -410,6 +418,7 @@ def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Ses
     reflector.stop()
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_not_installed(place: Place, proxy: Proxy, session: Session) -> None:
     """It has no objects, and is looked for again."""
     missing = refuse(404, "NotFound", "the server could not find the requested resource")

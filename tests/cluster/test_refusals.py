@@ -69,6 +69,7 @@ def test_more_gpus_than_the_quota_has(place: Place, running: str) -> None:
     assert "quota limits: requests.nvidia.com/gpu would be 3 of 2" in said
 
 
+@pytest.mark.slow
 def test_several_jobs_that_fit_one_by_one_but_not_together(place: Place, running: str) -> None:
     quota(place, gpu=3)
     place.until(lambda: used(place) == 1, "the use of what runs")
@@ -78,6 +79,7 @@ def test_several_jobs_that_fit_one_by_one_but_not_together(place: Place, running
     assert "would be 4 of 3 (in use 1, needed 3)" in said
 
 
+@pytest.mark.slow
 def test_a_replacement_that_fits_only_with_what_the_old_one_gives_back(place: Place) -> None:
     place.apply(training(resources={"gpu": 2}))
     place.running("train")
@@ -89,6 +91,7 @@ def test_a_replacement_that_fits_only_with_what_the_old_one_gives_back(place: Pl
     place.running("train")
 
 
+@pytest.mark.slow
 def test_too_many_jobs(place: Place, running: str) -> None:
     quota(place, jobs=2)
     said = refused(place, training("a"), training("b"))
@@ -112,6 +115,7 @@ def test_pod_security(place: Place, running: str) -> None:
     assert 'violates PodSecurity "restricted' in said
 
 
+@pytest.mark.slow
 def test_a_priority_class_that_is_gone_is_made_again(place: Place, running: str) -> None:
     """It is a shared object of the documents: absent, it is simply created before the job."""
     plane = place.plane
@@ -120,6 +124,7 @@ def test_a_priority_class_that_is_gone_is_made_again(place: Place, running: str)
     assert any(step["name"] == "gpuctl-high" and step["action"] == "create" for step in plan.value["steps"])
 
 
+@pytest.mark.slow
 def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
     place: Place, running: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +138,7 @@ def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
     assert "gpuctl-check" not in said
 
 
+@pytest.mark.slow
 def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
     body = {
         "apiVersion": "scheduling.k8s.io/v1",
@@ -148,6 +154,7 @@ def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
     assert "PriorityClass drill-urgent has the value 9 in the cluster and 7000000 here" in said
 
 
+@pytest.mark.slow
 def test_a_missing_pull_secret_where_something_would_end(place: Place, running: str) -> None:
     secret = {"environment": {**image("v2"), "imagePullSecret": "registry"}}
     said = refused(place, training(**secret))
@@ -157,6 +164,7 @@ def test_a_missing_pull_secret_where_something_would_end(place: Place, running: 
     assert place.exists("Job", "fresh")
 
 
+@pytest.mark.slow
 def test_a_pool_without_nodes_where_something_would_end(place: Place, running: str) -> None:
     said = refused(place, training(resources={"pool": "nowhere"}))
     assert "no node has the labels runwhere.ai/pool=nowhere" in said
@@ -175,6 +183,7 @@ def test_a_misspelt_pool(place: Place, running: str) -> None:
     assert f"note: {meant}" in place.gpuctl("diff", "-f", place.file(fresh), code=1).err
 
 
+@pytest.mark.slow
 def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
     """Types of nodes in other pools are not meant."""
     for node, pool, gpu_type in (("typed-1", "typed", "a100-80g"), ("typed-2", "other", "a100-40g")):
@@ -194,6 +203,7 @@ def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
             api.call("DELETE", f"/api/v1/nodes/{place.namespace[:40]}-{node}")
 
 
+@pytest.mark.slow
 def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
     """A larger node may join: it is said, and asked where running work would end for it."""
     large = f"no node with {DOMAIN}/pool=drill has 65 nvidia.com/gpu (the largest, drill-0, has 64)"
@@ -250,6 +260,7 @@ def test_a_missing_object(place: Place, running: str, what: str) -> None:
     place.patch(kind, name, {"metadata": {"finalizers": None}})
 
 
+@pytest.mark.slow
 def test_what_is_named_by_one_job_is_not_looked_for_by_another(place: Place) -> None:
     """Jobs that differ in their variables alone are one to admission."""
     named = training("a", environment={"env": [{"name": "A", "secret": "hf", "key": "t"}]})
@@ -258,6 +269,7 @@ def test_what_is_named_by_one_job_is_not_looked_for_by_another(place: Place) -> 
     ]
 
 
+@pytest.mark.slow
 def test_contents_of_secrets_are_not_read(place: Place, proxy: Proxy) -> None:
     """One request for each object, whatever the number of jobs, and none of its values."""
     text = "dG9wLXNlY3JldC12YWx1ZQ=="
@@ -279,6 +291,7 @@ def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
     assert "{" not in said
 
 
+@pytest.mark.slow
 def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
     number = place.node_port()
     port = {"ports": [{"port": 80, "nodePort": number}], "type": "NodePort"}
@@ -288,6 +301,7 @@ def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
     assert f"{number}: provided port is already allocated" in said
 
 
+@pytest.mark.slow
 def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RESOURCES, "JobSet", RESOURCES["JobSet"]._replace(group="not-installed.x-k8s.io"))
     place.platform("training: {backend: jobset}")
@@ -296,6 +310,7 @@ def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest
     assert "the cluster does not know this kind" in said
 
 
+@pytest.mark.slow
 def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place) -> None:
     place.apply(training("one"), training("two"), inference())
     place.running("one", "two", "serve")
@@ -316,6 +331,7 @@ def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place)
     assert place.records() == before
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
     file = place.file(training(**V2))
     arguments = [sys.executable, "-m", "gpuctl", "apply", "-f", file, "-n", place.namespace]
@@ -352,6 +368,7 @@ def test_create_refuses_before_it_creates_anything(place: Place) -> None:
     assert place.names() == {"Job/one", "Job/two", "Deployment/comp", "Service/svc-comp"}
 
 
+@pytest.mark.slow
 def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
     port = {"ports": [{"port": 80}]}
     place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-comp"}, "spec": port})
@@ -360,6 +377,7 @@ def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
     assert place.names() == {"Service/svc-comp"}
 
 
+@pytest.mark.slow
 def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
     name = f"{place.namespace[-50:].strip('-')}-new"
     document = training(job={"namespace": name})
@@ -372,6 +390,7 @@ def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
         place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
+@pytest.mark.slow
 def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place) -> None:
     """A typing mistake would create it, and run jobs there without a quota."""
     typo = place.namespace[:-1] + "x" + place.namespace[-1:]
@@ -408,6 +427,7 @@ def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place
         place.plane.kubectl("delete", "namespace", typo, "--ignore-not-found", "--wait=false")
 
 
+@pytest.mark.slow
 def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> None:
     """Also where all of its documents name another one."""
     home = f"{place.namespace[-50:].strip('-')}-home"
@@ -427,6 +447,7 @@ def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> Non
         place.plane.kubectl("delete", "namespace", home, "--ignore-not-found", "--wait=false")
 
 
+@pytest.mark.slow
 def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(place.plane.kubeconfig().read_text())
     config["contexts"][0]["context"]["namespace"] = "nobody-made-this"
@@ -452,6 +473,7 @@ def test_a_namespace_that_is_going_away(place: Place) -> None:
         plane.kubectl("patch", "configmap", "held", "-n", name, "-p", '{"metadata":{"finalizers":null}}')
 
 
+@pytest.mark.slow
 def test_wait(place: Place) -> None:
     started = place.apply(training(), inference(), flags=("--wait",))
     assert "created" in started.out
@@ -488,6 +510,7 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
     assert set(place.plan(training(**V2), compute(**V2)).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
     place.apply(training())
     place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
@@ -499,6 +522,7 @@ def test_the_next_apply_takes_the_journal_away(place: Place) -> None:
     assert not place.objects(("Secret", "Lease"))
 
 
+@pytest.mark.slow
 def test_a_queue_without_kueue_has_no_effect(place: Place) -> None:
     """Which is said of a job of any number of nodes, and not of one without a queue."""
     place.platform("training: {queue: {drill: research}}")
@@ -507,6 +531,7 @@ def test_a_queue_without_kueue_has_no_effect(place: Place) -> None:
     assert "so the queue of training/one, training/two has no effect" in note
 
 
+@pytest.mark.slow
 def test_the_server_shares_no_node_port_between_port_numbers(place: Place) -> None:
     """Which `validate` says (GPU218, GPU418): the API server allocates a number once, whatever the protocols."""
     number = place.node_port()
@@ -528,6 +553,7 @@ def test_the_server_shares_no_node_port_between_port_numbers(place: Place) -> No
     assert "provided port is already allocated" in taken("three", (54, "UDP"))
 
 
+@pytest.mark.slow
 def test_a_document_larger_than_an_annotation(place: Place) -> None:
     """It is applied, kept in the history, compared and changed as any other, and so is a pool of thousands of nodes."""
     large = {f"V{number}": "x" * 1000 for number in range(300)}

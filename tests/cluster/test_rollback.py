@@ -81,6 +81,7 @@ def test_what_is_looked_at_changes_nothing(place: Place) -> None:
     assert len(causes(place)) == 3
 
 
+@pytest.mark.slow
 def test_a_job_that_was_deleted_comes_back(place: Place) -> None:
     three(place)
     place.gpuctl("delete", "job", "serve", "--yes")
@@ -92,6 +93,7 @@ def test_a_job_that_was_deleted_comes_back(place: Place) -> None:
     assert {"Deployment/serve", "Service/svc-serve"} == place.names()
 
 
+@pytest.mark.slow
 def test_other_jobs_and_sets_are_left_alone(place: Place) -> None:
     both = (inference(), training())
     place.apply(*both, flags=("--set", "team"))
@@ -108,6 +110,7 @@ def test_other_jobs_and_sets_are_left_alone(place: Place) -> None:
     assert set(plan.actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_credentials_are_not_kept(place: Place) -> None:
     """What lacks a value is not applied with asterisks, and the advice works."""
     with_token = inference(environment={"env": [{"name": "HF_TOKEN", "value": TOKEN}]})
@@ -127,6 +130,7 @@ def test_credentials_are_not_kept(place: Place) -> None:
     assert set(place.plan(with_token).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
     three(place)
     tracking = f"web:apps/Deployment:{place.namespace}/serve"
@@ -139,6 +143,7 @@ def test_what_a_controller_of_git_keeps_goes_back_in_git(place: Place) -> None:
     assert image_of(place) == "v2"
 
 
+@pytest.mark.slow
 def test_there_is_nothing_to_go_back_to(place: Place) -> None:
     place.apply(inference())
     refused = place.gpuctl("rollback", "serve", "--yes", code=1)
@@ -162,6 +167,7 @@ def test_a_forged_revision_is_only_what_its_author_could_ask_for(place: Place) -
     assert place.records() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -179,6 +185,7 @@ def test_a_revision_of_something_else_is_none(place: Place, changes: Object) -> 
     assert "no other document of serve" in place.gpuctl("rollback", "serve", "--yes", code=1).err
 
 
+@pytest.mark.slow
 def test_a_revision_that_is_no_valid_document(place: Place) -> None:
     """Two spellings of one key, one for us and one for the compiler; a field that there is not."""
     place.apply(inference())

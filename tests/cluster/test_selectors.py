@@ -107,6 +107,7 @@ FIELDS = [
 ]
 
 
+@pytest.mark.slow
 def test_selectors_mean_what_the_api_server_takes_them_for(place: Place) -> None:
     """What it refuses, and what is written in a way that it alone may judge, is left to it."""
     for number, labels in enumerate(LABELS):

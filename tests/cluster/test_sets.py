@@ -108,6 +108,7 @@ def test_members_are_labelled_on_top_and_the_parent_is_kubectls_form(place: Plac
     }
 
 
+@pytest.mark.slow
 def test_shared_objects_are_no_members(place: Place, repository: Repository, api: Api) -> None:
     repository.write(a=training("a", job={"priority": "low"}))
     repository.apply()
@@ -132,6 +133,7 @@ def test_second_apply_writes_nothing(repository: Repository, proxy: Proxy) -> No
         assert proxy.writes() == []
 
 
+@pytest.mark.slow
 def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Repository, api: Api) -> None:
     new = f"{place.namespace}-new"
     repository.write(a=training("a", job={"namespace": new}))
@@ -146,6 +148,7 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
     api.call("DELETE", f"/api/v1/namespaces/{new}")
 
 
+@pytest.mark.slow
 def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     repository.apply()
@@ -167,6 +170,7 @@ def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> N
 # What is pruned.
 
 
+@pytest.mark.slow
 def test_prune_needs_a_set(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     for flag in ("--prune", "--allow-source", "--allow-empty", "--allow-skipped"):
@@ -205,6 +209,7 @@ def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repos
     assert repository.recorded() == ("Job.batch", "")
 
 
+@pytest.mark.slow
 def test_without_prune_members_stay_and_stay_known(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=inference("b"))
     repository.apply()
@@ -252,6 +257,7 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     }
 
 
+@pytest.mark.slow
 def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -278,6 +284,7 @@ def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> N
     assert repository.recorded() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -319,6 +326,7 @@ def test_nothing_is_pruned_while_something_was_not_read(
     assert place.names() == {"Job/a"}
 
 
+@pytest.mark.slow
 def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -330,6 +338,7 @@ def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: R
     assert place.names() == {"Job/b"}
 
 
+@pytest.mark.slow
 def test_a_directory_without_yaml_may_hold_what_was_not_read(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     repository.apply()
@@ -341,6 +350,7 @@ def test_a_directory_without_yaml_may_hold_what_was_not_read(place: Place, repos
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_other_sources_are_refused(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -373,6 +383,7 @@ def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
     return str(directory)
 
 
+@pytest.mark.slow
 def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
     """Paths count from the root of the work tree: a laptop and a pipeline apply one set."""
     laptop = checkout(place, "laptop", "git@git.example.com:a/jobs.git", "a", "b")
@@ -385,6 +396,7 @@ def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
     )
 
 
+@pytest.mark.slow
 def test_another_repository_with_the_same_paths_is_refused(place: Place) -> None:
     """So is its standard input; and a platform with another domain forgets nothing."""
     first = checkout(place, "first", "https://git.example.com/a/jobs", "a", "b")
@@ -403,6 +415,7 @@ def test_another_repository_with_the_same_paths_is_refused(place: Place) -> None
     assert place.records() == before
 
 
+@pytest.mark.slow
 def test_a_set_without_its_sources_is_not_taken_over(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -419,6 +432,7 @@ def test_a_set_without_its_sources_is_not_taken_over(place: Place, repository: R
 # Changes of members.
 
 
+@pytest.mark.slow
 def test_replace_and_prune_in_one_run(place: Place, repository: Repository) -> None:
     """uids change, and nothing that was just created is taken for something old."""
     repository.write(a=training("a"), b=inference("b"), c=training("c"))
@@ -436,6 +450,7 @@ def test_replace_and_prune_in_one_run(place: Place, repository: Repository) -> N
     assert set(actions(repository.prune()).values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_renamed_job(place: Place, repository: Repository) -> None:
     repository.write(a=inference("old"))
     repository.apply()
@@ -450,6 +465,7 @@ def test_renamed_job(place: Place, repository: Repository) -> None:
     assert place.names() == {"Deployment/new", "Service/svc-new"}
 
 
+@pytest.mark.slow
 def test_job_moved_to_another_namespace(place: Place, repository: Repository, away: str, api: Api) -> None:
     """The parent names every namespace that may hold a member, until it no longer does."""
     repository.write(a=training("a"), b=training("b"))
@@ -469,6 +485,7 @@ def test_job_moved_to_another_namespace(place: Place, repository: Repository, aw
     assert repository.recorded() == ("Job.batch", "")
 
 
+@pytest.mark.slow
 def test_a_place_that_only_the_prune_frees_is_missing_before_anything_is_done(
     place: Place, repository: Repository
 ) -> None:
@@ -483,6 +500,7 @@ def test_a_place_that_only_the_prune_frees_is_missing_before_anything_is_done(
     assert place.exists("Job", "old")
 
 
+@pytest.mark.slow
 def test_an_autoscaler_that_is_kept_joins_a_set(place: Place, repository: Repository) -> None:
     """It would be made otherwise by now: only the set's label is written."""
     repository.write(a=inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4}))
@@ -519,6 +537,7 @@ def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repo
     assert place.names() == {"Job/a", "Job/b"}
 
 
+@pytest.mark.slow
 def test_apply_without_the_set_keeps_membership(place: Place, repository: Repository) -> None:
     """Through a change in place, a replacement, and a server-side apply, which removes what it no longer states."""
     repository.write(a=training("a"), b=inference("b", autoscaling=SCALED))
@@ -532,6 +551,7 @@ def test_apply_without_the_set_keeps_membership(place: Place, repository: Reposi
         assert {labels(obj).get(PART_OF) for obj in members.values()} == {repository.id}
 
 
+@pytest.mark.slow
 def test_what_was_there_before_joins(place: Place, repository: Repository) -> None:
     place.apply(training("a"), inference("b", autoscaling=SCALED))
     before = place.uids()
@@ -546,6 +566,7 @@ def test_what_was_there_before_joins(place: Place, repository: Repository) -> No
 # What goes wrong.
 
 
+@pytest.mark.slow
 def test_failed_apply_leaves_the_superset(place: Place, repository: Repository, proxy: Proxy) -> None:
     """Nothing is pruned, and the next run finds what this one left."""
     repository.write(a=training("a"), b=training("b"))
@@ -584,6 +605,7 @@ def test_superset_is_written_before_all_else_and_the_exact_set_at_the_end(
     assert max(others) < parent[1]
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_set(place: Place, repository: Repository, proxy: Proxy) -> None:
     """The parent that another run wrote meanwhile is read again, not written over and not an error."""
     repository.write(a=training("a"))
@@ -601,6 +623,7 @@ def test_two_runs_of_one_set(place: Place, repository: Repository, proxy: Proxy)
     assert repository.recorded() == ("ConfigMap,Deployment.apps,Job.batch,Service", "")
 
 
+@pytest.mark.slow
 def test_secrets_that_are_no_sets_of_ours(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
     place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}})
@@ -616,6 +639,7 @@ def test_secrets_that_are_no_sets_of_ours(place: Place, repository: Repository) 
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_json_names_the_set(repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -654,6 +678,7 @@ def nodes(plane: ControlPlane, place: Place) -> Iterator[list[str]]:
         yield names
 
 
+@pytest.mark.slow
 def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: list[str], api: Api) -> None:
     """Its nodes lose its label and keep their GPU type; one that another pool takes in the same run goes over."""
     one, two, three = nodes
@@ -684,6 +709,7 @@ def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: lis
     assert node_labels(api, two) == node_labels(api, three) == {"gpu-type": "a100"}
 
 
+@pytest.mark.slow
 def test_quota_that_left_the_set(place: Place, repository: Repository, away: str, api: Api) -> None:
     """Quota and limits go, the namespace stays, with all that is in it."""
     quota = {"cpu": 100, "memory": "100Gi", "gpu": 8}
@@ -706,6 +732,7 @@ def test_quota_that_left_the_set(place: Place, repository: Repository, away: str
     assert repository.recorded() == ("Job.batch", away)
 
 
+@pytest.mark.slow
 def test_relative_paths_of_one_directory_are_one_source(repository: Repository, place: Place) -> None:
     repository.write(a=training("a"))
     for path in ("jobs", "./jobs/", str(Path("jobs").resolve()), "jobs/../jobs"):

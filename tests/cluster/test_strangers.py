@@ -29,6 +29,7 @@ def runs(place: Place, name: str) -> bool:
     return [item["status"] for item in items] == ["Running"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [{}, {"app": "lone"}], ids=["without app", "with app"])
 def test_a_pod_without_a_workload(place: Place, labels: dict[str, str]) -> None:
     stranger(place, "Pod", "lone", {f"{DOMAIN}/job-type": "notebook", **labels})
@@ -65,6 +66,7 @@ def test_how_to_say_which_job_is_meant(place: Place) -> None:
     place.gpuctl("why", "notebook/twice")
 
 
+@pytest.mark.slow
 def test_who_may_not_look_everywhere_is_told_to_name_a_namespace(
     place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +96,7 @@ def _foreign(place: Place, kind: str, job_type: str) -> None:
     place.create(obj)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "job_type"),
     [

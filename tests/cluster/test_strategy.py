@@ -39,6 +39,7 @@ def test_the_document_says_it(place: Place) -> None:
     assert not is_rolled(place, service(None, "v7"))
 
 
+@pytest.mark.slow
 def test_another_strategy_touches_nothing_that_runs(place: Place) -> None:
     place.apply(service())
     place.running("serve")
@@ -51,6 +52,7 @@ def test_another_strategy_touches_nothing_that_runs(place: Place) -> None:
     assert set(place.plan(service()).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_hand", ["rolling", "replace"])
 def test_an_annotation_by_hand_holds_where_the_document_says_nothing(place: Place, by_hand: str) -> None:
     place.platform(f"strategy: {'replace' if by_hand == 'rolling' else 'rolling'}")
@@ -63,6 +65,7 @@ def test_an_annotation_by_hand_holds_where_the_document_says_nothing(place: Plac
     assert annotation(place) == other
 
 
+@pytest.mark.slow
 def test_the_platform_says_it_for_all_others(place: Place) -> None:
     place.platform("strategy: rolling")
     place.apply(service(), notebook())

@@ -102,6 +102,7 @@ TOOLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["rolling", "replace"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_removed_fields_go_whoever_wrote_the_object(place: Place, tool: str, strategy: str) -> None:
@@ -123,6 +124,7 @@ def test_removed_fields_go_whoever_wrote_the_object(place: Place, tool: str, str
     assert [port["port"] for port in place.get("Service", "svc-serve")["spec"]["ports"]] == [8001]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_first_apply_may_remove_them(place: Place, tool: str) -> None:
     TOOLS[tool](place, *full())
@@ -132,6 +134,7 @@ def test_the_first_apply_may_remove_them(place: Place, tool: str) -> None:
     assert left(place) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", [kubectl, server_side, created])
 def test_a_limit_that_leaves_a_quota_is_no_longer_in_force(place: Place, tool: Callable[..., None]) -> None:
     """Also of an autoscaler: what a document no longer states does not stay beside it."""
@@ -189,6 +192,7 @@ def test_what_an_earlier_gpuctl_left_behind_goes(place: Place) -> None:
     assert left(place) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "training"}', '{"version": "v9", "kind": "inference", "x": 1}'])
 def test_a_document_that_cannot_be_read(place: Place, text: str) -> None:
     """Written by a newer gpuctl, or by hand: nothing fails, and what may stay is said."""
@@ -237,6 +241,7 @@ def test_a_change_that_admission_undoes_is_no_success(place: Place) -> None:
         assert "returned it without the change of label old-label: admission sets the old value" in refused.out
 
 
+@pytest.mark.slow
 def test_what_admission_adds_is_neither_a_change_nor_drift(place: Place) -> None:
     """A label and a sidecar, in an object that gpuctl creates and in one that kubectl creates."""
     place.apply(inference("first"))
@@ -258,6 +263,7 @@ def test_what_admission_adds_is_neither_a_change_nor_drift(place: Place) -> None
         assert sorted(names) == ["main", "mesh"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", [kubectl, server_side])
 def test_a_jobset(place: Place, tool: Callable[..., None]) -> None:
     place.platform("training: {backend: jobset}")

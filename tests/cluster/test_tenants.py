@@ -132,6 +132,7 @@ def test_edit_in_one_namespace_is_enough(place: Place, become: Become) -> None:
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_two_namespaces_of_a_tenant(place: Place, become: Become, api: Api) -> None:
     """What may not be listed everywhere is listed in each."""
     second = f"{place.namespace}-b"
@@ -147,6 +148,7 @@ def test_two_namespaces_of_a_tenant(place: Place, become: Become, api: Api) -> N
     api.call("DELETE", f"/api/v1/namespaces/{second}")
 
 
+@pytest.mark.slow
 def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) -> None:
     become("alice", "edit")
     place.apply(training("a"))
@@ -167,6 +169,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
     assert place.objects(("Secret", "Lease")) == {}
 
 
+@pytest.mark.slow
 def test_first_tenant_of_a_cluster(place: Place, become: Become, api: Api) -> None:
     """Before anybody who may has made the priority class: refused, with what has to be done by whom."""
     become("alice", "edit")
@@ -193,6 +196,7 @@ def test_another_namespace_is_refused_with_nothing_changed(place: Place, become:
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_the_default_namespace_may_be_closed(place: Place, become: Become, plane: ControlPlane) -> None:
     """Commands without documents look everywhere, then in the context's namespace; then they ask where."""
     become("alice")
@@ -223,6 +227,7 @@ def test_commands_ask_where(
     assert place.names() == set()
 
 
+@pytest.mark.slow
 def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: Become) -> None:
     """Four kinds are looked at, and one note is enough."""
     place.apply(training("a"))
@@ -290,6 +295,7 @@ LOOKED_AT: dict[str, tuple[Document, Document]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", LOOKED_AT)
 def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -> None:
     """Compared here, with the document inside the object as the third side: no default is taken for ours."""
@@ -314,6 +320,7 @@ def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -
     assert "note: this could not be applied: you may not " in local.err
 
 
+@pytest.mark.slow
 def test_viewers_diff_of_what_is_unchanged(place: Place, become: Become) -> None:
     place.apply(*JOBS)
     become("reader")
@@ -322,6 +329,7 @@ def test_viewers_diff_of_what_is_unchanged(place: Place, become: Become) -> None
     assert looked.err == ""
 
 
+@pytest.mark.slow
 def test_full_quota_does_not_make_defaults_a_difference(place: Place) -> None:
     """The dry-run is refused for the quota: a described job must be described, not started again."""
     place.apply(training("a"))
@@ -343,6 +351,7 @@ def test_full_quota_does_not_make_defaults_a_difference(place: Place) -> None:
 # Rights that lack in one place.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "resource", "said"),
     [
@@ -370,6 +379,7 @@ def test_one_right_too_few_is_found_before_anything_happens(
     assert place.records() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", ["jobs", "services"])
 def test_what_may_not_be_listed_cannot_be_compared(place: Place, become: Become, resource: str) -> None:
     place.apply(training("a"), inference("b"))
@@ -379,6 +389,7 @@ def test_what_may_not_be_listed_cannot_be_compared(place: Place, become: Become,
     assert refused.err.startswith(f"error: user nobody may not list {full} in namespace {place.namespace}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lacking", "note"),
     [
@@ -411,6 +422,7 @@ def test_what_can_be_done_without(place: Place, become: Become, lacking: list[tu
     assert line.endswith("depend on it could not be seen)")
 
 
+@pytest.mark.slow
 def test_set_without_the_right_to_its_parent(place: Place, become: Become) -> None:
     """The parent is written before all else: without it nothing is applied."""
     become("nobody", all_but(("create", "secrets")))
@@ -429,6 +441,7 @@ def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
         assert "gpuctl-system" in refused.err
 
 
+@pytest.mark.slow
 def test_names_that_are_tried_begin_like_the_jobs_and_are_no_longer_than_long_ones() -> None:
     """Never the name itself, which would be a conflict; long names, which limits are on, keep their length."""
     for name in ("x", "ab", "a-name-of-some-length", "n" * 31, "n" * 24 + "-" + "n" * 27, "n" * 63):

@@ -60,6 +60,7 @@ def test_it_is_not_changed_deleted_or_pruned(place: Place, tool: str) -> None:
     assert now == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TRACKERS)
 def test_adopted_it_is_ours(place: Place, tool: str) -> None:
     place.apply(inference("b"))
@@ -84,6 +85,7 @@ def test_a_companion_that_is_tracked_stays(place: Place) -> None:
     assert place.exists("Service", "a")
 
 
+@pytest.mark.slow
 def test_a_copy_with_the_annotation_of_another_object_is_not_tracked(place: Place) -> None:
     """Argo CD passes it over as well."""
     place.apply(training("a"))
@@ -91,12 +93,14 @@ def test_a_copy_with_the_annotation_of_another_object_is_not_tracked(place: Plac
     place.apply(training("a", environment=image("v2")), flags=("--yes",))
 
 
+@pytest.mark.slow
 def test_an_instance_label_alone_says_nothing(place: Place) -> None:
     place.apply(training("a"))
     place.patch("Job", "a", {"metadata": {"labels": {INSTANCE: "web"}}})
     place.apply(training("a", environment=image("v2")), flags=("--yes",))
 
 
+@pytest.mark.slow
 def test_a_copy_made_by_hand_is_not_pruned(place: Place) -> None:
     """With all labels of a member, under another name."""
     place.apply(training("a"), training("b"), flags=("--set", "jobs"))
@@ -115,6 +119,7 @@ def test_a_copy_made_by_hand_is_not_pruned(place: Place) -> None:
     assert not place.exists("Job", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TRACKERS)
 def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
     """A controller would start a service again; it leaves a training alone, whose manifest has no `suspend`."""
@@ -138,6 +143,7 @@ def test_it_is_not_paused_or_resumed(place: Place, tool: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_tracked_training_stays_paused(place: Place) -> None:
     place.apply(training("a"))
     place.running("a")

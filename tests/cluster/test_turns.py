@@ -73,6 +73,7 @@ def test_the_most_important_start_and_nobody_is_evicted(place: Place, small: str
     place.until(lambda: all(not place.get("Pod", name)["spec"].get("nodeName") for name in waiting), "nobody else")
 
 
+@pytest.mark.slow
 def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
     """What it refuses is not waited for: the next is created when its controller says so."""
     place.limit(gpu="4")
@@ -88,11 +89,13 @@ def test_a_quota_goes_to_the_most_important(place: Place, small: str) -> None:
     assert {"Job/a-low", "Deployment/b-served", "Job/c-medium", "Job/d-medium"} <= place.names()
 
 
+@pytest.mark.slow
 def test_what_has_room_is_created_at_once(place: Place, small: str) -> None:
     assert "compete" not in place.apply(*jobs(small)[-3:]).err
     place.running("c-medium", "d-medium", "e-high")
 
 
+@pytest.mark.slow
 def test_who_cannot_lose_a_pod_comes_after_who_might_evict_it(place: Place, small: str) -> None:
     """Both have room; a training on two nodes that came first would take a half of each, make room, and fail."""
     wide = training("a-wide", job={"priority": "low"}, resources={"pool": small, "gpu": 2, "nodes": 2})
@@ -118,6 +121,7 @@ def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy,
     place.running("c-medium", "d-medium", "e-high")
 
 
+@pytest.mark.slow
 def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
     place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +131,7 @@ def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
     place.running("c-medium", "d-medium", "e-high")
 
 
+@pytest.mark.slow
 def test_who_may_not_read_events_has_jobs_created_in_turn(place: Place, proxy: Proxy, small: str) -> None:
     proxy.reset(on(matching("GET", "/events"), refuse(403, "Forbidden", "events are forbidden")))
     place.apply(*jobs(small))
@@ -139,6 +144,7 @@ def _evictions(place: Place) -> list[Any]:
     return [event for event in events if event["reason"] == "Preempted"]
 
 
+@pytest.mark.slow
 def test_jobs_in_a_queue_come_one_after_another(
     queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +163,7 @@ def test_jobs_in_a_queue_come_one_after_another(
     assert made == sorted(made)
 
 
+@pytest.mark.slow
 def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pods of chat-v2 are not chat's: its turn would be waited for in vain."""
     monkeypatch.setattr(turns, "_PATIENCE", 3600.0)

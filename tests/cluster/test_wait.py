@@ -60,6 +60,7 @@ def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
     assert "training/bad failed" in place.gpuctl("wait", "bad", "--for=ready", code=1).err
 
 
+@pytest.mark.slow
 def test_the_cause_is_what_why_says(place: Place, proxy: Proxy, start: Start) -> None:
     """Not that the Job gave up, but what its program died of."""
     place.apply(training("big"))
@@ -82,6 +83,7 @@ def test_the_cause_is_what_why_says(place: Place, proxy: Proxy, start: Start) ->
     started.end()
 
 
+@pytest.mark.slow
 def test_a_service_is_never_done(place: Place) -> None:
     place.apply(inference())
     refused = place.gpuctl("wait", "serve", "--for=done", code=1)
@@ -100,6 +102,7 @@ def test_too_late(place: Place) -> None:
     assert [(item["met"], item["status"]) for item in value["items"]] == [(False, "ImagePullBackOff")]
 
 
+@pytest.mark.slow
 def test_running_is_not_ready(place: Place) -> None:
     place.apply(inference(job={"annotations": {"gpuctl.test/outcome": "never-ready"}}))
     assert place.gpuctl("wait", "serve", "--for=running", "--timeout=120s").out == "inference/serve is running\n"
@@ -107,6 +110,7 @@ def test_running_is_not_ready(place: Place) -> None:
     assert "inference/serve is not ready after 1 s: " in late.err
 
 
+@pytest.mark.slow
 def test_all_pods_count(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.running("serve", pods=2)
@@ -135,6 +139,7 @@ def test_deleted(place: Place, proxy: Proxy, start: Start) -> None:
     assert not place.exists("Pod", pod)
 
 
+@pytest.mark.slow
 def test_deleted_while_it_is_waited_for(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     place.running("train")
@@ -145,6 +150,7 @@ def test_deleted_while_it_is_waited_for(place: Place, proxy: Proxy, start: Start
     assert command.err == b"error: training/train was deleted: it will not be done\n"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_meant(place: Place) -> None:
     assert "there is no job or pod nothing" in place.gpuctl("wait", "nothing", "--for=done", code=1).err
     assert "Missing option '--for'" in place.gpuctl("wait", "train", code=2).err
@@ -163,6 +169,7 @@ def test_watches_that_break(place: Place, proxy: Proxy, start: Start) -> None:
     assert command.out == b"training/train is done\n"
 
 
+@pytest.mark.slow
 def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     place.running("train")
@@ -176,6 +183,7 @@ def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
 EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b"", EXPIRED])
 def test_watches_that_end_at_once_are_opened_ever_more_slowly(
     place: Place, proxy: Proxy, start: Start, body: bytes
@@ -197,6 +205,7 @@ def test_watches_that_end_at_once_are_opened_ever_more_slowly(
     assert command.out == b"training/train is done\n"
 
 
+@pytest.mark.slow
 def test_a_list_that_expires_under_itself_starts_again(
     place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def test_quota_and_gpus(place: Place, pool: str, proxy: Proxy) -> None:
     assert asked() == several
 
 
+@pytest.mark.slow
 def test_who_may_not_see_nodes_gets_the_schedulers_words(
     place: Place, plane: ControlPlane, pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_who_may_not_see_nodes_gets_the_schedulers_words(
     assert reasons(place)["huge"] == why(place, "huge")
 
 
+@pytest.mark.slow
 def test_a_queue(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)

@@ -65,6 +65,7 @@ def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
     assert {key for key in place.snapshot() if key[0] in ("Service", "ConfigMap")} == set()
 
 
+@pytest.mark.slow
 def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
     """Killed with a job gone in a namespace that the set then leaves: nothing brings that job back later."""
     api, away = place.base.api, f"{place.namespace}-b"
@@ -85,6 +86,7 @@ def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
     assert ("Job", "far") not in api.snapshot(away)
 
 
+@pytest.mark.slow
 def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
     """They end by themselves, and the new job comes."""
     document = training()
@@ -140,6 +142,7 @@ def _ours(wanted: Snapshot) -> Snapshot:
     }
 
 
+@pytest.mark.slow
 def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
     """Somebody deletes what is to be pruned while the stage before it still waits."""
     api, space = place.base.api, place.namespace
@@ -160,6 +163,7 @@ def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
     assert rest(place.snapshot()) == []
 
 
+@pytest.mark.slow
 def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
     """The answer to the delete says so; no watch has to."""
     api, space = place.base.api, place.namespace
@@ -179,6 +183,7 @@ def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
     assert "train:v2" in place.snapshot()["Job", "train"].spec
 
 
+@pytest.mark.slow
 def test_time_is_over_for_all_stages(place: Site) -> None:
     """What holds one object up leaves no time for the next stage, and each of them has its result."""
     api, space = place.base.api, place.namespace
@@ -195,6 +200,7 @@ def test_time_is_over_for_all_stages(place: Site) -> None:
     api.patch("Job", space, "train", {"metadata": {"finalizers": None}})
 
 
+@pytest.mark.slow
 def test_what_is_deleted_after_a_killed_apply_does_not_come_back(place: Site) -> None:
     """The journal remembers a job as to be replaced: by the next apply somebody has deleted it on purpose."""
     place.file.write_text(text(training()))

@@ -104,6 +104,7 @@ def test_it_goes_while_an_apply_is_at_work(base: Base, tmp_path: Path, held: boo
     assert [run.code for run in runs if run.reached][-1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("held", FORMS)
 def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) -> None:
@@ -119,6 +120,7 @@ def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) 
     assert sum(run.reached for run in runs) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_objects")
 def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> None:
     """Its pod resists, for longer than anybody waits: that nothing comes in its place is known before."""

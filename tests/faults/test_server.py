@@ -136,6 +136,7 @@ def test_answers_that_are_none_before_anything_was_done(place: Site, form: str) 
     assert_unchanged(place, old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/jobs", "/services", "/secrets"])
 @pytest.mark.parametrize("form", ["truncated", "no-json-object"])
 def test_a_list_that_is_none(place: Site, path: str, form: str) -> None:
@@ -300,6 +301,7 @@ def _is_going(place: Site) -> bool:
     return live is not None and "deletionTimestamp" in live["metadata"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
     old = place.snapshot()
     place.proxy.reset(on(matching("GET"), hang))
@@ -310,6 +312,7 @@ def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
     assert_unchanged(place, old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot, number: int) -> None:
     """It ends at once, and nothing of it goes on behind the lease that is given back: not what has just begun."""
@@ -343,6 +346,7 @@ WITH_A_TIME: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_A_TIME)
 def test_a_server_that_is_mute(place: Site, name: str) -> None:
     old = place.snapshot()
@@ -354,6 +358,7 @@ def test_a_server_that_is_mute(place: Site, name: str) -> None:
     assert_unchanged(place, old)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [False, True], ids=["", "wait"])
 def test_a_server_that_falls_silent_after_the_first_delete(place: Site, wanted: Snapshot, wait: bool) -> None:
     """The rest is tried, but not for long; it is remembered."""
@@ -364,6 +369,7 @@ def test_a_server_that_falls_silent_after_the_first_delete(place: Site, wanted: 
     assert_recoverable(place, old, wanted)
 
 
+@pytest.mark.slow
 def test_a_recovery_of_which_a_server_hears_no_end(place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
     place.disturb(place.apply_arguments, lambda victim: on(nth(1, ends_workload), after(lambda: victim().kill())))
@@ -393,6 +399,7 @@ def test_the_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> 
     assert_converges(place, old, wanted)
 
 
+@pytest.mark.slow
 def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> None:
     """Nothing is deleted, so nothing is locked: whoever creates an object, it is the same one."""
     for round in range(6):
@@ -432,6 +439,7 @@ def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) 
     assert_converges(place, old, wanted)
 
 
+@pytest.mark.slow
 def test_the_api_server_is_killed_and_stays_away(place: Site, wanted: Snapshot) -> None:
     """For longer than the apply has time; `recover` completes it later."""
     old = place.snapshot()

@@ -46,6 +46,7 @@ from fault_tools.proxy import (
 from fault_tools.site import TIMEOUT, Base, Site, ends_workload, makes_job, site
 from fault_tools.world import Snapshot
 from fault_tools.zygote import Result, shared
+from properties.scale import part_of
 
 WORKERS = 6
 
@@ -189,6 +190,7 @@ def _lasting(form: str, place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", LASTING)
 def test_lasting_failures_after_the_first_delete(outcome: Future[None], form: str) -> None:
     outcome.result()
@@ -206,6 +208,7 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_when_the_time_is_over(outcome: Future[None]) -> None:
     """All deletes were answered, and whether the objects are gone nobody knows: it is not said that they are there."""
     outcome.result()
@@ -224,6 +227,7 @@ def _unnoticed(place: Site, wanted: Snapshot) -> None:
     assert_converges(place, old, wanted)
 
 
+@pytest.mark.slow
 def test_what_went_unnoticed_goes_on_when_the_time_is_over(outcome: Future[None]) -> None:
     """A watch that says nothing, and too little time for the look that is taken now and then."""
     outcome.result()
@@ -291,7 +295,7 @@ def _passing(form: str, place: Site, wanted: Snapshot) -> None:
     assert_converges(place, old, wanted)
 
 
-@pytest.mark.parametrize("form", PASSING)
+@pytest.mark.parametrize("form", part_of(PASSING, 3))
 def test_passing_failures(outcome: Future[None], form: str) -> None:
     outcome.result()
 

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from support.cluster_tools import Document, Place, compute, outcome, training
 from support.remote import Remote, settled
 from support.served import Served
@@ -37,6 +39,7 @@ def ended(served: Served, place: Place, name: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_has_ended_runs_again(served: Served, place: Place) -> None:
     ended(served, place, "done")
     refused = served.call("POST", "/jobs/done/pause", status=409, params={"namespace": place.namespace})

@@ -133,6 +133,7 @@ def test_a_file_that_is_not_whole(kept: Served, tmp_path: Path) -> None:
     assert kept.get("/audit") == {"total": 0, "items": [], "source": "file", "complete": False, "leftOut": 0}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_rotated_away(kept: Served, tmp_path: Path) -> None:
     """Another is begun, as private; the answer says that there are older lines."""
     path = tmp_path / "audit.jsonl"
@@ -146,6 +147,7 @@ def test_a_file_that_is_rotated_away(kept: Served, tmp_path: Path) -> None:
     assert "before" not in path.read_text()
 
 
+@pytest.mark.slow
 def test_a_large_file(kept: Served, tmp_path: Path) -> None:
     """Its end is looked through, and no more; lines that are as long as what is read at once are whole."""
     path = tmp_path / "audit.jsonl"

@@ -98,6 +98,7 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
     until_shown(secure, third)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "message"),
     [

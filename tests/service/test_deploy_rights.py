@@ -59,7 +59,7 @@ EVERYWHERE: dict[str, set[tuple[str, str]]] = {
 ACCOUNT = ("gpuctl-system", "gpuctl-server")
 
 
-@pytest.fixture(scope="module", params=["base", "tokens"])
+@pytest.fixture(scope="module", params=["base", pytest.param("tokens", marks=pytest.mark.slow)])
 def flavour(request: pytest.FixtureRequest) -> str:
     """Which of the two ways to deploy it."""
     return str(request.param)

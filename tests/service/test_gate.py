@@ -66,6 +66,7 @@ def test_bodies(served: Served) -> None:
     assert served.call("POST", "/auth/check", status=400, content=nested)["error"]
 
 
+@pytest.mark.slow
 def test_documents_that_take_too_long_to_compile(plane: ControlPlane, tmp_path: Path) -> None:
     """They are refused wherever documents are sent, and their slot and turn are free again."""
     texts = [
@@ -84,6 +85,7 @@ def test_documents_that_take_too_long_to_compile(plane: ControlPlane, tmp_path: 
         assert own.get("/jobs")["total"] >= 0
 
 
+@pytest.mark.slow
 def test_documents_with_too_many_values(served: Served) -> None:
     text = (
         f"kind: compute\nversion: v0.1\njob: {{name: many}}\nenvironment: {{image: a/b:1, args: [{'a,' * 250_001}]}}\n"
@@ -92,6 +94,7 @@ def test_documents_with_too_many_values(served: Served) -> None:
     assert [item["code"] for item in found["details"]] == ["GPU003"]
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
     """It is waited for, but not for ever, and keeps nobody else from being answered."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, body_timeout="1", concurrency="1") as own:
@@ -105,6 +108,7 @@ def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
             connection.close()
 
 
+@pytest.mark.slow
 def test_more_at_once_than_can_wait(plane: ControlPlane, tmp_path: Path) -> None:
     """They are told to come again; health is told whatever else goes on."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, concurrency="1", queue="0") as own:
@@ -234,6 +238,7 @@ def test_tls(plane: ControlPlane, tmp_path: Path) -> None:
             httpx.get(own.url.replace("https", "http") + "/healthz")
 
 
+@pytest.mark.slow
 def test_the_end(plane: ControlPlane, tmp_path: Path) -> None:
     """What is under way is finished, and a client that holds a connection open does not hold it up."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, shutdown_timeout="600") as own:

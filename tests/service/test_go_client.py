@@ -55,6 +55,7 @@ def asked(served: Served, place: Place) -> Iterator[dict[str, str]]:
         assert proxy.failed == 2
 
 
+@pytest.mark.slow
 def test_before_the_service(served: Served, place: Place, asked: dict[str, str]) -> None:
     """All its tests, those of the service among them; none is skipped but that of logs, which is the next."""
     printed = go("test", "-count=1", "-v", "./...", **asked)
@@ -69,6 +70,7 @@ def test_before_the_service(served: Served, place: Place, asked: dict[str, str])
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
 def test_logs_by_events(served: Served, place: Place) -> None:
     """Followed by Server-Sent Events through a network that breaks: each line once, up to the end of the job."""

@@ -143,6 +143,7 @@ def test_every_line_of_curl_is_marked() -> None:
 # Commands and files of operations ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tokens_are_rotated(tmp_path: Path) -> None:
     """As the page has it, with the program that is installed."""
     [text] = [block.text for block in blocks(OPERATIONS) if block.note == "operated"]
@@ -240,6 +241,7 @@ def test_programs_in_python(
         assert part in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None and not os.environ.get("CI"), reason="Go is not installed")
 def test_programs_in_go(
     served: Served, seed_world: ControlPlane, environment: Mapping[str, str], tmp_path: Path

@@ -135,6 +135,7 @@ def test_the_server_s_own_checks_count(served: Served, place: Place) -> None:
     assert place.names() == {"ResourceQuota/small"}
 
 
+@pytest.mark.slow
 def test_a_full_quota_is_waited_for_where_that_is_asked_for(served: Served, place: Place) -> None:
     place.limit(gpu="2")
     place.apply(training("first", resources={"gpu": 2}))
@@ -326,6 +327,7 @@ def test_a_repeated_request_is_answered_from_what_it_created(served: Served, pla
         assert served.call("POST", "/jobs", status=400, json=body, headers={"Idempotency-Key": wrong})["error"]
 
 
+@pytest.mark.slow
 def test_what_a_creation_left_that_was_broken_off_is_in_nobodys_way(served: Served, place: Place) -> None:
     """A Service without its job can be deleted by no path of the API: the next creation makes it its own."""
     body = sent(inference("a"), namespace=place.namespace)
@@ -338,6 +340,7 @@ def test_what_a_creation_left_that_was_broken_off_is_in_nobodys_way(served: Serv
     assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "together"])
 def test_of_two_that_create_the_same_one_wins(served: Served, place: Place, key: str | None) -> None:
     """Also where both send the very same document; with one key it is one request that was sent twice."""
@@ -440,6 +443,7 @@ def test_a_job_is_paused_and_resumed(served: Served, place: Place, make: Any) ->
     place.running("a")
 
 
+@pytest.mark.slow
 def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> None:
     made = served.call(
         "POST", "/jobs", status=201, json=sent(training("a", job=outcome("complete")), namespace=place.namespace)
@@ -527,6 +531,7 @@ def test_the_audit_has_every_write(served: Served, place: Place) -> None:
     assert secret not in "".join(served.log)
 
 
+@pytest.mark.slow
 def test_a_finished_training_runs_again_only_when_it_is_confirmed(served: Served, place: Place) -> None:
     """PUT and POST /plan ask; a label changes in place; one that its ttl has removed stays away until it is rerun."""
     ends = {**outcome("complete"), "namespace": place.namespace}

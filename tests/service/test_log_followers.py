@@ -117,6 +117,7 @@ def test_each_line_once_up_to_the_end(served: Served, place: Place) -> None:
         assert rest(socket) == (["new 99"], 1000, "training/train has finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [1, 1000, 1001, 5000])
 def test_the_past_and_what_follows_meet(served: Served, place: Place, tail: int) -> None:
     """More than is kept is read from the cluster, while lines go on coming."""
@@ -365,6 +366,7 @@ def test_a_pod_of_the_same_name(served: Served, place: Place) -> None:
         assert texts(socket, 1) == ["last"]
 
 
+@pytest.mark.slow
 def test_the_api_server_is_killed_meanwhile(served: Served, place: Place) -> None:
     place.apply(training())
     [pod] = running(served, place, "train")
@@ -385,6 +387,7 @@ def test_the_api_server_is_killed_meanwhile(served: Served, place: Place) -> Non
     served.until("/jobs", lambda value: value["total"] >= 1, namespace=place.namespace)
 
 
+@pytest.mark.slow
 def test_who_reads_slowly_is_cut_off_and_nobody_else(served: Served, place: Place) -> None:
     place.apply(training())
     [pod] = running(served, place, "train")
@@ -460,6 +463,7 @@ def settled(served: Served) -> int:
 USERS = {"admin": ("admin", None, None), "vera": ("viewer", None, None)}
 
 
+@pytest.mark.slow
 def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_path: Path) -> None:
     place.apply(training())
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS, fresh=True) as own:
@@ -499,6 +503,7 @@ def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_pa
         assert len(reads) < 10
 
 
+@pytest.mark.slow
 def test_thousands_of_attempts(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """Some follow, some are told to come back later, and nobody else has to wait."""
     place.apply(training())

@@ -264,6 +264,7 @@ def test_answers_that_are_none(
             assert own.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
 
 
+@pytest.mark.slow
 def test_one_that_does_not_answer_delays_nobody_for_long(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     import socket
 

@@ -111,6 +111,7 @@ def test_odd_objects_are_left_out_and_others_stay(
     proxy.reset(None)
 
 
+@pytest.mark.slow
 def test_labels_without_end(place: Place, served: Served) -> None:
     """A pod may have as many labels as it likes, and be called like a job's id."""
     place.apply(inference("chat"))
@@ -149,6 +150,7 @@ def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, 
     assert ready(behind)["problem"] is None
 
 
+@pytest.mark.slow
 def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place: Place) -> None:
     """Everything that is known is answered meanwhile; what came and went is known afterwards."""
     place.apply(inference("stays"), inference("goes"))
@@ -208,6 +210,7 @@ GARBAGE: dict[str, Callable[[Exchange], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", GARBAGE)
 def test_an_api_server_that_answers_nonsense(behind: Served, proxy: Proxy, place: Place, what: str) -> None:
     """What was known is answered meanwhile, nothing of it is lost, and afterwards nothing is missing."""
@@ -228,6 +231,7 @@ def test_an_api_server_that_answers_nonsense(behind: Served, proxy: Proxy, place
     assert not any("Traceback" in line for line in behind.log)
 
 
+@pytest.mark.slow
 def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) -> None:
     """What is known is answered as ever; what has to be asked waits for it, and nobody else does."""
     place.apply(inference("stays"))
@@ -268,6 +272,7 @@ def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) 
     assert answers == [200] * 50
 
 
+@pytest.mark.slow
 def test_who_waits_when_the_service_ends(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """Is answered at once: a minute of waiting is no reason for the service to stay."""
     place.apply(training("stuck", resources={"gpu": 900}))

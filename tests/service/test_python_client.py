@@ -139,6 +139,7 @@ def test_a_creation_is_carried_out_once(
     served.until("/jobs", lambda value: {item["jobId"] for item in value["items"]} == ids, namespace=place.namespace)
 
 
+@pytest.mark.slow
 def test_it_gives_up_before_a_service_that_stays_away(served: Served, proxy: FlakyProxy) -> None:
     proxy.plan = [503] * 9
     with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client, pytest.raises(ServiceError, match="away"):

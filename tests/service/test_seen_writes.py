@@ -72,6 +72,7 @@ def test_what_is_gone_meanwhile_was_seen(plane: ControlPlane, place: Place) -> N
         assert mirror.wait_for(WATCHED, key, version, 0)
 
 
+@pytest.mark.slow
 def test_it_waits_no_longer_than_said(plane: ControlPlane, place: Place) -> None:
     with mirrored(plane.kubeconfig(), place.namespace) as mirror:
         key, version = write(place, "one", "1")
@@ -85,6 +86,7 @@ def test_it_waits_no_longer_than_said(plane: ControlPlane, place: Place) -> None
         assert not mirror.wait_for(WATCHED, Key(WATCHED, place.namespace, "unseen"), unseen, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", range(3))
 def test_over_a_watch_that_breaks(broken: int, plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """It goes on where it was, or lists again: the write is found either way."""

@@ -119,6 +119,7 @@ def dockerfile() -> list[tuple[str, str]]:
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_image_has_what_it_takes() -> None:
     """What is copied is there and enough for an installation, and the user is a number, and not root's."""
     steps = dockerfile()
@@ -156,6 +157,7 @@ def confined() -> Confined:
     pytest.skip("no interpreter that other users than root may run")
 
 
+@pytest.mark.slow
 def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
     """As a user who owns nothing, in a directory that cannot be written, with the image's environment and no other."""
     (environment,) = [rest for step, rest in dockerfile() if step == "ENV"]

@@ -236,6 +236,7 @@ def provider() -> Iterator[_Provider]:
     running.server.server_close()
 
 
+@pytest.mark.slow
 def test_users_of_a_provider(plane: ControlPlane, tmp_path: Path, provider: _Provider) -> None:
     """Issuer, audience, time, signature and algorithm are all looked at; nobody becomes one of Kubernetes' own."""
     options = {"auth": "oidc", "oidc_issuer": provider.issuer, "oidc_audience": AUDIENCE, "oidc_prefix": ""}

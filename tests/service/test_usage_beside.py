@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import GPU, POOL, Place, training
@@ -120,6 +121,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
     assert not any("Traceback" in line for line in own.log)
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_a_service_that_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom gpuctl_server.settings import ServerSettings\n"

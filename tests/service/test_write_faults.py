@@ -106,6 +106,7 @@ def test_another_service_finishes_what_a_killed_one_left(
     assert served.call("GET", "/recoveries", params=query)["planned"] == []
 
 
+@pytest.mark.slow
 def test_the_command_line_finishes_it_too(frail: Served, proxy: Proxy, place: Place) -> None:
     kill_in_the_middle(frail, proxy, place)
     place.gpuctl("recover", "--yes")
@@ -113,6 +114,7 @@ def test_the_command_line_finishes_it_too(frail: Served, proxy: Proxy, place: Pl
     assert journals(place) == []
 
 
+@pytest.mark.slow
 def test_and_so_does_who_has_no_kubeconfig(frail: Served, proxy: Proxy, place: Place, remote: Remote) -> None:
     """What is created is shown whole and asked first, as with a kubeconfig."""
     kill_in_the_middle(frail, proxy, place)
@@ -126,6 +128,7 @@ def test_and_so_does_who_has_no_kubeconfig(frail: Served, proxy: Proxy, place: P
     assert journals(place) == []
 
 
+@pytest.mark.slow
 def test_so_does_the_next_change_of_the_namespace(served: Served, frail: Served, proxy: Proxy, place: Place) -> None:
     """It asks first: the creation is another's wish."""
     kill_in_the_middle(frail, proxy, place)
@@ -151,6 +154,7 @@ def test_a_client_that_hangs_up_ends_nothing(frail: Served, proxy: Proxy, place:
     place.until(lambda: journals(place) == [], "the journal to go")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frail", ["60"], indirect=True)
 def test_the_service_waits_for_a_change_when_it_ends(frail: Served, proxy: Proxy, place: Place) -> None:
     """The pods take three seconds to end, and the service may take longer; nothing new is begun meanwhile."""
@@ -179,6 +183,7 @@ def test_the_service_waits_for_a_change_when_it_ends(frail: Served, proxy: Proxy
     assert journals(place) == []
 
 
+@pytest.mark.slow
 def test_what_takes_longer_is_left_to_be_finished(
     served: Served, frail: Served, proxy: Proxy, plane: ControlPlane, place: Place
 ) -> None:
@@ -214,6 +219,7 @@ def _leaving(place: Place) -> Iterator[str]:
         yield str(pod["metadata"]["name"])
 
 
+@pytest.mark.slow
 def test_two_services_that_change_the_same_at_once(served: Served, frail: Served, place: Place) -> None:
     """One waits for the other, or is told that the job was changed; what is there is what one of them asked for."""
     path = created(served, place, job=SLOW)
@@ -261,6 +267,7 @@ def test_two_services_that_create_the_same_at_once(served: Served, frail: Served
     )
 
 
+@pytest.mark.slow
 def test_an_api_server_that_is_away_is_said_so(frail: Served, proxy: Proxy, place: Place) -> None:
     """In the service's words, and soon; and a repeated request with a key does it once."""
     proxy.reset(on(matching(watch=False), before(lambda: None)))
@@ -274,6 +281,7 @@ def test_an_api_server_that_is_away_is_said_so(frail: Served, proxy: Proxy, plac
     assert frail.call("POST", "/jobs", status=201, json=body, headers=key) == made
 
 
+@pytest.mark.slow
 def test_changes_have_a_bound_and_reads_go_on(frail: Served, proxy: Proxy, place: Place) -> None:
     """Sixteen at a time; more are to come again, and the list is answered meanwhile."""
     body = sent(training("a"), namespace=place.namespace, dryRun=False)
@@ -312,6 +320,7 @@ def test_the_audit_goes_to_a_file(frail: Served, place: Place, tmp_path: Path) -
     assert not any('"audit"' in line for line in frail.log)
 
 
+@pytest.mark.slow
 def test_the_api_server_is_killed_in_the_middle(frail: Served, proxy: Proxy, plane: ControlPlane, place: Place) -> None:
     """When the old job is gone, and before the new one is there: the service waits for it to come back."""
     path = created(frail, place)

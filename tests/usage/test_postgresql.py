@@ -84,6 +84,7 @@ def test_somebody_elses_tables_are_left_alone(postgresql: PostgresqlServer) -> N
     assert "has tables, but none of gpuctl's; name another database" in problem(url)
 
 
+@pytest.mark.slow
 def test_one_who_stands_still_is_waited_for_only_so_long(
     postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_server_that_starts_again(own: PostgresqlServer) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_in_the_middle_of_a_write(own: PostgresqlServer) -> None:
     """An hour is there whole, as it was or as it is, and is written once more."""
     database = open_database(own.new_database())

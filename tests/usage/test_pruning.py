@@ -190,6 +190,7 @@ def test_a_row_says_how_much_of_its_time_is_known(database: Database) -> None:
     assert known(zone) == [(ends[3], 6.0 * HOUR), *whole[3:], ("2025-11-11T00:00:00Z", 2.0 * HOUR)]
 
 
+@pytest.mark.slow
 def test_whoever_reads_is_not_disturbed(database: Database) -> None:
     """One moment is seen from the begin to the end of a reading, whatever goes meanwhile."""
     with database.reading() as connection:
@@ -238,6 +239,7 @@ while database.prune(1, Kept(*map(int, sys.argv[3:])), float(sys.argv[2])):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [2, 11])
 def test_killed_in_the_middle(path: Path, pieces: int) -> None:
     """What has to be kept is there, and the next one goes on."""

@@ -801,6 +801,7 @@ def whole(database: Database, cluster: int) -> dict[int, float]:
     return found
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
     """Also in the middle of making the tables; and what it said was written is there."""
     generator = random.Random(7)
@@ -825,6 +826,7 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
         database.close()
 
 
+@pytest.mark.slow
 def test_two_processes_write_and_others_read(address: str) -> None:
     """Also both begin an empty file."""
     writers = [UsageScript(WRITER, address, name) for name in ("one", "other")]
@@ -917,6 +919,7 @@ def large_hour(start: int, generator: random.Random) -> RolledUp:
     return RolledUp(start, 3600.0, {group: sums(8) for group in groups}, f"digest-{start}")
 
 
+@pytest.mark.slow
 def test_a_year_of_a_large_cluster(in_file: Database, path: Path) -> None:
     """An hour more takes no more than its part of 2 GB; nodes come back as they were."""
     database, cluster = in_file, in_file.cluster("uid-1", "cluster-1")
