@@ -130,8 +130,3 @@ def is_searched_in_part(nodes: int) -> bool:
     Source: ``defaultpreemption/default_preemption.go``, calculateNumCandidates: a tenth, but a hundred at least.
     """
     return nodes > _MINIMUM_CANDIDATES
-
-
-def candidates_looked_for(nodes: int) -> int:
-    """How many nodes where evicting helps are looked for among so many where it may."""
-    return min(nodes, max(nodes // 10, _MINIMUM_CANDIDATES))

@@ -1,7 +1,7 @@
 """How Kueue admits jobs that come one after another: cycle by cycle, each with the first job of every ClusterQueue.
 
 Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``, ``pkg/cache/queue/cluster_queue.go``. Of jobs created within one
-second the first in order comes first; the pods of preempted jobs are gone at once.
+second the first in order comes first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpuctl.capacity.queue_world import QueuedJob, QueueWorld
 
 _LATER = 1 << 40
 """Added to the number of a cycle: what is admitted in a run is admitted after all that is admitted already."""
-_CYCLES = 64
-"""So many cycles there are at most before the next jobs come."""
+_PATIENCE = 8
+"""So many cycles the pods of preempted jobs last. There is one cycle before the next job comes."""
 
 
 class _Entry(NamedTuple):
@@ -55,7 +55,7 @@ class QueueRun:
             own = replace(job)
             self._holders.add(own)
             if own.evicted:
-                self._leaving.append((0, own))
+                self._leaving.append((_PATIENCE, own))
 
     def go(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
         """Let batches of jobs come, and Kueue admit until nothing changes; ``parked`` have been tried before."""
@@ -64,7 +64,7 @@ class QueueRun:
         for batch in batches:
             for job in batch:
                 self._push(replace(job))
-            self._settle()
+            self._cycle()
         # Every job may be tried, preempted and tried again; a circle has to end all the same.
         for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._world.holding) + 1)):
             if self._cycle():
@@ -99,11 +99,6 @@ class QueueRun:
         """How many jobs of its ClusterQueue wait that come before it."""
         waiting = [item[3] for item in self._active.get(job.queue, ())] + self._parked.get(job.queue, [])
         return sum((-other.priority, other.created) < (-job.priority, job.created) for other in waiting)
-
-    def _settle(self) -> None:
-        for _ in range(_CYCLES):
-            if not self._cycle() and not self._leaving:
-                return
 
     def _push(self, job: QueuedJob) -> None:
         self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._ties), job))
@@ -261,7 +256,7 @@ class QueueRun:
         new = [victim for victim in victims if not victim.job.evicted]
         for victim in new:
             victim.job.evicted = True
-            self._leaving.append((self._clock, victim.job))
+            self._leaving.append((self._clock + _PATIENCE, victim.job))
             mine.append(victim)
             self.preempted[victim.job.number] = victim
         return bool(new)

@@ -155,11 +155,6 @@ class Seat:
         """Pods that keep others away."""
         return tuple(pod for pod in self.pods if pod.anti_affinity)
 
-    @cached_property
-    def namespaces(self) -> frozenset[str]:
-        """Whose pods are there."""
-        return frozenset(pod.namespace for pod in self.pods)
-
     def free(self, name: str) -> int:
         """What is left of a resource; ``pods`` is one, too."""
         if name == "pods":
@@ -202,17 +197,6 @@ class Seat:
                     used[name] -= amount
             fewer.__dict__["used"] = used
         return fewer
-
-    @cached_property
-    def _ranked_below(self) -> dict[int, list[PlacedPod]]:
-        return {}
-
-    def ranked_below(self, priority: int) -> list[PlacedPod]:
-        """Its pods below a priority, the most important first."""
-        if priority not in self._ranked_below:
-            lower = (pod for pod in self.pods if pod.priority < priority)
-            self._ranked_below[priority] = sorted(lower, key=lambda pod: pod.importance)
-        return self._ranked_below[priority]
 
     @cached_property
     def _below(self) -> dict[int, Units | None]:
