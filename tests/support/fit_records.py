@@ -37,6 +37,7 @@ TELLING = (
 many at all; and some about quotas."""
 TELLING_ODDITIES = (1, 5, 8, 11, 32, 116, 176, 194)
 _SUBMITTED_TOGETHER = 8
+_QUEUES_TOGETHER = 3
 
 
 class Seeds(NamedTuple):
@@ -55,7 +56,7 @@ SETS = {
         [200_000 + seed for seed in TELLING_ODDITIES],
         [300_002, 300_003, 300_004, 300_008, 300_010],
         [306_000, 306_002],
-        range(500_000, 500_015),
+        range(500_000, 500_012),
     ),
     "held-out": Seeds(
         range(2_000, 2_020),
@@ -148,8 +149,11 @@ def record_worlds(plane: ControlPlane, seeds: Seeds, directory: Path, *, shared:
 def record_queues(plane: ControlPlane, seeds: Seeds, directory: Path) -> None:
     """Let Kueue judge worlds of queues, and write what it did."""
     directory.mkdir(parents=True, exist_ok=True)
-    for seen in run_trials(plane, [queue_trial(seed) for seed in seeds.queues]):
-        (directory / f"{seen.trial.namespace}.json").write_text(dump_queues(seen))
+    left = list(seeds.queues)
+    while left:
+        some, left = left[:_QUEUES_TOGETHER], left[_QUEUES_TOGETHER:]
+        for seen in run_trials(plane, [queue_trial(seed) for seed in some]):
+            (directory / f"{seen.trial.namespace}.json").write_text(dump_queues(seen))
 
 
 def _seen_value(seen: Seen) -> dict[str, Any]:

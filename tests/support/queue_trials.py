@@ -71,7 +71,8 @@ def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
     """Make the queues, let jobs settle, look, let the others come, and see whom Kueue admits."""
     api = Api(plane)
     for item in priorities():
-        api.call("POST", f"{_GROUP}/workloadpriorityclasses", item)
+        # Earlier trials on the same control plane have made them.
+        api.request("POST", f"{_GROUP}/workloadpriorityclasses", item)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda item: _build(api, item), trials))
         _await_active(api, trials)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
 from gpuctl.capacity.fit import Fit
 from gpuctl.capacity.verdicts import STARTS, VERDICTS
-from support.fit_records import RECORDED, SETS, trials_of, versions
+from support.fit_records import RECORDED, SETS, queues_of, trials_of, versions
 from support.fit_trials import disagreements
 
 NAMES = sorted(SETS)
@@ -44,6 +45,19 @@ def placed(request: pytest.FixtureRequest) -> list[Told]:
     ]
 
 
+@pytest.fixture(scope="module", params=NAMES)
+def queued(request: pytest.FixtureRequest) -> list[Told]:
+    """The answers for the jobs that Kueue admitted, or did not."""
+    return list(_queued(request.param))
+
+
+def _queued(name: str) -> Iterator[Told]:
+    for seen in queues_of(name):
+        for job, answer in seen.answers().items():
+            started = answer.demand.pods if job in seen.admitted else 0
+            yield Told(str(seen.trial.seed), answer, started, frozenset(seen.lost))
+
+
 def _shown(told: list[Told]) -> str:
     return "\n".join(
         json.dumps([item.world, item.answer.demand.name, item.answer.verdict, item.started, item.answer.reason])
@@ -68,11 +82,27 @@ def test_as_the_scheduler_does(placed: list[Told]) -> None:
     assert {item.answer.verdict for item in placed} == set(VERDICTS)
 
 
+def test_as_kueue_does(queued: list[Told]) -> None:
+    _assert_figures(queued)
+    assert len(queued) >= 60
+    assert len({item.answer.verdict for item in queued}) >= 3
+
+
 def test_certain_victims_are_evicted(placed: list[Told]) -> None:
     certain = [item for item in placed if item.answer.certain and item.answer.victims]
     wrong = [item for item in certain if not {victim.pod.name for victim in item.answer.victims} <= item.evicted]
     assert not wrong, _shown(wrong)
     assert len(certain) >= 5
+
+
+def test_certain_jobs_lose_their_quota(queued: list[Told]) -> None:
+    certain = [item for item in queued if item.answer.certain and item.answer.victims]
+    wrong = [
+        item
+        for item in certain
+        if not {victim.pod.owner.partition("/")[2] for victim in item.answer.victims} <= item.evicted
+    ]
+    assert not wrong, _shown(wrong)
 
 
 @pytest.mark.parametrize("name", NAMES)
