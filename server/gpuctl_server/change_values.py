@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from gpuctl.answers.advice import for_rest, reworded
 from gpuctl.answers.plan_answers import FAILED, plan_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
@@ -329,10 +328,7 @@ def full_plan(plan: Plan) -> dict[str, Any]:
         "questions": [redact(text) for text in plan.questions],
         "errors": [redact(text) for text in plan.obstacles],
     }
-    for step in value["steps"]:
-        step["reason"] = reworded(step["reason"], for_rest)
-    found = {**value, **{name: reworded(value[name], for_rest) for name in ("notes", "questions", "errors")}}
-    told: dict[str, Any] = told_together(found)
+    told: dict[str, Any] = told_together(value)
     return told
 
 
@@ -346,7 +342,7 @@ def see_that_all_was_done(plan: Plan) -> None:
     if not wrong and not left:
         return
     away = plan.outage or plan.interrupted
-    text = "; ".join(for_rest(redact(step.error)) for step in (*wrong, *left) if step.error)
+    text = "; ".join(redact(step.error) for step in (*wrong, *left) if step.error)
     if plan.interrupted and not wrong:
         text = text or "the service ends, and this was not begun any more"
     hint = "`POST /recoveries` finishes what was begun" if plan.unfinished else None

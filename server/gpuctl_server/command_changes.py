@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from gpuctl.answers.advice import by_service
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.deletion import absent_job
@@ -332,8 +331,7 @@ def refusal_of(error: ClusterError) -> Refusal:
     """An error that a use case has ended with, as it is told."""
     meaning = meaning_of(error)
     assert meaning is not None
-    hint = None if error.hint is None else by_service(error.hint)
-    return Refusal(meaning.status, meaning.name, by_service(error.message), hint)
+    return Refusal(meaning.status, meaning.name, error.message, error.hint)
 
 
 def told_plan(plan: Plan, keys: Records) -> ToldPlan:
@@ -343,8 +341,8 @@ def told_plan(plan: Plan, keys: Records) -> ToldPlan:
         "steps": [told_step(step, keys) for step in plan.steps],
         "recovery": [told_step(step, keys) for step in plan.recovery],
         "notes": masked_texts(plan.notes),
-        "errors": [by_service(text) for text in masked_texts(plan.errors)],
-        "tracked": [by_service(text) for text in masked_texts(plan.tracked)],
+        "errors": masked_texts(plan.errors),
+        "tracked": masked_texts(plan.tracked),
     }
     return ToldPlan(**values, asked=masked_texts(plan.questions), polite=masked_texts(plan.courtesies))
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
-from gpuctl.answers.advice import by_service
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
@@ -209,8 +208,7 @@ def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
                     "`--tail N` or `--since TIME` chooses the last of them",
                 )
             told.append(ToldBatch(ToldSource(batch.source.name, batch.source.container), batch.lines))
-        problems = [item._replace(message=by_service(item.message)) for item in logs.problems]
-        return ToldLogs(job.identity, logs.pods, logs.missing, told, problems)
+        return ToldLogs(job.identity, logs.pods, logs.missing, told, logs.problems)
 
 
 def _told(detail: JobDetail) -> JobDetail:

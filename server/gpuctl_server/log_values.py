@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from gpuctl.answers.advice import for_rest, reworded
 from gpuctl.answers.job_answers import log_end, log_line
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.objects.durations import parse_duration
@@ -129,7 +128,7 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
     away = next((problem for problem in logs.problems if problem.is_outage), None)
     if away is not None and not found.lines:
         raise ConnectionFailed(away.message)
-    problems = reworded(log_end(None, (*logs.problems, *logs.missing))["problems"], for_rest)
+    problems = log_end(None, (*logs.problems, *logs.missing))["problems"]
     return _value(list(found.lines), [*problems, *found.problems()])
 
 

@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
 from gpuctl_server.audit import AuditFailed
@@ -125,15 +126,9 @@ def problem_for(error: Exception, path: str) -> Problem:
     problem = error if isinstance(error, Problem) else problem_of(error)
     if problem is None:
         return unexpected(error, path)
-    from gpuctl.answers.advice import by_service, for_rest, reworded
-
     if isinstance(error, ConnectionFailed):
         # Its address is not for users: the answer does not have it.
-        LOG.warning("the cluster cannot be reached", extra={"path": path, "problem": error.message})
-    words = by_service if _COMMAND_LINE in path else for_rest
-    problem.message = words(problem.message)
-    problem.hint = None if problem.hint is None else words(problem.hint)
-    problem.details = reworded(problem.details, words)
+        LOG.warning("the cluster cannot be reached", extra={"path": path, "problem": error.detail})
     return problem
 
 
@@ -157,6 +152,8 @@ class Route(APIRoute):
         handle = super().get_route_handler()
 
         async def careful(request: Request) -> Response:
+            is_command_line = _COMMAND_LINE in request.url.path
+            set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
             response = await answered(request)
             if wants_chinese(request):
                 response = translated(response)

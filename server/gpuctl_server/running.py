@@ -16,6 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.hints import Surface, set_process_surface
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
@@ -96,6 +97,7 @@ def _serve(
     sockets: list[socket.socket],
     tell: Callable[[str], None],
 ) -> None:
+    set_process_surface(Surface.REST)
     scheme = "https" if certificate is not None else "http"
     config = uvicorn.Config(
         create_app(service),

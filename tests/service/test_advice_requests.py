@@ -48,6 +48,25 @@ def test_what_has_ended_runs_again(served: Served, place: Place) -> None:
     assert served.call(method, path)["status"] == "pending"
 
 
+def test_a_rollback_without_another_document_names_the_history(served: Served, place: Place) -> None:
+    place.apply(compute("one"))
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    query = {"namespace": place.namespace, "confirm": "true"}
+    refused = served.call("POST", "/jobs/one/rollback", status=409, params=query)
+    method, path = advised(refused)
+    assert (method, path) == ("GET", f"/jobs/one/history?namespace={place.namespace}")
+    assert len(served.call(method, path)["items"]) == 1
+
+
+def test_a_paused_job_names_the_request_that_resumes_it(served: Served, place: Place) -> None:
+    place.apply(compute("one"))
+    place.gpuctl("pause", "one")
+    found = served.until(
+        "/jobs", lambda value: [item["status"] for item in value["items"]] == ["paused"], namespace=place.namespace
+    )
+    assert advised(found["items"][0])[0] == "POST"
+
+
 def test_a_job_of_another_kind_gives_its_name(served: Served, place: Place) -> None:
     place.apply(compute("a"))
     place.running("a")

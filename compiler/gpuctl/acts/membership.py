@@ -22,6 +22,7 @@ from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pool
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.backend.emitter import emit_object
+from gpuctl.hints import CREATE_POOL, OR_MOVE_NODE
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import MANAGER, Session
@@ -57,7 +58,7 @@ def add_to_pool(
     if pool == DEFAULT_POOL:
         raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: remove them from the one they are in")
     if pool not in there:
-        raise no_such("pool", pool, there, "`gpuctl create -f pool.yaml` makes one")
+        raise no_such("pool", pool, there, f"{CREATE_POOL} makes one")
 
     def join(name: str) -> Done | Failure:
         try:
@@ -131,7 +132,7 @@ def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bo
     if current == pool:
         return Done(key.name, f"is in pool {pool} already", node, have)
     if current and not overwrite:
-        raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}; --overwrite moves it")
+        raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}{OR_MOVE_NODE}")
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
     changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)

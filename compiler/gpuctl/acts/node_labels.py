@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpuctl.hints import OVERWRITE_LABEL, Phrase
 from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.session import Session
@@ -64,7 +65,7 @@ class LabelTerms:
     """
 
     overwrite: bool = False
-    advice: str = "--overwrite replaces it"
+    advice: Phrase | str = OVERWRITE_LABEL
     shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
     permits: Callable[[str, Mapping[str, str]], None] = lambda name, labels: None
 

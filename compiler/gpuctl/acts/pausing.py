@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
@@ -142,7 +143,7 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
             raise NotPausable(f"{key} is being deleted")
         ended = finished(live)
         if ended:
-            again = f"`gpuctl rerun {key.name} -n {key.namespace}` runs it again"
+            again = f"{JobHint('rerun', key.name, key.namespace)} runs it again"
             raise NotPausable(f"{key} has {'failed' if ended == 'failed' else 'finished'}", again)
         try:
             return change(live)

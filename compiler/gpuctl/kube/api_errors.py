@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from gpuctl.hints import shows_server
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
 _LONGEST = 600
+RETRY_LATER = "try again in a moment; administrators find the reason in the log of the service"
+"""The hint for users of a service, who cannot change how it reaches the API server."""
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
 _FIELD_ERROR = (
     r"(?s)"
@@ -64,12 +67,30 @@ class ConnectionFailed(ClusterError):
 
     ``sent`` tells whether the request may have been acted on: False when no connection came about. ``is_untrusted``:
     none did, because the server's certificate is not trusted.
+
+    :param public: the message for users who need not know where the server is: those of a service. "" if the message
+        does not say it.
     """
 
-    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True, is_untrusted: bool = False) -> None:
-        super().__init__(message, hint)
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        sent: bool = True,
+        is_untrusted: bool = False,
+        public: str = "",
+    ) -> None:
+        is_public = bool(public) and not shows_server()
+        super().__init__(public if is_public else message, RETRY_LATER if is_public and hint else hint)
+        self._whole = message
         self.sent = sent
         self.is_untrusted = is_untrusted
+
+    @property
+    def detail(self) -> str:
+        """What is wrong, with the server's address, for the log of a service."""
+        return redact(self._whole)
 
 
 class Changed(ClusterError):

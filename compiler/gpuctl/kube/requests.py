@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -264,7 +265,9 @@ class Requests:
         """Begin with ``function`` of every item; what is returned waits for the results, as :meth:`each` has them."""
         if len(items) <= min(_FEW, self._threads):
             return begun(function, items)
-        results = self.executor.map(function, items)
+        # Texts that they make are for whoever asked: a context can be entered by one thread at a time.
+        contexts = [copy_context() for _ in items]
+        results = self.executor.map(lambda context, item: context.run(function, item), contexts, items)
         return lambda: list(results)
 
     @property
@@ -284,7 +287,9 @@ class Requests:
             self.connection.close()
 
     def _strange(self, method: str, path: str) -> ConnectionFailed:
+        text = f"answered {method} {path} with something that is not Kubernetes' JSON"
         return ConnectionFailed(
-            f"{self.server} answered {method} {path} with something that is not Kubernetes' JSON",
+            f"{self.server} {text}",
             "check the server's address, and proxies in between",
+            public=f"the Kubernetes API server {text}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, Object
@@ -52,7 +53,7 @@ class Scope:
                     return
                 if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
                     # The context's namespace was nobody's choice: another may be the user's.
-                    error.hint = "name a namespace that you may read with -n NAMESPACE"
+                    error.hint = f"name a namespace that you may read {IN_NAMESPACE}"
                 raise
 
     @property

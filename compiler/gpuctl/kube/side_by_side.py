@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -18,12 +19,13 @@ class _Call(threading.Thread, Generic[Item, Result]):
         super().__init__(name="gpuctl")
         self._function = function
         self._item = item
+        self._context = copy_context()
         self._results: list[Result] = []
         self._error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            self._results.append(self._function(self._item))
+            self._results.append(self._context.run(self._function, self._item))
         except BaseException as error:
             # It is the caller's, who waits for the result.
             self._error = error

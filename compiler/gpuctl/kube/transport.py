@@ -34,6 +34,9 @@ LARGEST = 512 * 1024 * 1024
 _SAFE = "/%:@!$&'()*+,;=~"
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
 _OTHER_NAME = frozenset({62, 64})
+_SERVER = "the Kubernetes API server"
+_AWAY = f"{_SERVER} cannot be reached"
+"""What users of a service read, who need not know its address."""
 
 
 class ServerAccess(NamedTuple):
@@ -117,6 +120,7 @@ class Transport:
                     raise ConnectionFailed(
                         f"{self.server} answered with more than {LARGEST // 2**20} MiB",
                         "check the server's address, and proxies in between",
+                        public=f"{_SERVER} answered with more than {LARGEST // 2**20} MiB",
                     )
         except HTTPError as error:
             raise self._failure(error, within) from None
@@ -241,7 +245,8 @@ class Transport:
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
         """What it means to people that a request was not answered: it may have been acted on, if it was sent."""
         if is_timeout(error):
-            return ConnectionFailed(f"{self.server} gave no answer within {within:.0f} s")
+            text = f"gave no answer within {within:.0f} s"
+            return ConnectionFailed(f"{self.server} {text}", public=f"{_SERVER} {text}")
         where = f" (context {self._access.context})" if self._access.context else ""
         sent = not isinstance(error, NotConnected)
         cause = cause_of(error)
@@ -252,12 +257,14 @@ class Transport:
             return ConnectionFailed(
                 f"{self.server}{where} does not speak TLS as expected: {text}",
                 "check the server's address and port",
+                public=_AWAY,
             )
         through = f" through the proxy {self._access.proxy.url}" if self._access.proxy is not None else ""
         return ConnectionFailed(
             f"{self.server}{where} cannot be reached{through}: {text}",
             "check the context, the network and the proxy; `kubectl version` should work",
             sent=sent,
+            public=_AWAY,
         )
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> ConnectionFailed:
@@ -267,12 +274,14 @@ class Transport:
                 f"the certificate of {self.server} is for another name: {failure_text(error)}",
                 "check the server's name, or set `tls-server-name` in the kubeconfig",
                 sent=False,
+                public=_AWAY,
             )
         return ConnectionFailed(
             f"the certificate of {self.server} is not trusted: {failure_text(error)}",
             "check `certificate-authority` in the kubeconfig",
             sent=False,
             is_untrusted=True,
+            public=_AWAY,
         )
 
 

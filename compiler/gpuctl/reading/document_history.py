@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.apply.state.past_documents import PastDocument, read_history
 from gpuctl.gitops.value_changes import ValueChange, value_changes
+from gpuctl.hints import APPLY, IN_NAMESPACE
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
@@ -78,13 +79,13 @@ def read_documents(
             histories[namespace] = DocumentHistory(name, namespace, rows)
     if len(histories) > 1:
         raise SeveralJobs(
-            f"there is a history of {name} in several namespaces: {', '.join(histories)}", "say which with -n NAMESPACE"
+            f"there is a history of {name} in several namespaces: {', '.join(histories)}", f"say which {IN_NAMESPACE}"
         )
     if not histories:
         where = f"in {scope.namespace}" if scope.namespace else "in any namespace that you may read"
         raise NoHistory(
             f"there is no history of {text} {where}",
-            "it begins when `gpuctl apply` next changes the job; what Argo CD or Flux apply has its history in git",
+            f"it begins when {APPLY} next changes the job; what Argo CD or Flux apply has its history in git",
         )
     return next(iter(histories.values()))
 

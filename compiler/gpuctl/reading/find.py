@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
+from gpuctl.hints import IN_NAMESPACE, ListHint
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.objects.api_resources import Object, labels_of
@@ -57,7 +58,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
         if len(pods) > 1:
             places = ", ".join(pod["metadata"]["namespace"] for pod in pods)
-            raise SeveralJobs(f"there are several pods {name}: in {places}", "say which with -n NAMESPACE")
+            raise SeveralJobs(f"there are several pods {name}: in {places}", f"say which {IN_NAMESPACE}")
         if pods:
             identity = identity_of(pods[0], keys)
             jobs = _of_job(scope, identity.name if identity else name, keys)
@@ -119,7 +120,7 @@ def workload_of(job: Job) -> Object:
 
 def _which(jobs: list[Job]) -> str:
     """How to say which of several jobs of one name is meant."""
-    ways = ["with -n NAMESPACE"] if len({job.identity.namespace for job in jobs}) > 1 else []
+    ways = [str(IN_NAMESPACE)] if len({job.identity.namespace for job in jobs}) > 1 else []
     ways += ["as KIND/NAME"] if len({job.identity.kind for job in jobs}) > 1 else []
     return f"say which {', or '.join(ways)}"
 
@@ -189,4 +190,4 @@ def _nothing(scope: Scope, name: str, keys: Records) -> tuple[str, str]:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     where = f"in namespace {scope.namespace}" if scope.namespace else "in any namespace that you may read"
     hint = f"did you mean `{close[0]}`? " if close else ""
-    return f"there is no job or pod {name} {where}", f"{hint}`gpuctl get jobs` lists what there is"
+    return f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
@@ -24,7 +25,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     """
     pods = pods_of(job, text)
     title = f"{job.identity.kind}/{job.identity.name}"
-    named = f"{job.identity.name} -n {job.identity.namespace}"
+    why = JobHint("why", job.identity.name, job.identity.namespace)
     running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
     if running:
         # By number, as people count them: 10 comes after 9.
@@ -32,14 +33,14 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
         return running[0], len(running)
     if not pods:
         status = job.status(keys)
-        raise NoPodRunning(f"{title} has no pods: {_said(status.word, status.reason)}", f"`gpuctl why {named}`")
+        raise NoPodRunning(f"{title} has no pods: {_said(status.word, status.reason)}", str(why))
     newest = pods[-1]
     status = pod_status(newest)
     others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
-    hint = f"`gpuctl logs {named}` shows what it printed"
+    hint = f"{why._replace(action='logs')} shows what it printed"
     raise NoPodRunning(
         f"pod {newest['metadata']['name']} of {title} does not run: {_said(status.word, status.reason)}{others}",
-        hint if status.phase in ("succeeded", "failed") else f"`gpuctl why {named}` tells more",
+        hint if status.phase in ("succeeded", "failed") else f"{why} tells more",
     )
 
 

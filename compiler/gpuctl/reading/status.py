@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.hints import JobHint
 from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
@@ -204,7 +205,7 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     suspended = bool(spec.get("suspend"))
     stopped = workload["kind"] in ("Deployment", "StatefulSet") and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
-        return Status("Paused", _PAUSED, "`gpuctl resume` goes on with it")
+        return Status("Paused", _PAUSED, f"{JobHint('resume')} goes on with it")
     if is_queued(workload, keys):
         return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
     if suspended and is_held(workload):

@@ -18,6 +18,7 @@ from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.run.wait_running import NotRunning
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -50,13 +51,14 @@ def bring_back(
     for step in plan.steps:
         if step.key not in error.late:
             continue
-        name = f"{step.key.name} -n {step.key.namespace}"
+        why = JobHint("why", step.key.name, step.key.namespace)
+        delete = why._replace(action="delete")
         if step.action == "create":
             said.append(f"{step.key} is new, and stays as it is")
-            hints.append(f"`gpuctl why {name}` tells more; `gpuctl delete job {name}` deletes it")
+            hints.append(f"{why} tells more; {delete} deletes it")
         elif not _changes_pods(step):
             said.append(f"{step.key} was not changed by this, and stays as it is")
-            hints.append(f"`gpuctl why {name}` tells more")
+            hints.append(f"{why} tells more")
         elif not _is_ours_still(session, step, request.keys):
             said.append(f"{step.key} was changed or deleted by somebody else meanwhile, and stays as it is")
         else:

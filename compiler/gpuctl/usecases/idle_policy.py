@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuctl.acts import pausing
 from gpuctl.apply.run.checkpointing import save, saving_of
 from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
@@ -85,10 +86,9 @@ class IdleJob(NamedTuple):
         tracker = pausing.undone_by(self.live) if self.live is not None else None
         if tracker is not None:
             return f"{said}; {tracker} sets its replicas: scale it down in its repository to free them"
-        where = f"{self.name} -n {self.namespace}"
         if self.verdict is IdleVerdict.PAUSE:
-            return f"{said}: the job is paused; `gpuctl resume {where}` goes on"
-        return f"{said}; `gpuctl pause {where}` frees them"
+            return f"{said}: the job is paused; {JobHint('resume', self.name, self.namespace)} goes on"
+        return f"{said}; {JobHint('pause', self.name, self.namespace)} frees them"
 
 
 class Judgement(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.find import find_job
 from gpuctl.reading.following import Following, Item
@@ -156,7 +157,7 @@ class JobLogs:
         sources, missing = sources_of(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
-            hint = f"`gpuctl why {name} -n {self.job.identity.namespace}` tells more; `gpuctl logs -f` waits for it"
+            hint = f"{JobHint('why', name, self.job.identity.namespace)} tells more{WAIT_FOR_LOG}"
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
         return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuctl.acts.membership import keep_true
 from gpuctl.acts.node_labels import LabelTerms, mistake_in_key, mistake_in_value, set_labels
+from gpuctl.hints import CREATE_POOL
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import Key
@@ -68,4 +69,4 @@ def _notes(session: Session, labels: Mapping[str, str | None], settings: Setting
             except ApiError:
                 continue
             if there is None:
-                yield f"pool {value} has no definition, only nodes; `gpuctl create -f pool.yaml` gives it one"
+                yield f"pool {value} has no definition, only nodes; {CREATE_POOL} gives it one"

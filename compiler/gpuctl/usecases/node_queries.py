@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuctl.hints import NodeLabelsHint
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
@@ -127,7 +128,7 @@ def list_labels(
         from gpuctl.language.spelling import nearest
 
         close = nearest(key, {label.key for node in nodes for label in labels(node)})
-        hint = f"did you mean `{close}`?" if close else f"`gpuctl get labels {lacking[0]}` lists its labels"
+        hint = f"did you mean `{close}`?" if close else f"{NodeLabelsHint(lacking[0])} lists its labels"
         raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
     return having
 

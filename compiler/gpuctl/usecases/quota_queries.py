@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuctl.apply.plan import removal
 from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.hints import NAMED_NAMESPACE
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.scope import Scope
@@ -37,7 +38,9 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
     except ApiError as error:
         if not error.lacks_permission or names or reader.scope.namespace is not None:
             raise
-        raise ClusterError(error.message, "name a user whose quota you may read, or a namespace with -n") from None
+        raise ClusterError(
+            error.message, f"name a user whose quota you may read, or a namespace {NAMED_NAMESPACE}"
+        ) from None
     there = read_quotas(quotas, ranges, reader.settings)
     if not names:
         return there

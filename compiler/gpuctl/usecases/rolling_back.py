@@ -12,6 +12,7 @@ from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_changes import value_changes
+from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.job import Workload
@@ -97,7 +98,7 @@ def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int
         if not others:
             raise NotRevertible(
                 f"no other document of {history.name} in {history.namespace} is kept",
-                f"`gpuctl history {history.name} -n {history.namespace}` lists them; its files in git have older ones",
+                f"{JobHint('history', history.name, history.namespace)} lists them; its files in git have older ones",
             )
         past = others[0]
     if past.masked:
@@ -114,7 +115,7 @@ def removed_training(history: DocumentHistory) -> RollbackTarget:
     if past.document["kind"] != "training":
         raise NotRevertible(
             f"{past.document['kind']}/{history.name} in {history.namespace} is not there, and only trainings run again",
-            f"`gpuctl rollback {history.name} -n {history.namespace}` creates it again",
+            f"{JobHint('rollback', history.name, history.namespace)} creates it again",
         )
     if past.masked:
         raise _incomplete(history, past)
@@ -150,8 +151,8 @@ def rerun_removed(
 
 
 def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
-    job = f"{history.name} -n {history.namespace}"
-    filled = f"fill them in and apply that: `gpuctl history {job} --revision {past.revision} > old.yaml`"
+    revision = RevisionHint(history.name, history.namespace, past.revision)
+    filled = f"fill them in and apply that: {revision}"
     commit = past.commit
     if commit is not None:
         where = f" of {commit.repository}" if commit.repository else ""

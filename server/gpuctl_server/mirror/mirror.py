@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
@@ -222,7 +222,8 @@ class Mirror:
         with self._changed:
             if isinstance(event, ClusterError):
                 if kept.failure is None:
-                    LOG.error("a list is not followed", extra={"kind": kept.watched.kind, "problem": event.message})
+                    problem = event.detail if isinstance(event, ConnectionFailed) else event.message
+                    LOG.error("a list is not followed", extra={"kind": kept.watched.kind, "problem": problem})
                 kept.failure = event
             elif event.type == "LISTED":
                 kept.listed, kept.failure = True, None

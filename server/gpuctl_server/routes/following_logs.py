@@ -19,7 +19,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
-from gpuctl.answers.advice import for_rest
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.usecases.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
@@ -278,7 +277,7 @@ def _told(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
     if isinstance(item, LogEntry):
         return f"id: {follower.marks.text()}\ndata: {item.frame}\n\n"
     if isinstance(item, LogNote):
-        return _event(item.kind, {"pod": item.pod, "message": for_rest(item.message)})
+        return _event(item.kind, {"pod": item.pod, "message": item.message})
     if isinstance(item, LogEnd):
         return _event("end", {"code": item.code, "reason": item.reason})
     return ":\n\n"

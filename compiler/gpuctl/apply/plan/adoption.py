@@ -13,6 +13,7 @@ from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.backend.context import Lowered
 from gpuctl.frontend.document import Document
+from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.generations import CHANGEABLE, digest, generation_name, generation_of
@@ -84,7 +85,7 @@ def keep(built: Built, title: str, wish: Wish) -> list[Step]:
     job, namespace = built.wanted.name, built.wanted.namespace
     ended = finished(built.live)
     reason = (
-        f"{ended}; `gpuctl rerun {job} -n {namespace}` runs it again"
+        f"{ended}; {JobHint('rerun', job, namespace)} runs it again"
         if ended
         else "made from an equal document by `build`"
     )

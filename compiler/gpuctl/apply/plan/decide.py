@@ -27,6 +27,7 @@ from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
 from gpuctl.apply.state.compare import Change, Tree, metadata_changes, spec_changes
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, union, unstated
+from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
@@ -111,7 +112,7 @@ def _refuse_others(target: Target, live: Object, wish: Wish) -> None:
     if not is_ours(live) and not wish.adopt:
         raise DecisionRefused(
             f"{key} is there already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
-            "rename the job, or take the object over with `gpuctl apply --adopt`"
+            f"{ADOPT_OBJECT}"
         )
     other = labels_of(live).get(PART_OF)
     if other is not None and wish.part_of is not None and other != wish.part_of:
@@ -131,7 +132,7 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:
         why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
-    return joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
+    return joined(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, wish)
 
 
 def joined(step: Step, live: Object, wish: Wish) -> Step:

@@ -11,6 +11,7 @@ from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.order import leaving_rank
+from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
@@ -83,9 +84,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
-        raise SeveralJobs(
-            f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
-        )
+        raise SeveralJobs(f"there are several jobs {name}: {listed}", f"say which {IN_NAMESPACE}{OR_DELETE_FILE}")
     kind, place = places[0]
     title = f"{kind}/{job}"
     tracker = next(filter(None, map(tracked_by, mains)), None)
@@ -174,7 +173,7 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
             if not error.lacks_permission or namespace is not None:
                 raise
             refusal = error
-    raise ClusterError(refusal.message, "say where the job is with -n NAMESPACE")
+    raise ClusterError(refusal.message, f"say where the job is {IN_NAMESPACE}")
 
 
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
@@ -194,4 +193,4 @@ def absent_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> N
     where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
     close = nearest(name, sorted(set(there)))
     hint = f"did you mean `{close}`? " if close else ""
-    return NoSuchJob(f"there is no job {name} {where}", f"{hint}`gpuctl get jobs` lists what there is")
+    return NoSuchJob(f"there is no job {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")

@@ -24,6 +24,7 @@ from gpuctl.apply.state.field_holders import FieldHolder, Holdings, holders_of, 
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.managed_fields import RETURNING
 from gpuctl.apply.state.server_defaults import default_paths
+from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.drift_rules import BUILT_IN
 from gpuctl.objects.api_resources import Key, Object, key_of
@@ -115,7 +116,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
         more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
         drift.notes.append(
             f"{', '.join(kept[:3])}{more}: kept as an earlier gpuctl or platform made it, so only what others added is "
-            "told, not what they took out; --relower replaces it"
+            f"told, not what they took out{OR_RELOWER}"
         )
     return drift
 

@@ -18,6 +18,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object
@@ -90,7 +91,7 @@ def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, 
     step.action, step.method, step.desired, step.expired = "unchanged", "none", None, True
     step.reason = (
         f"kept: applied on {past.when[:16].replace('T', ' ')} UTC and gone since; presumably it finished and its ttl "
-        f"({format_duration(ttl)}) removed it; `gpuctl rerun {step.key.name} -n {step.key.namespace}` runs it again"
+        f"({format_duration(ttl)}) removed it; {JobHint('rerun', step.key.name, step.key.namespace)} runs it again"
     )
     for key in list(_created_beside(steps.values(), step)):
         del steps[key]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend import shared_objects
 from gpuctl.backend.context import Context, Lowered
+from gpuctl.hints import CREATE_NAMESPACE
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -60,10 +61,7 @@ def _named(item: Lowered) -> set[str]:
 def _refusal(session: Session, name: str) -> str:
     close = nearest(name, _names(session))
     meant = f"did you mean `{close}`? " if close else ""
-    return (
-        f"there is no namespace {name}, and no document names it: {meant}--create-namespace creates it, "
-        "and so does `job.namespace` or a quota in the documents"
-    )
+    return f"there is no namespace {name}, and no document names it: {meant}{CREATE_NAMESPACE}"
 
 
 def _names(session: Session) -> list[str]:

@@ -26,6 +26,7 @@ from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.order import sort_key
 from gpuctl.frontend.document import Document
+from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
@@ -330,7 +331,7 @@ def _other_kinds(draft: Draft, request: Request, document: Document, name: str) 
         if job_type != document.kind:
             draft.plan.errors.append(
                 f"{title_of(document)}: {job_type or kind}/{name} exists in {document.namespace}, and a job of another "
-                f"kind cannot have its name; rename one, or `gpuctl delete job {name} -n {document.namespace}` first"
+                f"kind cannot have its name; rename one, or {JobHint('delete', name, document.namespace)} first"
             )
             continue
         # Job and JobSet are two forms of one training: the old form goes when the new one comes.
@@ -405,4 +406,4 @@ def _refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
     for step in plan.steps:
         if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
             plan.existing.append(step.key)
-            plan.errors.append(f"{step.key} exists already; `gpuctl apply` changes what exists")
+            plan.errors.append(f"{step.key} exists already; {APPLY} changes what exists")

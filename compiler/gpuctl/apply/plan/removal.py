@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_about_users
 from gpuctl.apply.state.pool_definitions import pool_of
+from gpuctl.hints import ListHint
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -89,7 +90,7 @@ def plan_delete_quotas(session: Session, names: Iterable[str], settings: Setting
         own = [obj for obj in found if obj["metadata"]["namespace"] == name]
         own = own or [obj for obj in found if labels_of(obj)[label] == name]
         if not own:
-            raise no_such("quota", name, users | quotas, "`gpuctl get quotas` lists them")
+            raise no_such("quota", name, users | quotas, f"{ListHint('quotas')} lists them")
         have = {step.key for step in plan.steps}
         plan.steps += [
             Step("delete", key_of(obj), live=obj, method="delete", title=f"quota/{labels_of(obj)[label]}")

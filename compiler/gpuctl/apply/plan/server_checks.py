@@ -20,6 +20,7 @@ from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
 from gpuctl.apply.state.field_merge import conflicts
 from gpuctl.apply.state.takeover import claim
+from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
@@ -28,7 +29,6 @@ from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import queue_of
 
 _NAMED = 3
-_QUEUE = "--queue creates it all the same, and it starts when there is room"
 
 
 class Right(NamedTuple):
@@ -92,14 +92,17 @@ def _check_quotas(
     if not errors or platform is None:
         return errors
     never = never_fitting(session, plan)
-    return [*never, *errors] if never else check_quotas(session, steps, templates, refusals, advice=_QUEUE)
+    if never:
+        return [*never, *errors]
+    advice = f"{QUEUE_ANYWAY}, and it starts when there is room"
+    return check_quotas(session, steps, templates, refusals, advice=advice)
 
 
 def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
     """That ``--queue`` changes nothing for what Kueue holds back."""
     held = [step.title for step in plan.steps if step.queued]
     if held and platform is not None and platform.queue:
-        plan.notes.append(f"{_few(held)}: Kueue starts it when its queue has room, with or without --queue")
+        plan.notes.append(f"{_few(held)}: Kueue starts it when its queue has room, with or without {QUEUE}")
 
 
 def _few(titles: list[str]) -> str:
@@ -272,10 +275,10 @@ def _explained(step: Step, error: ApiError) -> str:
     if error.exists_already:
         return (
             f"{step.key} is there already and is not gpuctl's (it lacks the label "
-            "app.kubernetes.io/managed-by=gpuctl); rename the job, or take the object over with `gpuctl apply --adopt`"
+            f"app.kubernetes.io/managed-by=gpuctl); {ADOPT_OBJECT}"
         )
     if error.is_conflict and step.method in ("apply", "labels"):
-        return f"{step.key}: {error.message}; take it over with --adopt, or take it out of the document"
+        return f"{step.key}: {error.message}; {ADOPT_FIELDS}"
     if error.is_missing and error.raw.startswith("namespaces "):
         return f"there is no namespace {step.key.namespace}; its administrators have to create it"
     # For a group that no CRD defines the answer is a page, not a Status.

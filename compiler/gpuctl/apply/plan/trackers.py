@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import Change
+from gpuctl.hints import OR_ADOPT
 from gpuctl.language.wording import visible
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
@@ -63,7 +64,7 @@ def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
         elif step.action in WRITING:
             plan.tracked.append(
                 f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its "
-                "repository, or take it over with --adopt"
+                f"repository{OR_ADOPT}"
             )
 
 

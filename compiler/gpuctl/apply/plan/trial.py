@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
@@ -105,9 +106,9 @@ def try_pods(
 def _advice(error: ApiError, lenient: bool | None) -> str:
     if "no PriorityClass" in error.message:
         # Where the class may be written it is part of the plan.
-        return "; an administrator's `gpuctl apply` creates it"
+        return str(PRIORITY_CLASS)
     if error.by_policy and lenient is False:
-        return "; if this is only about pods that people create themselves, --no-probe goes on"
+        return str(NO_PROBE)
     return ""
 
 

@@ -19,6 +19,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import IN_PLACE, Change, is_pod_metadata, metadata_changes, spec_changes
 from gpuctl.apply.state.field_merge import merge
 from gpuctl.apply.state.managed_fields import fields_of, owned_fields
+from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.objects.generations import CHANGEABLE
 from gpuctl.objects.ownership_metadata import is_ours
@@ -56,10 +57,10 @@ def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
     ended = finished(live)
     if ended:
-        step.reason = f"{ended}; `gpuctl rerun {step.key.name} -n {step.key.namespace}` runs it again"
+        step.reason = f"{ended}; {JobHint('rerun', step.key.name, step.key.namespace)} runs it again"
     elif queue is not None and not is_held(live):
         where = f"in Kueue's queue {queue}" if queue else "in no queue of Kueue"
-        step.reason = f"stays {where} as long as it runs; --relower replaces it"
+        step.reason = f"stays {where} as long as it runs{OR_RELOWER}"
     return step
 
 
@@ -124,7 +125,7 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
     )
     held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
     if held and not (wish.adopt or wish.compare):
-        raise DecisionRefused(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
+        raise DecisionRefused(f"{target.key}: {held}; {ADOPT_FIELDS}")
     obj = {**live, "spec": merged.spec}
     changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
     return Step(

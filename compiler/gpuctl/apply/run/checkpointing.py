@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Plan, Refused
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.backend.pod import SHARED_PROCESSES
+from gpuctl.hints import CHECKPOINT_LESS
 from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
 from gpuctl.kube.session import Session
@@ -66,7 +67,7 @@ class CheckpointFailed(Refused):
 
     def __init__(self, problems: Iterable[str], plan: Plan | None = None) -> None:
         super().__init__("; ".join(problems), plan)
-        self.hint = "nothing was ended; with --without-checkpoint it is ended all the same, and its progress is lost"
+        self.hint = f"nothing was ended; {CHECKPOINT_LESS} it is ended all the same, and its progress is lost"
 
 
 class _Task(NamedTuple):

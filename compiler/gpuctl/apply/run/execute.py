@@ -24,6 +24,7 @@ from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.run.turns import Turns
+from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
@@ -219,7 +220,7 @@ class Execution:
                 if self._is_interrupted() and not self._told:
                     self._told = True
                     self.callbacks.say(
-                        "interrupted: finishing what is under way; once more leaves it to `gpuctl recover`"
+                        f"interrupted: finishing what is under way; once more leaves it to {RecoverHint()}"
                     )
         finally:
             stage.turns.stop()
@@ -379,7 +380,7 @@ class Execution:
             else:
                 step.error = f"{key} is still there after {self.options.timeout:.0f} s{held_by(self.session, key)}"
             if step.action == "replace":
-                step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
+                step.error += f"; the new one is created by {RecoverHint()} or the next apply once it is gone"
             self._end(stage, step)
 
     def _restore_companions(self, steps: Iterable[Step]) -> None:

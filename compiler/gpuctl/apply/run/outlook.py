@@ -13,6 +13,7 @@ from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
+from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -149,7 +150,7 @@ def _taken(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> Iter
         why = is_taken(entry, live)
         if why is not None and not spared.leaves(entry) and spared.refusal(entry) is None:
             hint = (
-                "delete or rename that object and run `gpuctl recover`; or, when the job is not to come back: "
+                f"delete or rename that object and run {RecoverHint()}; or, when the job is not to come back: "
                 f"`{journal.removal}`"
             )
             yield RecoveryProblem(journal.namespace, f"{entry.key} {why}", hint, journal=journal.id)

@@ -14,6 +14,7 @@ from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
 from gpuctl.apply.run.recovery import Recovery
 from gpuctl.apply.state.live_state import read
+from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
@@ -71,7 +72,7 @@ class Pending:
     def advice(self) -> str:
         """What to do about it without the plan."""
         where = sorted({item.namespace for item in self.outlook.journals})
-        commands = " and ".join(f"`gpuctl recover -n {namespace}`" for namespace in where)
+        commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
         return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
 
     def join(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
@@ -114,7 +115,7 @@ class Pending:
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
                     f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "
-                    f"have its name; `gpuctl delete job {entry.successor.name} -n {entry.key.namespace}` first"
+                    f"have its name; {JobHint('delete', entry.successor.name, entry.key.namespace)} first"
                 )
 
     def gone(self, session: Session, name: str) -> list[Step]:
@@ -150,7 +151,7 @@ def refuse(result: Recovery, plan: Plan) -> None:
         raise Unrecovered(
             f"an earlier apply could not be finished: {item.key}: {item.message}",
             plan,
-            "`gpuctl recover` finishes it when the cause is removed",
+            f"{RecoverHint()} finishes it when the cause is removed",
         )
     for problem in result.problems:
         raise Unrecovered(problem.message, plan, problem.hint)
@@ -168,4 +169,4 @@ def finish(session: Session, keys: Records, pending: Pending, plan: Plan, timeou
         if not result.failed and not result.problems:
             return
     plan.unfinished = True
-    plan.notes.append("not all that an earlier apply left is finished: `gpuctl recover` does it")
+    plan.notes.append(f"not all that an earlier apply left is finished: {RecoverHint()} does it")

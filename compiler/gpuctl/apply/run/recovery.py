@@ -20,6 +20,7 @@ from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
 from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
 from gpuctl.apply.run.terminating import goes
+from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of
@@ -98,7 +99,7 @@ def find(session: Session, keys: Records, namespace: str | None) -> list[Journal
             if namespace is not None or not error.lacks_permission:
                 raise
             refusal = error
-    raise ClusterError(refusal.message, "say where with -n NAMESPACE")
+    raise ClusterError(refusal.message, f"say where {IN_NAMESPACE}")
 
 
 def settled(

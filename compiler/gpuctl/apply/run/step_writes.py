@@ -12,6 +12,7 @@ from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import named, spec_changes, without_effect
 from gpuctl.apply.state.field_holders import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
+from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
@@ -187,13 +188,13 @@ class StepWrites:
             if step.key.namespace in self.leaving:
                 raise ClusterError(step.error) from None
             if isinstance(error, _NameTaken):
-                raise ClusterError(step.error, "`gpuctl recover` finishes it when that object has gone") from None
+                raise ClusterError(step.error, f"{RecoverHint()} finishes it when that object has gone") from None
             try:
                 self.create(step.restorable)
             except ClusterError as second:
                 self.plan.outage = self.plan.outage or is_outage(second)
                 step.error += f"; nor could the old one again: {second.message}"
-                raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
+                raise ClusterError(step.error, f"{RecoverHint()} creates it when the cause is removed") from None
             suspended = finished(step.live) and not (step.live.get("spec") or {}).get("suspend")
             step.error += "; the old one was created again" + (
                 ", suspended because it had finished" if suspended else ""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import OURS
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Reflector, Watched
 from gpuctl.kube.session import Session
@@ -166,7 +167,7 @@ def is_up(obj: Object) -> bool:
 
 
 def _asked(key: Key) -> str:
-    return f"`gpuctl why {key.name} -n {key.namespace}`"
+    return str(JobHint("why", key.name, key.namespace))
 
 
 def _named(keys: list[Key]) -> str:

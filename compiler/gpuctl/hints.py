@@ -1,0 +1,174 @@
+"""Hints as values: a command or an option in a message, which each surface writes in its own words.
+
+A hint in an f-string is written for the surface that reads the text: `gpuctl rerun a -n b` on the command line is
+``POST /jobs/a/rerun?namespace=b`` for a client of the REST API. The surface is the process's
+(:func:`set_process_surface`); a request may have another one (:func:`set_request_surface`).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import Enum
+from typing import NamedTuple
+
+
+class Surface(Enum):
+    """Where a text is read."""
+
+    COMMAND_LINE = "command line"
+    SERVICE_COMMAND_LINE = "command line without a kubeconfig"
+    REST = "REST API"
+
+
+_process = Surface.COMMAND_LINE
+_request: ContextVar[Surface | None] = ContextVar("surface", default=None)
+
+
+def surface() -> Surface:
+    """Return the surface that texts are written for."""
+    return _request.get() or _process
+
+
+def set_process_surface(value: Surface) -> None:
+    """Set the surface of all texts of this process that belong to no request."""
+    global _process
+    _process = value
+
+
+def set_request_surface(value: Surface) -> None:
+    """Set the surface of the texts of the current context, such as a request's task and the threads that it starts."""
+    _request.set(value)
+
+
+class JobHint(NamedTuple):
+    """A command about a job. Without a job it means the one that the text is about."""
+
+    action: str
+    job: str = ""
+    namespace: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    """Option of the command line without its dashes, and its value; "" for a flag."""
+
+    def __str__(self) -> str:
+        words, method, below = JOB_ACTIONS[self.action]
+        if surface() is Surface.REST:
+            query = [("namespace", self.namespace)] if self.namespace else []
+            query += [(name, value or "true") for name, value in self.options]
+            text = "&".join(f"{name}={value}" for name, value in query)
+            return f"`{method} /jobs/{self.job or '{jobId}'}{below}{'?' if text else ''}{text}`"
+        parts = [f"gpuctl {words}", self.job, f"-n {self.namespace}" if self.namespace else ""]
+        parts += [f"--{name} {value}".rstrip() for name, value in self.options]
+        return f"`{' '.join(filter(None, parts))}`"
+
+
+JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
+    "delete": ("delete job", "DELETE", ""),
+    "history": ("history", "GET", "/history"),
+    "logs": ("logs", "GET", "/logs"),
+    "pause": ("pause", "POST", "/pause"),
+    "rerun": ("rerun", "POST", "/rerun"),
+    "resume": ("resume", "POST", "/resume"),
+    "rollback": ("rollback", "POST", "/rollback"),
+    "why": ("why", "GET", "/why"),
+}
+"""Action -> the words after `gpuctl`, and the method and the path below the job's of a request."""
+
+
+class ListHint(NamedTuple):
+    """A command that lists what there is: jobs, nodes, pools, quotas, namespaces."""
+
+    resource: str
+
+    def __str__(self) -> str:
+        return f"`GET /{self.resource}`" if surface() is Surface.REST else f"`gpuctl get {self.resource}`"
+
+
+class NodeLabelsHint(NamedTuple):
+    """The command that lists the labels of a node."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"`GET /nodes/{self.node}/labels`" if surface() is Surface.REST else f"`gpuctl get labels {self.node}`"
+
+
+class RecoverHint(NamedTuple):
+    """The command that finishes what a killed run has left; without a namespace in all of them."""
+
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        if surface() is Surface.REST:
+            return f"`POST /recoveries{'?namespace=' if self.namespace else ''}{self.namespace}`"
+        return f"`gpuctl recover{' -n ' if self.namespace else ''}{self.namespace}`"
+
+
+class RevisionHint(NamedTuple):
+    """The command that shows an earlier document of a job."""
+
+    job: str
+    namespace: str
+    revision: int
+
+    def __str__(self) -> str:
+        if surface() is Surface.REST:
+            return f"`GET /jobs/{self.job}/history/{self.revision}?namespace={self.namespace}`"
+        return f"`gpuctl history {self.job} -n {self.namespace} --revision {self.revision} > old.yaml`"
+
+
+class Phrase(NamedTuple):
+    """Words about an option, or about what works on some surfaces only; "" where there is nothing to say.
+
+    ``service`` are the words of a command line without a kubeconfig, None for those of the command line.
+    """
+
+    command_line: str
+    rest: str
+    service: str | None = None
+
+    def __str__(self) -> str:
+        if surface() is Surface.REST:
+            return self.rest
+        is_service = surface() is Surface.SERVICE_COMMAND_LINE and self.service is not None
+        return self.service or "" if is_service else self.command_line
+
+
+def _takeover(command_line: str, others: str) -> Phrase:
+    """Return words about objects that others hold: only users with a kubeconfig take them over."""
+    return Phrase(command_line, others, others)
+
+
+ADOPT_OBJECT = _takeover(
+    "rename the job, or take the object over with `gpuctl apply --adopt`",
+    "rename the job, or have whoever holds it let go of it",
+)
+ADOPT_FIELDS = _takeover(
+    "take it over with --adopt, or take it out of the document",
+    "take it out of the document, or have whoever holds it let go of it",
+)
+OR_ADOPT = _takeover(", or take it over with --adopt", "")
+APPLY = Phrase("`gpuctl apply`", "`PUT`")
+CHECKPOINT_LESS = Phrase("with --without-checkpoint", "with `checkpoint=false`")
+CREATE_NAMESPACE = Phrase(
+    "--create-namespace creates it, and so does `job.namespace` or a quota in the documents",
+    "`job.namespace` or a quota in the documents creates it",
+)
+CREATE_POOL = Phrase("`gpuctl create -f pool.yaml`", "`POST /pools`")
+IN_NAMESPACE = Phrase("with -n NAMESPACE", "with `namespace=NAMESPACE`")
+NAMED_NAMESPACE = Phrase("with -n", "with `namespace=NAMESPACE`")
+NO_PROBE = Phrase("; if this is only about pods that people create themselves, --no-probe goes on", "")
+OR_DELETE_FILE = Phrase(", or delete it with -f FILE", "")
+OR_MOVE_NODE = Phrase("; --overwrite moves it", "")
+OR_RELOWER = Phrase("; --relower replaces it", "")
+OVERWRITE_LABEL = Phrase("--overwrite replaces it", "`overwrite: true` replaces it")
+PRIORITY_CLASS = Phrase(
+    "; an administrator's `gpuctl apply` creates it", "; it is created when an administrator submits a job"
+)
+QUEUE = Phrase("--queue", "`queue`")
+QUEUE_ANYWAY = Phrase("--queue creates it all the same", "`queue=true` creates it all the same")
+WAIT_FOR_LOG = Phrase("; `gpuctl logs -f` waits for it", "; with `follow=true` it is waited for")
+
+
+def shows_server() -> bool:
+    """Return True if texts may say where the API server is and how it is reached: users of a service need not know."""
+    return surface() is Surface.COMMAND_LINE

@@ -1,0 +1,218 @@
+"""Hints are values: each surface writes commands and options in its own words."""
+
+from __future__ import annotations
+
+import ast
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl import hints
+from gpuctl.hints import (
+    JOB_ACTIONS,
+    JobHint,
+    ListHint,
+    NodeLabelsHint,
+    Phrase,
+    RecoverHint,
+    RevisionHint,
+    Surface,
+    set_request_surface,
+)
+from gpuctl.kube.credentials import Credential, Fixed
+from gpuctl.kube.side_by_side import begun
+from gpuctl.kube.transport import ServerAccess, Transport
+from gpuctl.kube.trust import Trust
+
+SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
+ROOMS = ("apply", "acts", "reading", "usecases", "kube", "capacity")
+# Texts that no client of the REST API reads: sets, kubeconfigs, git, the command line as a client, its own options.
+ELSEWHERE = (
+    "apply/plan/sets.py",
+    "apply/operations.py",
+    "apply/state/provenance.py",
+    "apply/state/repository.py",
+    "kube/configuration.py",
+    "kube/credentials.py",
+    "kube/kubeconfig.py",
+    "usecases/compiling.py",
+    "usecases/idle_policy.py",
+    "usecases/kept_servers.py",
+    "usecases/month_reports.py",
+    "usecases/placing.py",
+    "usecases/revisions.py",
+    "usecases/service_",
+    "usecases/usage_ways.py",
+    # `why` prints what to type: `GET /jobs/{jobId}/why` has the same texts.
+    "reading/why/",
+    "capacity/snapshot.py",
+)
+ADVICE = r"`gpuctl |(?<![-\w])--[a-z]|(?<![-\w])-[nf]\b(?! [{x])"
+"""A command of gpuctl, or an option. ``-n x`` is kubectl's."""
+FACTS = ("not by `gpuctl pause`",)
+"""What gpuctl did itself is no hint."""
+EVERY: list[tuple[Any, str, str]] = [
+    *(
+        (JobHint(action, "a", "b"), f"`gpuctl {words} a -n b`", f"`{method} /jobs/a{below}?namespace=b`")
+        for action, (words, method, below) in JOB_ACTIONS.items()
+    ),
+    (JobHint("resume"), "`gpuctl resume`", "`POST /jobs/{jobId}/resume`"),
+    (
+        JobHint("logs", "a", options=(("previous", ""), ("pod", "a-0"))),
+        "`gpuctl logs a --previous --pod a-0`",
+        "`GET /jobs/a/logs?previous=true&pod=a-0`",
+    ),
+    (
+        JobHint("delete", "a", "b", (("force", ""),)),
+        "`gpuctl delete job a -n b --force`",
+        "`DELETE /jobs/a?namespace=b&force=true`",
+    ),
+    *((ListHint(name), f"`gpuctl get {name}`", f"`GET /{name}`") for name in ("jobs", "nodes", "pools", "quotas")),
+    (NodeLabelsHint("n1"), "`gpuctl get labels n1`", "`GET /nodes/n1/labels`"),
+    (RecoverHint(), "`gpuctl recover`", "`POST /recoveries`"),
+    (RecoverHint("a"), "`gpuctl recover -n a`", "`POST /recoveries?namespace=a`"),
+    (
+        RevisionHint("a", "b", 3),
+        "`gpuctl history a -n b --revision 3 > old.yaml`",
+        "`GET /jobs/a/history/3?namespace=b`",
+    ),
+]
+PHRASES = {name: value for name, value in vars(hints).items() if isinstance(value, Phrase)}
+
+
+@pytest.fixture(params=[Surface.REST, Surface.SERVICE_COMMAND_LINE])
+def service(request: pytest.FixtureRequest) -> Iterator[Surface]:
+    """A surface of a service."""
+    set_request_surface(request.param)
+    yield request.param
+    set_request_surface(Surface.COMMAND_LINE)
+
+
+@pytest.fixture
+def rest() -> Iterator[None]:
+    set_request_surface(Surface.REST)
+    yield
+    set_request_surface(Surface.COMMAND_LINE)
+
+
+@pytest.mark.parametrize(("hint", "command", "request_line"), EVERY)
+def test_a_hint_is_a_command(hint: Any, command: str, request_line: str) -> None:
+    assert f"{hint}" == command
+
+
+@pytest.mark.parametrize(("hint", "command", "request_line"), EVERY)
+def test_a_hint_is_a_request(rest: None, hint: Any, command: str, request_line: str) -> None:
+    assert f"{hint}" == request_line
+
+
+def test_every_kind_of_hint_is_tried() -> None:
+    kinds = {value for value in vars(hints).values() if isinstance(value, type) and hasattr(value, "_fields")}
+    assert kinds - {Phrase} == {type(hint) for hint, _, _ in EVERY}
+    assert len(PHRASES) > 10
+
+
+@pytest.mark.parametrize("name", PHRASES)
+def test_a_phrase_for_rest_has_no_command(rest: None, name: str) -> None:
+    assert not re.search(ADVICE, f"{PHRASES[name]}")
+
+
+@pytest.mark.parametrize("name", PHRASES)
+def test_a_command_line_without_kubeconfig_is_not_told_to_take_over(name: str) -> None:
+    phrase = PHRASES[name]
+    assert ("--adopt" in f"{phrase}") == (phrase.service is not None)
+    set_request_surface(Surface.SERVICE_COMMAND_LINE)
+    try:
+        assert f"{phrase}" == (phrase.command_line if phrase.service is None else phrase.service)
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)
+
+
+def test_threads_of_a_request_write_for_its_surface(rest: None) -> None:
+    assert begun(lambda name: f"{RecoverHint(name)}", ["a", "b"])() == [
+        "`POST /recoveries?namespace=a`",
+        "`POST /recoveries?namespace=b`",
+    ]
+
+
+def transport() -> Transport:
+    access = ServerAccess(
+        "https://10.0.0.1:6443", Trust(None, "", True, ""), Fixed(Credential("")), (), None, "context"
+    )
+    return Transport(access)
+
+
+def untrusted(code: int) -> ssl.SSLCertVerificationError:
+    """The error of a certificate, with OpenSSL's code."""
+    error = ssl.SSLCertVerificationError("self-signed")
+    error.verify_code, error.verify_message = code, "self-signed"
+    return error
+
+
+FAILURES = [
+    (ssl.SSLError("wrong version"), "does not speak TLS as expected"),
+    (ConnectionRefusedError("refused"), "cannot be reached"),
+    (untrusted(18), "is not trusted"),
+    (untrusted(62), "is for another name"),
+]
+
+
+@pytest.mark.parametrize(("error", "words"), FAILURES)
+def test_where_the_cluster_is_stays_the_services_business(service: Surface, error: Exception, words: str) -> None:
+    failure = transport()._failure(error, 10)
+    assert failure.message == "the Kubernetes API server cannot be reached"
+    assert failure.hint == "try again in a moment; administrators find the reason in the log of the service"
+    assert "10.0.0.1" in failure.detail
+    assert words in failure.detail
+
+
+@pytest.mark.parametrize(("error", "words"), FAILURES)
+def test_users_of_a_kubeconfig_read_where_the_cluster_is(error: Exception, words: str) -> None:
+    failure = transport()._failure(error, 10)
+    assert "https://10.0.0.1:6443" in failure.message
+    assert words in failure.message
+
+
+def test_a_timeout_names_no_address(service: Surface) -> None:
+    failure = transport()._failure(TimeoutError(), 10)
+    assert (failure.message, failure.hint) == ("the Kubernetes API server gave no answer within 10 s", None)
+
+
+def texts(source: str) -> Iterator[str]:
+    """The texts of a file that advise; what is put in is called x."""
+    # Most files have no advice, and a tree of each is seconds.
+    if not re.search(ADVICE, source):
+        return
+    tree = ast.parse(source)
+    spoken = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if id(node) in spoken:
+            # A docstring.
+            continue
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            text = node.value
+        else:
+            continue
+        if re.search(ADVICE, text):
+            yield text
+
+
+def test_no_text_spells_a_command_by_itself() -> None:
+    wrong = []
+    for room in ROOMS:
+        for path in sorted((SOURCES / room).rglob("*.py")):
+            where = str(path.relative_to(SOURCES))
+            if where.startswith(ELSEWHERE):
+                continue
+            for text in texts(path.read_text()):
+                for fact in FACTS:
+                    text = text.replace(fact, "")
+                if re.search(ADVICE, text):
+                    wrong.append((where, text))
+    assert wrong == []
