@@ -41,7 +41,7 @@ from gpuctl_server.earlier_documents import visible_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter, sees_holder
 from gpuctl_server.others import told_together
-from gpuctl_server.problems import Problem, not_found
+from gpuctl_server.problems import Problem, UnknownPath
 from gpuctl_server.quota_lookups import visible_quotas
 from gpuctl_server.service import Service
 
@@ -90,7 +90,7 @@ def answer_question(
     question, namespace, arguments = asking
     function = questions.get(question)
     if function is None:
-        raise not_found("there is nothing at this path")
+        raise UnknownPath
     with asked_by(service, caller, namespace, touched) as asked:
         value = called(function, asked, arguments)
         told = encode(value)

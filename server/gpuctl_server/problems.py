@@ -19,6 +19,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
+from gpuctl.usecases.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.chinese import translated, wants_chinese
 from gpuctl_server.negotiation import as_yaml, wants_yaml
@@ -70,6 +71,13 @@ class Problem(Exception):
         self.hint = hint
 
 
+class UnknownPath(Problem):
+    """404: the service has no such path. Clients tell it by a header from a 404 about what a path names."""
+
+    def __init__(self, hint: str | None = None) -> None:
+        super().__init__(404, "there is nothing at this path", hint=hint)
+
+
 def forbidden(message: str) -> Problem:
     """403."""
     return Problem(403, message)
@@ -86,6 +94,8 @@ def answer(problem: Problem, path: str = "") -> Response:
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
         headers["Retry-After"] = "1"
+    if isinstance(problem, UnknownPath):
+        headers[UNKNOWN_PATH] = "true"
     return JSONResponse(masked(told_together(value)), problem.status, headers)
 
 
@@ -184,8 +194,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         is_unknown = error.status_code == 404
-        text = "there is nothing at this path" if is_unknown else str(error.detail)
-        problem = Problem(error.status_code, text, hint="see /api/v1/docs" if is_unknown else None)
+        problem = UnknownPath("see /api/v1/docs") if is_unknown else Problem(error.status_code, str(error.detail))
         response = answer(problem, request.url.path)
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))

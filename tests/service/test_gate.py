@@ -182,6 +182,9 @@ def test_other_methods(served: Served) -> None:
         "details": [],
         "hint": "see /api/v1/docs",
     }
+    # A client knows by it that the service is older than the path.
+    assert served.client().get("/nothing").headers["gpuctl-unknown-path"] == "true"
+    assert "gpuctl-unknown-path" not in served.client().get("/jobs/nothing").headers
 
 
 def test_each_answer_has_an_id(served: Served) -> None:

@@ -293,7 +293,7 @@ def test_what_is_no_service_is_told_so(remote: Remote) -> None:
 def test_a_busy_an_older_and_a_failing_service(remote: Remote) -> None:
     busy = (429, {"Retry-After": "1"}, b'{"error": "TooManyRequests", "message": "the service is busy", "details": []}')
     well = (200, {}, b'{"allowed": true, "message": "x"}')
-    lost = (404, {}, b'{"error": "NotFound", "message": "there is nothing at this path", "details": []}')
+    lost = (404, {"Gpuctl-Unknown-Path": "true"}, b'{"error": "NotFound", "message": "no such path", "details": []}')
     odd = (200, {}, b'{"version": "9.9.9", "answer": {"lines": []}, "notes": []}')
     away = (
         503,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gpuctl.usecases.kept_servers import KeptServer
 
 BASE = "/api/v1"
+UNKNOWN_PATH = "gpuctl-unknown-path"
+"""Header of a 404 of a path that the service does not have."""
 _MARGIN = 30.0
 """Seconds that an answer may take longer than what the service waits for."""
 PATIENCE = 6.0
@@ -46,6 +48,10 @@ class ServiceRefusal(ClusterError):
         self.name = name
         self.details = details if isinstance(details, list) else []
         self.plan: Any = None
+
+
+class OtherVersion(ConfigurationError):
+    """The service lacks a path, or answers in a form that is not known here."""
 
 
 class Refusal(NamedTuple):
@@ -205,21 +211,22 @@ class ServiceClient:
             raise self.stranger(f"answered with status {response.status}, and not as gpuctl's service does")
         if response.status < 400:
             return value
-        raise self._refusal(response.status, value)
+        raise self._refusal(response, value)
 
-    def _refusal(self, status: int, value: dict[str, Any]) -> ClusterError:
+    def _refusal(self, response: Response, value: dict[str, Any]) -> ClusterError:
+        status = response.status
         message, hint = visible(str(value.get("message") or value["error"])), value.get("hint")
         if status == 401:
             return self.refused_token(value["error"])
-        if status == 404 and message == "there is nothing at this path":
+        if UNKNOWN_PATH in response.headers:
             return self._other_version(value)
         said = visible(hint) if isinstance(hint, str) else None
         return ServiceRefusal(status, value["error"], message, said, value.get("details"))
 
-    def _other_version(self, value: Mapping[str, Any]) -> ClusterError:
+    def _other_version(self, value: Mapping[str, Any]) -> OtherVersion:
         version = value.get("version")
         theirs = f"gpuctl {visible(str(version))[:40]}" if version else "another version of gpuctl"
-        return ConfigurationError(
+        return OtherVersion(
             f"the service at {self.url} is {theirs}, this is gpuctl {__version__}: they do not understand each other",
             "install the version of the service; its administrators know it",
         )

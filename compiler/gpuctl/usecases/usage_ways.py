@@ -11,7 +11,7 @@ from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_li
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import HeldModel
 from gpuctl.reading.usage_shapes import UsageRange
-from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_client import OtherVersion, ServiceClient, ServiceRefusal
 
 if TYPE_CHECKING:
     from gpuctl.language.settings import Settings
@@ -247,13 +247,13 @@ class ServiceWay:
     def _ask(self, path: str, query: Mapping[str, str]) -> Any:
         try:
             return self._service.request("GET", f"{_BASE}/{path}", query=query).get("data")
+        except OtherVersion:
+            raise self._service.stranger("is a service that does not tell of usage in this way") from None
         except ServiceRefusal as error:
             # What is wrong stands in `error` there, and the kind of it in `message`.
             if error.status == 401:
                 raise
             said = visible(str(error.name))
-            if error.status == 404 and said == "there is nothing at this path":
-                raise self._service.stranger("is a service that does not tell of usage in this way") from None
             raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
 
 
