@@ -1,7 +1,8 @@
 """What is told of those whom somebody may not see: that there are some, and what they hold together; not how many.
 
-Inside a look each hidden object has a name of its own (:mod:`gpuctl_server.mirror.veiled_session`), because what counts
-tells them apart. In an answer these names would count other people's jobs.
+Their names are hidden ones (:class:`gpuctl.objects.hidden.Hidden`) before anything
+is written: no text can have another.
+Items of a list with such names would still count other people's jobs, and are merged here.
 """
 
 from __future__ import annotations
@@ -10,20 +11,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpuctl.objects.hidden import OTHERS, is_hidden
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.mirror.veiled_session import HIDDEN
-
-OTHERS = "(others)"
-"""How all of them are called: no object can have this name."""
 
 
 def seen_names(caller: Caller) -> Callable[[str, str], bool]:
     """Return a predicate: whether a job of a namespace and name, as a veiled session gives it, may be named."""
-    return lambda namespace, name: caller.sees(namespace) and _NAME.search(name) is None
+    return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
 
-_NAME = re.compile(HIDDEN)
-_ONE = re.compile(rf"(?:[\w.-]+/)?{HIDDEN}(?: in {HIDDEN})?")
+_ONE = re.compile(rf"(?:[\w.-]+/)?{re.escape(OTHERS)}(?: in {re.escape(OTHERS)})?")
 _SEVERAL = re.compile(rf"{re.escape(OTHERS)}(?:(?:,? and |, | or ){re.escape(OTHERS)})+")
 _NUMBERS = frozenset({"likelihood", "pods", "priority"})
 """What would count them, or tell them apart."""
@@ -32,7 +29,7 @@ _NUMBERS = frozenset({"likelihood", "pods", "priority"})
 def told_together(value: Any) -> Any:
     """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
     if isinstance(value, str):
-        return _SEVERAL.sub(OTHERS, _ONE.sub(OTHERS, value)) if "(hidden " in value else value
+        return _SEVERAL.sub(OTHERS, _ONE.sub(OTHERS, value)) if OTHERS in value else value
     if isinstance(value, dict):
         return {key: told_together(item) for key, item in value.items()}
     if not isinstance(value, list):

@@ -18,6 +18,7 @@ from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.volume_finding import VolumeFinder, Way, is_reached
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.hidden import prefixed
 
 Key = tuple[str, str]
 _Ways = Mapping[str, Way]
@@ -259,7 +260,7 @@ def _key(late: LateClaim, incoming: Incoming) -> Key:
 
 
 def _label(key: Key) -> str:
-    return f"(shares) {key[1]}"
+    return prefixed("(shares) ", key[1])
 
 
 def _topology(key: Key) -> str:

@@ -15,6 +15,7 @@ from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, Port, Spread, Te
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.volume_finding import late_claims
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.hidden import prefixed
 from gpuctl.objects.selectors import Labels, selects
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -46,7 +47,7 @@ def incoming_pod(
         units(pod_requests(spec)),
         ports,
         (*_terms(_with_label_keys(spec), namespace, labels, namespaces), *_alone(sole, namespace)),
-        owner=f"{kind}/{name}",
+        owner=prefixed(f"{kind}/", name),
         volumes=attachable(claims, namespace, snapshot),
         scored=_cpu_and_memory(scored_requests(spec)),
     )
@@ -113,7 +114,7 @@ def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snaps
         item.get("startTime", ""),
         owner.get("kind") in STAYING,
         item.get("deleting", False),
-        f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
+        prefixed(f"{owner['kind']}/", owner["name"]) if owner else prefixed("Pod/", item["name"]),
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
         attachable(claims, item["namespace"], snapshot),

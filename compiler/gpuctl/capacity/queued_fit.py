@@ -17,6 +17,7 @@ from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.hidden import prefixed
 
 Placed = Callable[[Cluster, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges where pods go; no pod comes of the jobs whose numbers are among the keys, for the reasons given."""
@@ -116,7 +117,9 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
         if pod.namespace != item["namespace"] or not owner:
             continue
         jobset = pod.labels.get(_JOBSET_LABEL)
-        if pod.owner == f"{owner['kind']}/{owner['name']}" or (owner["kind"] == "JobSet" and jobset == owner["name"]):
+        if pod.owner == prefixed(f"{owner['kind']}/", owner["name"]) or (
+            owner["kind"] == "JobSet" and jobset == owner["name"]
+        ):
             return True
     return False
 

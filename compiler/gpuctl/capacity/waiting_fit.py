@@ -5,9 +5,9 @@ Their pods exist: quotas count them, and admission has let them through. Neither
 
 from __future__ import annotations
 
-import json
+from collections.abc import Hashable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -37,7 +37,7 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     :param namespace: whose answers are wanted; the others wait all the same, and may come first.
     """
     waiting = [pod for pod in snapshot.pods if "node" not in pod]
-    groups: dict[tuple[_Whose, str], list[Object]] = {}
+    groups: dict[tuple[_Whose, Hashable], list[Object]] = {}
     for pod in waiting:
         groups.setdefault((_whose(pod), _kind(pod)), []).append(pod)
     objects = [_workload(whose, pods) for (whose, _), pods in groups.items()]
@@ -62,10 +62,20 @@ def _whose(pod: Object) -> _Whose:
     return _Whose("Pod", pod["namespace"], pod["name"])
 
 
-def _kind(pod: Object) -> str:
+def _kind(pod: Object) -> Hashable:
     """Pods with the same of this go to the same nodes."""
     names = ("requests", "wants", "priority", "priorityClass", "hostPorts", "antiAffinity", "claims", "hasDeadline")
-    return json.dumps([pod.get(name) for name in names], sort_keys=True)
+    return _hashable([pod.get(name) for name in names])
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return a value to compare by. Its text would not do: hidden names read alike."""
+    if isinstance(value, dict):
+        return tuple(sorted((key, _hashable(item)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    found: Hashable = value
+    return found
 
 
 def _workload(whose: _Whose, pods: list[Object]) -> Object:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from gpuctl.kube.connection import Connection
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key, Object, Resource, labels_of
+from gpuctl.objects.hidden import Hidden
 from gpuctl_server.mirror.sight import Sight, namespace_of
 from gpuctl_server.mirror.survey import SurveyedSession
 
@@ -18,15 +18,13 @@ _TELLING = (
 )
 """Labels that say what an object is called, or what it belongs to."""
 _HOST = "kubernetes.io/hostname"
-HIDDEN = r"\(hidden [0-9a-f]{16} \d+\)"
-"""What such a name looks like; answers tell all of them together (:mod:`gpuctl_server.others`)."""
 
 
 class VeiledSession(SurveyedSession):
-    """Asks the API server, as :class:`Session`; objects that the caller may not see are renamed.
+    """Asks the API server, as :class:`Session`; objects that the caller may not see have hidden names.
 
     Whether a pod finds room depends on all pods and nodes; their names are only for those who may see them. An object
-    has the same other name for as long as the session lasts, and none that an object could have.
+    has the same hidden name (:class:`~gpuctl.objects.hidden.Hidden`) for as long as the session lasts.
 
     :param hidden_nodes: the nodes whose pools the caller may not see.
     """
@@ -43,9 +41,7 @@ class VeiledSession(SurveyedSession):
         super().__init__(connection, alone=alone, dry_run=dry_run)
         self._sight = sight
         self._hidden_nodes = hidden_nodes
-        self._names: dict[str, str] = {}
-        # What jobs print or documents say is never taken for such a name.
-        self._mark = secrets.token_hex(8)
+        self._names: dict[str, Hidden] = {}
 
     def pages(
         self,
@@ -133,8 +129,8 @@ class VeiledSession(SurveyedSession):
         is_hidden_node = key in (_HOST, "metadata.name") and value in self._hidden_nodes
         return self._other(value) if key in _TELLING or is_hidden_pool or is_hidden_node else value
 
-    def _other(self, name: str) -> str:
-        return self._names.setdefault(name, f"(hidden {self._mark} {len(self._names) + 1})")
+    def _other(self, name: str) -> Hidden:
+        return self._names.setdefault(name, Hidden(len(self._names) + 1))
 
 
 class NarrowedSession(VeiledSession):

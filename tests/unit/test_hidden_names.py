@@ -1,0 +1,113 @@
+"""Names that a caller may not see reach no text, whatever sentence is made of them, and still tell objects apart."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+
+import pytest
+
+from gpuctl.capacity.waiting_fit import _kind
+from gpuctl.objects.hidden import OTHERS, Hidden, is_hidden, prefixed
+from gpuctl_server.mirror.veiled_session import VeiledSession
+from gpuctl_server.others import told_together
+
+Sentence = Callable[[str, str], str]
+SENTENCES: list[Sentence] = [
+    lambda one, other: f"{one} and {other} hold 16 GPUs",
+    lambda one, other: f"evicts {one!s}, then {other:>20}",
+    lambda one, other: "; ".join(sorted([one, other])),
+    lambda one, other: f"{one} {other}",
+    lambda one, other: "%s before %s" % (one, other),  # noqa: UP031
+    lambda one, other: json.dumps({"held": [one, {one: other}]}),
+    lambda one, other: one.upper() + other.replace("o", "x") + one[:3],
+    lambda one, other: f"{prefixed('Job/', one)} in {other}",
+]
+
+
+class Sight:
+    """What a caller sees: namespace `mine`."""
+
+    pool_label = "example.com/pool"
+
+    def sees(self, obj: dict) -> bool:
+        return self.sees_namespace(obj["metadata"]["namespace"])
+
+    def sees_namespace(self, namespace: str) -> bool:
+        return namespace == "mine"
+
+    def sees_pool(self, pool: str) -> bool:
+        return False
+
+
+def veiled(name: str, namespace: str, session: VeiledSession) -> dict:
+    pod = {
+        "metadata": {
+            "name": f"{name}-0",
+            "namespace": namespace,
+            "labels": {"app": name, "team": "x"},
+            "ownerReferences": [{"kind": "Job", "name": name, "controller": True}],
+        },
+        "spec": {"nodeName": "node-1", "nodeSelector": {"example.com/pool": "sealed"}},
+    }
+    return session._veiled(pod)
+
+
+@pytest.fixture
+def session() -> VeiledSession:
+    found = VeiledSession.__new__(VeiledSession)
+    found._sight, found._hidden_nodes, found._names = Sight(), frozenset({"node-1"}), {}
+    return found
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_no_sentence_tells_hidden_objects_apart(sentence: Sentence) -> None:
+    assert sentence(Hidden(1), Hidden(2)) == sentence(Hidden(7), Hidden(8)) == sentence(OTHERS, OTHERS)
+
+
+def test_they_are_told_apart_as_data() -> None:
+    one, other = Hidden(1), Hidden(2)
+    assert one == Hidden(1) == copy.deepcopy(one)
+    assert len({one, other, Hidden(1), OTHERS}) == 3
+    assert one not in (other, OTHERS)
+    assert one != OTHERS
+    assert one != OTHERS
+    assert sorted([other, "a", one]) == [one, other, "a"]
+    assert one < other < "a"
+    assert prefixed("Job/", one) == prefixed("Job/", Hidden(1)) != prefixed("Job/", other)
+    assert prefixed("Job/", "a") == "Job/a"
+    assert all(map(is_hidden, (one, prefixed("Job/", one), f"Job/{one}")))
+    assert not is_hidden("a")
+
+
+def test_a_veiled_object_has_hidden_names(session: VeiledSession) -> None:
+    one, same, other = (veiled(*about, session) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
+    assert one == same
+    assert one["metadata"]["name"] != other["metadata"]["name"]
+    assert one["metadata"]["namespace"] == other["metadata"]["namespace"]
+    assert one["metadata"]["ownerReferences"][0]["name"] == one["metadata"]["labels"]["app"]
+    text = json.dumps([one, other])
+    assert not [word for word in ("theirs", "a-0", "b-0", "node-1", "sealed", '"a"', '"b"') if word in text]
+    assert json.dumps(one) == json.dumps(other)
+    assert veiled("a", "mine", session)["metadata"]["name"] == "a-0"
+
+
+def test_pods_that_wait_for_different_hidden_nodes_are_of_two_kinds() -> None:
+    one, other = ({"wants": {"nodeSelector": {"host": Hidden(number)}}} for number in (1, 2))
+    assert _kind(one) != _kind(other)
+    assert _kind(one) == _kind(copy.deepcopy(one))
+
+
+def test_answers_merge_what_is_hidden() -> None:
+    held = [
+        {"namespace": Hidden(number), "job": prefixed("Job/", Hidden(number + 10)), "priority": 5, "pods": 1, "gpu": 8}
+        for number in (1, 2)
+    ]
+    reason = f"held by {held[0]['job']} in {held[0]['namespace']} and {held[1]['job']} in {held[1]['namespace']}"
+    proofs = [{"text": f"of {Hidden(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
+    assert told_together({"heldBy": held, "reason": reason, "evidence": proofs}) == {
+        "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "gpu": 16}],
+        "reason": f"held by {OTHERS}",
+        "evidence": [{"text": "of mine", "about": "pod/y"}],
+    }
