@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.kube.absent import no_such
@@ -33,7 +34,7 @@ from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, Tol
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
-from gpuctl.usecases.wire import NotOfThisForm, decode, encode
+from gpuctl.usecases.wire import NotOfThisForm, decode, encode, refuse_unknown_fields
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
@@ -120,9 +121,12 @@ def called(function: Callable[..., Value], asked: Asked, arguments: dict[str, An
 def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
     wanted = {name: kind for name, kind in get_type_hints(function).items() if name not in ("asked", "return")}
     try:
-        if set(given) != set(wanted):
-            raise NotOfThisForm("other arguments are expected")
-        return {name: decode(kind, given[name]) for name, kind in wanted.items()}
+        refuse_unknown_fields(given, wanted)
+        defaults = {name for name, item in signature(function).parameters.items() if item.default is not item.empty}
+        missing = set(wanted) - set(given) - defaults
+        if missing:
+            raise NotOfThisForm(f"`{min(missing)}` is missing")
+        return {name: decode(kind, given[name], asks=True) for name, kind in wanted.items() if name in given}
     except NotOfThisForm as error:
         raise Problem(
             400,

@@ -1,7 +1,9 @@
 """What the service and the command line as its client tell each other: the values of use cases, as JSON and back.
 
 Rows, details and plans are dataclasses and named tuples. Their fields are the form: nothing is written twice, and what
-is printed from a value that was sent is what is printed from the value itself.
+is printed from a value that was sent is what is printed from the value itself. Of an answer, fields that are not known
+here are ignored, and those that are not there have their defaults, or are None: the other side may be a little older or
+newer. In what is asked, a field that is not known is refused, unless it asks for nothing.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import base64
 import binascii
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gpuctl.language.wording import visible
 
 Value = TypeVar("Value")
 _NAMES: dict[str, Any] = {}
@@ -47,13 +51,40 @@ def encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def decode(kind: type[Value], value: Any) -> Value:
+def decode(kind: type[Value], value: Any, *, asks: bool = False) -> Value:
     """The value of a type that JSON stands for: the inverse of :func:`encode`.
 
+    :param asks: it is part of a question: whatever it has is to be obeyed.
     :raises NotOfThisForm: it is none.
     """
+    if asks:
+        _refuse_unknown(kind, value)
     found: Value = _decode(kind, value)
     return found
+
+
+def refuse_unknown_fields(value: Mapping[str, Any], known: Collection[str]) -> None:
+    """See that what is not known asks for nothing: it is null, false, 0 or empty.
+
+    :raises NotOfThisForm: it asks for something.
+    """
+    for name, item in value.items():
+        if name not in known and item:
+            raise NotOfThisForm(f"`{visible(name)[:63]}` is not known")
+
+
+def _refuse_unknown(kind: Any, value: Any) -> None:
+    """See the same of a record, and of the records in it."""
+    for item in get_args(kind):
+        _refuse_unknown(item, value)
+    if isinstance(value, list):
+        for item in value:
+            _refuse_unknown(kind, item)
+    if _is_record(kind) and isinstance(value, dict):
+        hints = _hints(kind)
+        refuse_unknown_fields(value, _fields(kind))
+        for name in set(value) & set(hints):
+            _refuse_unknown(hints[name], value[name])
 
 
 def _decode(kind: Any, value: Any) -> Any:
@@ -83,7 +114,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin is not None and issubclass(origin, Mapping):
         _expected(isinstance(value, dict), value)
         return {key: _decode(get_args(kind)[1], item) for key, item in value.items()}
-    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
+    if _is_record(kind):
         return _decode_fields(kind, value)
     return _decode_items(list, (Any,), value) if origin is not None else _expected(isinstance(value, kind), value)
 
@@ -107,10 +138,37 @@ def _decode_items(origin: Any, kinds: tuple[Any, ...], value: Any) -> Any:
 
 def _decode_fields(kind: Any, value: Any) -> Any:
     _expected(isinstance(value, dict), value)
-    hints = _hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
-    _expected(set(names) == set(value), value)
-    return kind(**{name: _decode(hints[name], value[name]) for name in names})
+    hints, defaults, found = _hints(kind), _defaults(kind), dict[str, Any]()
+    for name in _fields(kind):
+        if name in value:
+            found[name] = _decode(hints[name], value[name])
+        elif name not in defaults:
+            if type(None) not in get_args(hints[name]):
+                raise NotOfThisForm(f"`{name}` is missing")
+            found[name] = None
+    return kind(**found)
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"))
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    found: tuple[str, ...] = kind._fields
+    return found
+
+
+@cache
+def _defaults(kind: Any) -> frozenset[str]:
+    """The fields that need not be given."""
+    if not dataclasses.is_dataclass(kind):
+        return frozenset(kind._field_defaults)
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return frozenset(item.name for item in fields if (item.default, item.default_factory) != (missing, missing))
 
 
 @cache
