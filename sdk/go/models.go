@@ -885,6 +885,25 @@ type MetricPoint struct {
 	Value     float64 `json:"value"`
 }
 
+// NamespaceDetail: A namespace with its quotas and pods.
+type NamespaceDetail struct {
+	Name   string  `json:"name"`
+	Status *string `json:"status"`
+	// Jobs that have not ended.
+	Jobs int64 `json:"jobs"`
+	// Jobs, also those that have ended.
+	AllJobs   int64             `json:"allJobs"`
+	Pods      int64             `json:"pods"`
+	GPUUsed   int64             `json:"gpuUsed"`
+	Quotas    []NamespaceQuota  `json:"quotas"`
+	CreatedAt *string           `json:"createdAt"`
+	Labels    map[string]string `json:"labels"`
+	// Pods on nodes.
+	RunningJobs []PodInNamespace `json:"runningJobs"`
+	// Pods that wait for a node.
+	WaitingJobs []PodInNamespace `json:"waitingJobs"`
+}
+
 // NamespaceHour: A namespace in an hour.
 type NamespaceHour struct {
 	// Of this row; it stays when the hour is computed again.
@@ -954,6 +973,28 @@ type NamespaceItem struct {
 type NamespaceList struct {
 	Total int64           `json:"total"`
 	Items []NamespaceItem `json:"items"`
+}
+
+// NamespaceQuota: A quota of a namespace.
+type NamespaceQuota struct {
+	Name             string       `json:"name"`
+	Namespace        string       `json:"namespace"`
+	Description      *string      `json:"description"`
+	Status           string       `json:"status"`
+	CPUTotal         *float64     `json:"cpuTotal"`
+	CPUUsed          *float64     `json:"cpuUsed"`
+	MemoryTotalBytes *float64     `json:"memoryTotalBytes"`
+	MemoryUsedBytes  *float64     `json:"memoryUsedBytes"`
+	GPUTotal         *float64     `json:"gpuTotal"`
+	GPUUsed          *float64     `json:"gpuUsed"`
+	MaxJobs          *float64     `json:"maxJobs"`
+	JobsUsed         *float64     `json:"jobsUsed"`
+	Resources        []QuotaLimit `json:"resources"`
+	// What containers that request nothing count as.
+	DefaultRequest map[string]string `json:"defaultRequest"`
+	CreatedAt      *string           `json:"createdAt"`
+	// False for a ResourceQuota that gpuctl did not make.
+	IsManaged bool `json:"isManaged"`
 }
 
 // NamespaceUsage: Hours of namespaces.
@@ -1128,6 +1169,17 @@ type PlanWait struct {
 	Message string `json:"message"`
 	// 1 if they wait in any case; null if that depends on the order in which pods come.
 	Likelihood *float64 `json:"likelihood"`
+}
+
+// PodInNamespace: A pod that holds room on a node, or waits for some.
+type PodInNamespace struct {
+	Pod string `json:"pod"`
+	// Of its job.
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Kind      *string `json:"kind"`
+	GPU       int64   `json:"gpu"`
+	NodeName  *string `json:"nodeName"`
 }
 
 // PodStage: A stage that a pod has reached, and the seconds since the one before.

@@ -996,6 +996,15 @@ func (c *Client) ListNamespaces(ctx context.Context, options *ListNamespacesOpti
 	return &answer, nil
 }
 
+// GetNamespace: A namespace: what limits it, what runs in it, and what waits.
+func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*NamespaceDetail, error) {
+	var answer NamespaceDetail
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/namespaces/", segment(namespaceName)), repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // FitDocumentsOptions are what may be said to FitDocuments. The zero value says nothing.
 type FitDocumentsOptions struct {
 	// Only check them; nothing is written.

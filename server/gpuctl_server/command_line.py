@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
@@ -22,14 +22,12 @@ from gpuctl.reading.describe_job import JobDetail
 from gpuctl.reading.document_history import DocumentHistory
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.reading.label_rows import GpuType, Label
-from gpuctl.reading.namespace_rows import Namespace
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
-from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.reading.why.answer import Answer
 from gpuctl.release import __version__
-from gpuctl.usecases import job_queries, node_queries, pool_queries, quota_queries
+from gpuctl.usecases import job_queries, node_queries, pool_queries
 from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
@@ -43,7 +41,6 @@ from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter, sees_holder
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem, UnknownPath
-from gpuctl_server.quota_lookups import visible_quotas
 from gpuctl_server.service import Service
 
 Value = TypeVar("Value")
@@ -321,48 +318,6 @@ def _seen(asked: Asked, pods: Iterable[PodOnNode] | None) -> tuple[PodOnNode, ..
     return None if pods is None else tuple(pod for pod in pods if sees_holder(asked.caller, pod))
 
 
-def _list_quotas(asked: Asked, names: list[str]) -> list[QuotaState]:
-    demand(asked.caller, Wish("get", "quotas", asked.namespace))
-    there = [
-        quota for quota in visible_quotas(asked.service, asked.caller) if asked.namespace in (None, quota.namespace)
-    ]
-    found: dict[tuple[str, str], QuotaState] = {}
-    for name in names:
-        own = chosen(there, name)
-        if not own:
-            raise no_such("quota", name, {quota.namespace for quota in there} | {quota.name for quota in there})
-        found.update({(quota.namespace, quota.object_name): quota for quota in own})
-    return list(found.values()) if names else there
-
-
-def _quota_holders(asked: Asked, user: str) -> list[PodOnNode] | None:
-    demand(asked.caller, Wish("get", "quotas", user))
-    return quota_queries.quota_holders(asked.reader, user)
-
-
-def _list_namespaces(asked: Asked, names: list[str], everything: bool) -> list[Namespace]:
-    demand(asked.caller, Wish("get", "namespaces"))
-    return quota_queries.list_namespaces(asked.reader, names, everything=everything)
-
-
-def _describe_namespace(asked: Asked, name: str) -> Namespace:
-    demand(asked.caller, Wish("get", "namespaces", name))
-    return quota_queries.describe_namespace(asked.reader, name)
-
-
-def _names(asked: Asked, which: Literal["job", "pool", "node", "quota", "namespace"]) -> list[str]:
-    """Return names that a shell completes."""
-    if which == "job":
-        return [row.identity.name for row in _list_jobs(asked, JobQuery()).rows]
-    if which == "pool":
-        return [pool.name for pool in _list_pools(asked, [])]
-    if which == "node":
-        return [node.name for node in _list_gpu_labels(asked)]
-    if which == "quota":
-        return [quota.name for quota in _list_quotas(asked, [])]
-    return [item.name for item in _list_namespaces(asked, [], True)]
-
-
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "list-jobs": _list_jobs,
     "gpu-use": _gpu_use,
@@ -376,10 +331,5 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "list-labels": _list_labels,
     "list-gpu-labels": _list_gpu_labels,
     "list-gpu-types": _list_gpu_types,
-    "list-namespaces": _list_namespaces,
-    "describe-namespace": _describe_namespace,
-    "list-quotas": _list_quotas,
-    "quota-holders": _quota_holders,
-    "names": _names,
 }
 """Name of a use case -> what answers it."""

@@ -42,8 +42,8 @@ _WORDS = {
 }
 
 
-_COMMAND_LINE = "/command-line/"
-"""In the paths of the command line, which asks as a client."""
+_COMMAND_LINE = "gpuctl/"
+"""How the command line's `User-Agent` begins: hints in its answers are commands."""
 _USAGE = "/api/v1/gpu-aggregation/"
 """Before the paths of usage, whose answers and errors have a form of their own."""
 _KINDS = {
@@ -162,7 +162,7 @@ class Route(APIRoute):
         handle = super().get_route_handler()
 
         async def careful(request: Request) -> Response:
-            is_command_line = _COMMAND_LINE in request.url.path
+            is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
             set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
             response = await answered(request)
             if wants_chinese(request):

@@ -109,7 +109,7 @@ def test_what_may_not_be_seen_is_not_there(remote: Remote) -> None:
 def test_commands_that_need_a_cluster_say_so(remote: Remote) -> None:
     remote.login()
     for arguments in (("exec", "a", "--", "ls"), ("port-forward", "a", "80"), ("snapshot",)):
-        said = remote.typed(*arguments, code=1)
+        said = remote.typed(*arguments, code=2)
         assert "does not work through the service" in said.err
         assert "--context or --kubeconfig" in said.err
     assert os.environ.get("GPUCTL_SERVER") is None

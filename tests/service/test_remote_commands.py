@@ -120,10 +120,10 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "label node": HeldBy(("test_nodes_are_labelled",)),
     "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
     "remove node": HeldBy(("test_nodes_join_and_leave_pools",)),
-    "snapshot": Refused("snapshot", _KUBECONFIG),
+    "snapshot": Refused("snapshot", _KUBECONFIG, 2),
     "drift": Refused("drift {file}", _KUBECONFIG, 2),
-    "exec": Refused("exec a -- ls", _KUBECONFIG),
-    "port-forward": Refused("port-forward a 80", _KUBECONFIG),
+    "exec": Refused("exec a -- ls", _KUBECONFIG, 2),
+    "port-forward": Refused("port-forward a 80", _KUBECONFIG, 2),
     "impact": Refused("impact --from HEAD {file} --server {url}", "leave --server out", 2),
     "init": OfFiles("init training"),
     "explain": OfFiles("explain training"),
@@ -425,12 +425,12 @@ def test_sets_are_refused(remote: Remote) -> None:
     remote.login()
     path = remote.place.file(training("x"))
     for more in (("--set", "team"), ("--set", "team", "--prune"), ("--prune",), ("--allow-empty",)):
-        said = remote.typed("apply", "-f", path, *more, code=1)
+        said = remote.typed("apply", "-f", path, *more, code=2)
         assert "does not work through the service\n" in said.err
         assert "apply without --set, and delete what is not to stay with `gpuctl delete -f FILE`" in said.err
-    assert "ask whoever holds it to let go of it" in remote.typed("apply", "-f", path, "--adopt", code=1).err
-    assert "leave it out" in remote.typed("apply", "-f", path, "--platform", "p.yaml", code=1).err
-    assert "`gpuctl rollback JOB`" in remote.typed("apply", "-f", path, "--wait", "--rollback", code=1).err
+    assert "ask whoever holds it to let go of it" in remote.typed("apply", "-f", path, "--adopt", code=2).err
+    assert "leave it out" in remote.typed("apply", "-f", path, "--platform", "p.yaml", code=2).err
+    assert "`gpuctl rollback JOB`" in remote.typed("apply", "-f", path, "--wait", "--rollback", code=2).err
     assert "--dry-run=server" in remote.typed("apply", "-f", path, "--dry-run=client", code=2).err
     assert not remote.place.exists("Job", "x")
 
@@ -506,7 +506,7 @@ def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
 def test_namespaces_are_not_deleted(remote: Remote) -> None:
     remote.login()
     for call in (("delete", "namespace", "x"), ("delete", "quota", "x", "--namespace-too")):
-        said = remote.typed(*call, code=1)
+        said = remote.typed(*call, code=2)
         assert "the service deletes no namespaces" in said.err
         assert _KUBECONFIG in said.err
 
@@ -568,7 +568,7 @@ def test_rollback(remote: Remote) -> None:
     assert image == "registry.example.com/inference:v1"
     remote.same("rollback", "nope", code=1)
     remote.same("rollback", "far", "--to", "99", code=1)
-    assert "--adopt does not work through the service" in remote.typed("rollback", "far", "--adopt", *here, code=1).err
+    assert "--adopt does not work through the service" in remote.typed("rollback", "far", "--adopt", *here, code=2).err
     remote.login("vera")
     assert remote.typed("rollback", "far", "--yes", *here, code=3).err.startswith("error: vera may not")
 

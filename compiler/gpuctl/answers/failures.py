@@ -33,6 +33,7 @@ MEANINGS: dict[str, Meaning] = {
     "NoLog": Meaning(1, 404, "NoLog"),
     "NoPodRunning": Meaning(1, 409, "NoPodRunning"),
     "NotPossible": Meaning(1, 409, "NotPossible"),
+    "NeedsKubeconfig": Meaning(2, 400, "NeedsKubeconfig"),
     "NotPausable": Meaning(1, 409, "NotPausable"),
     "NotRerunnable": Meaning(1, 409, "NotRerunnable"),
     "NotRevertible": Meaning(1, 409, "NotRevertible"),

@@ -9,7 +9,7 @@ from gpuctl.answers.json_values import listed, number
 from gpuctl.answers.node_answers import holders
 
 if TYPE_CHECKING:
-    from gpuctl.reading.namespace_rows import Namespace
+    from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
     from gpuctl.reading.quota_rows import Limit, QuotaState
 
 
@@ -57,7 +57,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
     }
 
 
-def namespace_list(namespaces: Iterable[Namespace]) -> dict[str, Any]:
+def namespace_list(namespaces: Iterable[NamespaceRow]) -> dict[str, Any]:
     """``get namespaces -o json``."""
     return listed(map(_namespace, namespaces))
 
@@ -65,7 +65,7 @@ def namespace_list(namespaces: Iterable[Namespace]) -> dict[str, Any]:
 def namespace_answer(namespace: Namespace) -> dict[str, Any]:
     """``describe namespace -o json``: with all that is in it."""
     return {
-        **_namespace(namespace),
+        **_namespace(namespace.row),
         "labels": namespace.labels,
         "quotas": [_quota(quota) for quota in namespace.quotas],
         "runningJobs": holders(item for item in namespace.holders if item.node),
@@ -73,13 +73,19 @@ def namespace_answer(namespace: Namespace) -> dict[str, Any]:
     }
 
 
-def _namespace(namespace: Namespace) -> dict[str, Any]:
+def namespace_detail(namespace: Namespace) -> dict[str, Any]:
+    """``GET /namespaces/{namespaceName}``: as :func:`namespace_answer`, with all jobs counted and whose quotas are."""
+    quotas = [{**_quota(quota), "isManaged": quota.is_ours} for quota in namespace.quotas]
+    return {**namespace_answer(namespace), "allJobs": namespace.all_jobs, "quotas": quotas}
+
+
+def _namespace(namespace: NamespaceRow) -> dict[str, Any]:
     return {
         "name": namespace.name,
         "status": namespace.status,
         "jobs": namespace.jobs,
-        "pods": len(namespace.holders),
+        "pods": namespace.pods,
         "gpuUsed": namespace.gpu_used,
-        "quotas": [quota.name for quota in namespace.quotas if quota.is_ours],
+        "quotas": list(namespace.quotas),
         "createdAt": namespace.created_at,
     }

@@ -33,6 +33,19 @@ class Contents(NamedTuple):
     workloads: list[Object]
 
 
+class NamespaceRow(NamedTuple):
+    """A namespace in a list. ``jobs`` counts those that have not ended, ``pods`` those that hold or await room;
+    ``quotas`` are the names of gpuctl's."""
+
+    name: str
+    status: str | None
+    created_at: str | None
+    jobs: int
+    pods: int
+    gpu_used: int
+    quotas: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Namespace:
     """A namespace. ``jobs`` counts those that have not ended, ``all_jobs`` every one; ``holders`` are pods that hold or
@@ -52,6 +65,14 @@ class Namespace:
     def gpu_used(self) -> int:
         """GPUs that its pods on nodes request."""
         return sum(item.gpu for item in self.holders if item.node)
+
+    @property
+    def row(self) -> NamespaceRow:
+        """It in a list."""
+        quotas = tuple(quota.name for quota in self.quotas if quota.is_ours)
+        return NamespaceRow(
+            self.name, self.status, self.created_at, self.jobs, len(self.holders), self.gpu_used, quotas
+        )
 
     @property
     def is_of_interest(self) -> bool:

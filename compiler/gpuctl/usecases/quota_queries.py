@@ -12,11 +12,13 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
 from gpuctl.reading.inventory import UNFINISHED
-from gpuctl.reading.namespace_rows import Namespace, contents, namespace_names, read_namespaces
+from gpuctl.reading.namespace_rows import Namespace, NamespaceRow, contents, namespace_names, read_namespaces
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import PodOnNode, holder
 from gpuctl.reading.quota_rows import QuotaState, chosen, read_quotas
 from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.service_client import ServiceRefusal
+from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
 
 
 def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
@@ -26,7 +28,8 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
     :raises ClusterError: they may not be listed.
     """
     if reader.service is not None:
-        return reader.service.ask("list-quotas", list[QuotaState], reader.scope, names=list(names))
+        there = quotas_of_service(reader.service, reader.scope.namespace)
+        return _named_quotas(there, names)
     label = reader.settings.label("quota")
     try:
         if names and reader.scope.namespace is None:
@@ -41,7 +44,14 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
         raise ClusterError(
             error.message, f"name a user whose quota you may read, or a namespace {NAMED_NAMESPACE}"
         ) from None
-    there = read_quotas(quotas, ranges, reader.settings)
+    return _named_quotas(read_quotas(quotas, ranges, reader.settings), names)
+
+
+def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaState]:
+    """Return those of users or quotas' documents; without names all.
+
+    :raises NotThere: there is none of a name.
+    """
     if not names:
         return there
     found: dict[tuple[str, str], QuotaState] = {}
@@ -57,7 +67,12 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
 def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     """The pods that a namespace's quota counts; None where they may not be read."""
     if reader.service is not None:
-        return reader.service.ask("quota-holders", list[PodOnNode] | None, reader.scope, user=namespace)  # type: ignore[arg-type]
+        try:
+            return list(namespace_of_service(reader.service, namespace).holders)
+        except ServiceRefusal as error:
+            if error.status != 403:
+                raise
+            return None
     pods = Scope(reader.scope.session, namespace).maybe("Pod", fields=UNFINISHED)
     if pods is None:
         return None
@@ -65,20 +80,22 @@ def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     return [holder(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
 
 
-def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bool = False) -> list[Namespace]:
+def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
     """The namespaces that gpuctl made, or that have jobs or quotas of its; ``everything``: all; or those of the names.
 
     :raises NotThere: there is none of a name.
     """
     if reader.service is not None:
-        asked = {"names": list(names), "everything": everything}
-        return reader.service.ask("list-namespaces", list[Namespace], reader.scope, **asked)
-    found = contents(reader.scope, reader.keys)
-    namespaces = read_namespaces(found, reader.settings, reader.keys)
-    check_names("namespace", names, [item.name for item in namespaces])
-    if names:
-        return [item for item in namespaces if item.name in names]
-    return [item for item in namespaces if everything or item.is_of_interest or item.name in found.assumed]
+        rows = namespaces_of_service(reader.service, everything=everything or bool(names))
+    else:
+        found = contents(reader.scope, reader.keys)
+        rows = [
+            item.row
+            for item in read_namespaces(found, reader.settings, reader.keys)
+            if names or everything or item.is_of_interest or item.name in found.assumed
+        ]
+    check_names("namespace", names, [item.name for item in rows])
+    return [item for item in rows if not names or item.name in names]
 
 
 def describe_namespace(reader: Reader, name: str) -> Namespace:
@@ -86,8 +103,10 @@ def describe_namespace(reader: Reader, name: str) -> Namespace:
 
     :raises NotThere: it does not exist.
     """
+    if reader.service is not None and is_dns_label(name):
+        return namespace_of_service(reader.service, name)
     if reader.service is not None:
-        return reader.service.ask("describe-namespace", Namespace, reader.scope, name=name)
+        raise no_such("namespace", name, [item.name for item in namespaces_of_service(reader.service, everything=True)])
     found: list[Namespace] = []
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)

@@ -76,7 +76,7 @@ def apply_by_service(
 ) -> Plan:
     """As :func:`gpuctl.usecases.applying.apply_request`, or with ``preview`` as ``preview_request``.
 
-    :raises NotPossible: an option is for a cluster alone.
+    :raises NeedsKubeconfig: an option is for a cluster alone.
     :raises InvalidDocuments: there are errors in the documents.
     """
     refuse_options({"--rollback": run.rollback})
@@ -118,7 +118,7 @@ def roll_back_by_service(
     """Go back to an earlier document of a job, or with ``preview`` see what that would do.
 
     :param place: ``name``, ``where`` and ``to``: the job, its namespace and the revision, as far as they were said.
-    :raises NotPossible: an option is for a cluster alone.
+    :raises NeedsKubeconfig: an option is for a cluster alone.
     """
     refuse_options({"--adopt": planning.adopt})
     arguments = {**place, "planning": planning}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed, NotPossible
+from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
 from gpuctl.kube.credentials import Credential, Fixed, bearer
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.proxies import proxy_for
@@ -52,6 +53,10 @@ class ServiceRefusal(ClusterError):
 
 class OtherVersion(ConfigurationError):
     """The service lacks a path, or answers in a form that is not known here."""
+
+
+class NeedsKubeconfig(ClusterError):
+    """A service does not offer what was asked: a command, or an option of one."""
 
 
 class Refusal(NamedTuple):
@@ -143,6 +148,18 @@ class ServiceClient:
             # Nothing was done yet.
             time.sleep(jittered(pause))
             pause = min(2 * pause, 1.0)
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[..., dict[str, Any]]]:
+        """Yield what gets a path of the REST API, with parameters by name; empty ones are left out.
+
+        :raises ServiceRefusal: an answer is no success.
+        :raises ClusterError: there is none, or it lacks what is needed.
+        """
+        try:
+            yield lambda path, **query: self.request("GET", path, query=query)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._other_version({}) from None
 
     def open(self, path: str, body: Mapping[str, Any]) -> Reply:
         """The answer to a question that goes on and on, as Server-Sent Events; not read yet.
@@ -256,9 +273,9 @@ class NoCluster:
         raise not_by_service(self._url)
 
 
-def not_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NotPossible:
+def not_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NeedsKubeconfig:
     """The refusal of what the service does not offer."""
-    return NotPossible(
+    return NeedsKubeconfig(
         f"{what} does not work through the service at {url}", f"{why}: name a cluster with --context or --kubeconfig"
     )
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source, collect
-from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
-from gpuctl.usecases.service_client import ServiceRefusal
+from gpuctl.usecases.service_client import NeedsKubeconfig, ServiceRefusal
 
 _WITH_KUBECONFIG = "or name a cluster with --context or --kubeconfig"
 _INSTEAD = {
@@ -48,7 +47,7 @@ class GatheredDocuments(NamedTuple):
 def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
     """Read documents, and the platform that stands beside them.
 
-    :raises NotPossible: an option is for a cluster alone.
+    :raises NeedsKubeconfig: an option is for a cluster alone.
     :raises InvalidDocuments: they cannot be read, or there are errors in the platform.
     :raises InvalidOptions: there are none.
     """
@@ -80,11 +79,11 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
 def refuse_options(given: Mapping[str, bool]) -> None:
     """See that no option is given that is for a cluster alone.
 
-    :raises NotPossible: one is.
+    :raises NeedsKubeconfig: one is.
     """
     for option, is_given in given.items():
         if is_given:
-            raise NotPossible(f"{option} does not work through the service", _INSTEAD[option])
+            raise NeedsKubeconfig(f"{option} does not work through the service", _INSTEAD[option])
 
 
 def platform_text(settings: Settings) -> str:
@@ -126,7 +125,7 @@ def _check_companions(planning: PlanOptions) -> None:
         ("--allow-older", planning.allow_older),
     ):
         if given:
-            raise NotPossible(f"{flag} does not work through the service", _INSTEAD["--set"])
+            raise NeedsKubeconfig(f"{flag} does not work through the service", _INSTEAD["--set"])
 
 
 @contextmanager

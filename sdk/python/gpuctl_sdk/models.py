@@ -968,6 +968,26 @@ class MetricPoint(Answer):
     value: float
 
 
+class NamespaceDetail(Answer):
+    """A namespace with its quotas and pods."""
+
+    name: str
+    status: str | None
+    jobs: int
+    """Jobs that have not ended."""
+    all_jobs: int
+    """Jobs, also those that have ended."""
+    pods: int
+    gpu_used: int
+    quotas: list[NamespaceQuota]
+    created_at: str | None
+    labels: dict[str, str] | None
+    running_jobs: list[PodInNamespace]
+    """Pods on nodes."""
+    waiting_jobs: list[PodInNamespace]
+    """Pods that wait for a node."""
+
+
 class NamespaceHour(Answer):
     """A namespace in an hour."""
 
@@ -1043,6 +1063,29 @@ class NamespaceList(Answer):
 
     total: int
     items: list[NamespaceItem]
+
+
+class NamespaceQuota(Answer):
+    """A quota of a namespace."""
+
+    name: str
+    namespace: str
+    description: str | None
+    status: str
+    cpu_total: float | None
+    cpu_used: float | None
+    memory_total_bytes: float | None
+    memory_used_bytes: float | None
+    gpu_total: float | None
+    gpu_used: float | None
+    max_jobs: float | None
+    jobs_used: float | None
+    resources: list[QuotaLimit]
+    default_request: dict[str, str]
+    """What containers that request nothing count as."""
+    created_at: str | None
+    is_managed: bool
+    """False for a ResourceQuota that gpuctl did not make."""
 
 
 class NamespaceUsage(Answer):
@@ -1229,6 +1272,18 @@ class PlanWait(Answer):
     message: str
     likelihood: float | None
     """1 if they wait in any case; null if that depends on the order in which pods come."""
+
+
+class PodInNamespace(Answer):
+    """A pod that holds room on a node, or waits for some."""
+
+    pod: str
+    name: str
+    """Of its job."""
+    namespace: str
+    kind: str | None
+    gpu: int
+    node_name: str | None
 
 
 class PodStage(Answer):
@@ -1686,11 +1741,13 @@ LogProblemValue.model_rebuild()
 LogsValue.model_rebuild()
 MeasuredGpu.model_rebuild()
 MetricPoint.model_rebuild()
+NamespaceDetail.model_rebuild()
 NamespaceHour.model_rebuild()
 NamespaceHourPage.model_rebuild()
 NamespaceHoursAfter.model_rebuild()
 NamespaceItem.model_rebuild()
 NamespaceList.model_rebuild()
+NamespaceQuota.model_rebuild()
 NamespaceUsage.model_rebuild()
 NodeConditions.model_rebuild()
 NodeDetail.model_rebuild()
@@ -1705,6 +1762,7 @@ PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
 PlanWait.model_rebuild()
+PodInNamespace.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()

@@ -921,6 +921,16 @@ class Operations(ABC):
         )
         return found
 
+    def get_namespace(self, namespace_name: str) -> models.NamespaceDetail:
+        """A namespace: what limits it, what runs in it, and what waits.
+
+        :param namespace_name: The namespace.
+        """
+        found: models.NamespaceDetail = self.send(
+            Call("GET", f"/namespaces/{segment(namespace_name)}", models.NamespaceDetail)
+        )
+        return found
+
     def fit_documents(
         self,
         documents: Documents,
@@ -2459,6 +2469,16 @@ class AsyncOperations(ABC):
         """
         found: models.NamespaceList = await self.send(
             Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
+        )
+        return found
+
+    async def get_namespace(self, namespace_name: str) -> models.NamespaceDetail:
+        """A namespace: what limits it, what runs in it, and what waits.
+
+        :param namespace_name: The namespace.
+        """
+        found: models.NamespaceDetail = await self.send(
+            Call("GET", f"/namespaces/{segment(namespace_name)}", models.NamespaceDetail)
         )
         return found
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from gpuctl_server.models.quota_models import Quota
 from gpuctl_server.models.shapes import Answer
 
 
@@ -262,6 +263,39 @@ class NamespaceItem(Answer):
     gpu_used: int = Field(examples=[12])
     quotas: list[str] = Field(examples=[["team-resource-quota"]])
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+
+
+class NamespaceQuota(Quota):
+    """A quota of a namespace."""
+
+    is_managed: bool = Field(description="False for a ResourceQuota that gpuctl did not make.", examples=[True])
+
+
+class PodInNamespace(Answer):
+    """A pod that holds room on a node, or waits for some."""
+
+    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
+    name: str = Field(description="Of its job.", examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str | None = Field(examples=["training"])
+    gpu: int = Field(examples=[4])
+    node_name: str | None = Field(examples=["node-1"])
+
+
+class NamespaceDetail(Answer):
+    """A namespace with its quotas and pods."""
+
+    name: str = Field(examples=["team-a"])
+    status: str | None = Field(examples=["Active"])
+    jobs: int = Field(description="Jobs that have not ended.", examples=[3])
+    all_jobs: int = Field(description="Jobs, also those that have ended.", examples=[4])
+    pods: int = Field(examples=[5])
+    gpu_used: int = Field(examples=[12])
+    quotas: list[NamespaceQuota]
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+    labels: dict[str, str] | None = Field(examples=[{"team": "nlp"}])
+    running_jobs: list[PodInNamespace] = Field(description="Pods on nodes.")
+    waiting_jobs: list[PodInNamespace] = Field(description="Pods that wait for a node.")
 
 
 class NamespaceList(Answer):

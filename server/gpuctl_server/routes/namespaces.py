@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Depends, Path, Query
 
-from gpuctl.answers.quota_answers import namespace_list
-from gpuctl.usecases.quota_queries import list_namespaces
+from gpuctl.answers.quota_answers import namespace_detail, namespace_list
+from gpuctl.usecases.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.question_models import NamespaceList
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.lookups import demand
+from gpuctl_server.models.question_models import NamespaceDetail, NamespaceList
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 
 router = api_router()
@@ -25,3 +27,15 @@ def namespaces(
     """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen."""
     with service.looking(caller) as reader:
         return namespace_list(list_namespaces(reader, everything=everything))
+
+
+@router.get("/namespaces/{namespaceName}", responses={200: {"model": NamespaceDetail}})
+def namespace(
+    service: ServiceOf,
+    caller: Reads,
+    name: Annotated[str, Path(alias="namespaceName", max_length=253, description="The namespace.")],
+) -> dict[str, Any]:
+    """A namespace: what limits it, what runs in it, and what waits."""
+    demand(caller, Wish("get", "namespaces", name))
+    with service.looking(caller) as reader:
+        return namespace_detail(describe_namespace(reader, name))

@@ -148,7 +148,7 @@ def _asked(
 ) -> tuple[str, dict[str, Any]]:
     """What a service is asked for, and with what beside names.
 
-    :raises NotPossible: it deletes no namespaces.
+    :raises NeedsKubeconfig: it deletes no namespaces.
     """
     from gpuctl.cli.options.reading_options import no_platform
     from gpuctl.usecases.service_client import not_by_service

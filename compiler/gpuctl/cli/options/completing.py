@@ -27,13 +27,14 @@ def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterabl
         from gpuctl.kube.scope import Scope
         from gpuctl.language.settings import Settings
         from gpuctl.objects.ownership_metadata import records
+        from gpuctl.usecases.service_names import names_of_service
 
         given = context.params
         namespace = given.get("namespace")
         service = asked_service(given.get("kubeconfig"), given.get("context"))
         if service is not None:
             with closing(service):
-                return service.ask_about(namespace, "names", list[str], which=kind)
+                return names_of_service(service, kind, namespace)
         settings = platform_settings(given.get("platform"))
         # With settings the connection is checked against the platform's clusters, and noted if it is none of them.
         known = None if stated_clusters() else Settings()

@@ -166,7 +166,7 @@ def connected(
     :param cluster: the one that is meant; default: that of ``--cluster``.
     :param changes: the command changes the cluster, and refuses one that the platform does not name.
     :param settings: the platform's, where they have been read.
-    :raises NotPossible: a service is to be asked, which this command cannot.
+    :raises NeedsKubeconfig: a service is to be asked, which this command cannot.
     :raises WrongCluster: it is another cluster than the one that is meant.
     """
     if (service := asked_service(kubeconfig, context)) is not None:

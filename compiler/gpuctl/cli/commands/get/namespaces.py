@@ -43,8 +43,7 @@ def command(
         found = list_namespaces(looking, bare(names), everything=everything)
         entries = []
         for item in found:
-            quotas = ",".join(quota.name for quota in item.quotas if quota.is_ours)
-            cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), quotas]
+            cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), ",".join(item.quotas)]
             since = age(item.created_at) if item.created_at else ""
             entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
         nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."

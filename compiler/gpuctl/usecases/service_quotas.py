@@ -1,0 +1,91 @@
+"""Quotas and namespaces as a service's REST API answers them. Fields that are not known here are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
+from gpuctl.reading.node_rows import PodOnNode
+from gpuctl.reading.quota_rows import Limit, QuotaState
+
+if TYPE_CHECKING:
+    from gpuctl.usecases.service_client import ServiceClient
+
+Item = Mapping[str, Any]
+
+
+def quotas_of_service(service: ServiceClient, namespace: str | None) -> list[QuotaState]:
+    """Return the quotas that may be seen, of one namespace or (None) of all."""
+    with service.reading() as get:
+        items = get("/quotas")["items"]
+        return [_quota(item) for item in items if namespace in (None, item["namespace"])]
+
+
+def namespaces_of_service(service: ServiceClient, *, everything: bool) -> list[NamespaceRow]:
+    """Return the namespaces with jobs or quotas, or all that may be seen."""
+    with service.reading() as get:
+        items = get("/namespaces", all="true" if everything else "")["items"]
+        return [
+            NamespaceRow(
+                item["name"],
+                item.get("status"),
+                item.get("createdAt"),
+                int(item["jobs"]),
+                int(item["pods"]),
+                int(item["gpuUsed"]),
+                tuple(item.get("quotas") or ()),
+            )
+            for item in items
+        ]
+
+
+def namespace_of_service(service: ServiceClient, name: str) -> Namespace:
+    """Return a namespace with its quotas and pods.
+
+    :raises ServiceRefusal: 404, it does not exist.
+    """
+    with service.reading() as get:
+        item = get(f"/namespaces/{name}")
+        quotas = item.get("quotas") or ()
+        return Namespace(
+            item["name"],
+            item.get("status"),
+            item.get("createdAt"),
+            item.get("labels"),
+            any(quota.get("isManaged", True) for quota in quotas),
+            int(item["jobs"]),
+            int(item["allJobs"]),
+            tuple(map(_quota, quotas)),
+            tuple(map(_holder, (*(item.get("runningJobs") or ()), *(item.get("waitingJobs") or ())))),
+        )
+
+
+def _quota(item: Item) -> QuotaState:
+    return QuotaState(
+        item["name"],
+        item["namespace"],
+        item["name"],
+        item.get("description"),
+        item.get("createdAt"),
+        tuple(map(_limit, item.get("resources") or ())),
+        item.get("defaultRequest") or {},
+        item.get("isManaged", True),
+    )
+
+
+def _limit(item: Item) -> Limit:
+    used = item.get("used")
+    return Limit(
+        item["resource"],
+        item["name"],
+        item.get("vendor"),
+        Fraction(str(item["total"])),
+        None if used is None else Fraction(str(used)),
+    )
+
+
+def _holder(item: Item) -> PodOnNode:
+    node = item.get("nodeName")
+    return PodOnNode(item["pod"], item["name"], item["namespace"], item.get("kind"), int(item["gpu"]), node, None)

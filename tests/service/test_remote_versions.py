@@ -1,0 +1,125 @@
+"""A command line and a service of different versions: what is new in an answer is ignored."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from support.cluster_tools import training
+from support.remote import Remote, settled, timeless
+
+_NEW = "newInTheNextVersion"
+_MAPPINGS = frozenset(
+    {"labels", "defaultRequest", "numbers", "restarts", "resources", "images", "defaults", "requests"}
+)
+"""Fields whose keys are names, not fields."""
+
+
+def renewed(value: Any) -> Any:
+    """An answer with a field more in each of its objects."""
+    if isinstance(value, list):
+        return [renewed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: item if key in _MAPPINGS and isinstance(item, dict) else renewed(item) for key, item in value.items()}
+    return {**kept, _NEW: {"x": 1}}
+
+
+@contextmanager
+def newer(url: str) -> Iterator[str]:
+    """The address of a proxy before a service, whose answers are of a later version."""
+    where = urlsplit(url).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = http.client.HTTPConnection(where, timeout=120)
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            text = json.dumps(renewed(json.loads(answer.read()))).encode()
+            connection.close()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _pass_on
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_newer_service_is_understood(remote: Remote) -> None:
+    place = remote.place
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "1500m"}}}
+    place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
+    place.apply(training("a"))
+    settled(remote, "a")
+    path = place.file(training("b"), name="b.yaml")
+    here = ("-n", place.namespace)
+    commands = (
+        ("get", "jobs", *here),
+        ("get", "jobs", *here, "-o", "json"),
+        ("why", "a", *here),
+        ("history", "a", *here),
+        ("get", "quotas", *here),
+        ("get", "quotas", *here, "-o", "json"),
+        ("describe", "quota", place.namespace),
+        ("get", "namespaces", place.namespace, "-o", "json"),
+        ("describe", "namespace", place.namespace),
+        ("describe", "namespace", place.namespace, "-o", "json"),
+        ("diff", "-f", path, *here),
+        ("pause", "a", *here),
+        ("resume", "a", *here),
+    )
+    with newer(remote.served.url) as url:
+        remote.login(url=url, token=remote.served.tokens["admin"])
+        for command in commands:
+            told = remote.typed(*command, "--server", url, code=None)
+            assert told.code == (1 if command[0] == "diff" else 0), (command, told.err)
+            assert _NEW not in told.out + told.err
+        remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
+
+
+def test_quotas_and_namespaces_are_as_with_a_kubeconfig(remote: Remote) -> None:
+    """They are read of the public paths."""
+    place = remote.place
+    for name, labels in (("few", {"runwhere.ai/quota": "few"}), ("foreign", {})):
+        hard = {"pods": "90", "requests.cpu": "1500m", "requests.memory": "3Gi", "requests.nvidia.com/gpu": "16"}
+        metadata = {"name": name, "labels": labels}
+        place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    place.apply(training("a"))
+    settled(remote, "a")
+    remote.login()
+    user = place.namespace
+    for form in ((), ("-o", "json"), ("-o", "wide"), ("-o", "name")):
+        remote.same("get", "quotas", *form)
+        remote.same_anywhere("get", "quotas", user, *form)
+        remote.same_anywhere("get", "namespaces", user, *form)
+    for form in ((), ("-o", "json"), ("-o", "yaml")):
+        remote.same_anywhere("describe", "quota", user, *form)
+        remote.same_anywhere("describe", "quota", "few", *form)
+        remote.same_anywhere("describe", "namespace", user, *form)
+    value = remote.served.get(f"/namespaces/{user}")
+    assert [(quota["name"], quota["isManaged"]) for quota in value["quotas"]] == [("few", True), ("foreign", False)]
+    assert (value["jobs"], value["allJobs"], len(value["runningJobs"])) == (1, 1, 1)
+    assert remote.served.get("/namespaces/nope", status=404)["error"] == "NotFound"
+    assert timeless(remote.typed("describe", "namespace", "No-Name", code=1).err).startswith(
+        "error: there is no namespace"
+    )
