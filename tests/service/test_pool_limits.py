@@ -84,6 +84,7 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
         "listQuotas": "/quotas",
         "getQuota": f"/quotas/{SPACE}",
         "listNamespaces": "/namespaces",
+        "getNamespace": f"/namespaces/{SPACE}",
         "listRecoveries": "/recoveries",
         "listAudit": "/audit",
         "listUsageClusters": f"{usage}/clusters",

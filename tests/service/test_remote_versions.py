@@ -67,11 +67,10 @@ def newer(url: str) -> Iterator[str]:
 
 def test_a_newer_service_is_understood(remote: Remote) -> None:
     place = remote.place
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "1500m"}}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "2500m"}}}
     place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
     place.apply(training("a"))
     settled(remote, "a")
-    path = place.file(training("b"), name="b.yaml")
     here = ("-n", place.namespace)
     commands = (
         ("get", "jobs", *here),
@@ -84,7 +83,6 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         ("get", "namespaces", place.namespace, "-o", "json"),
         ("describe", "namespace", place.namespace),
         ("describe", "namespace", place.namespace, "-o", "json"),
-        ("diff", "-f", path, *here),
         ("pause", "a", *here),
         ("resume", "a", *here),
     )
@@ -92,7 +90,7 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for command in commands:
             told = remote.typed(*command, "--server", url, code=None)
-            assert told.code == (1 if command[0] == "diff" else 0), (command, told.err)
+            assert told.code == 0, (command, told.err)
             assert _NEW not in told.out + told.err
         remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
 
@@ -101,7 +99,7 @@ def test_quotas_and_namespaces_are_as_with_a_kubeconfig(remote: Remote) -> None:
     """They are read of the public paths."""
     place = remote.place
     for name, labels in (("few", {"runwhere.ai/quota": "few"}), ("foreign", {})):
-        hard = {"pods": "90", "requests.cpu": "1500m", "requests.memory": "3Gi", "requests.nvidia.com/gpu": "16"}
+        hard = {"pods": "90", "requests.cpu": "2500m", "requests.memory": "5Gi", "requests.nvidia.com/gpu": "16"}
         metadata = {"name": name, "labels": labels}
         place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
     place.apply(training("a"))

@@ -335,6 +335,10 @@ ROWS: dict[str, Row] = {
         FOR_THE_ADMIN.replace("200", "400"),
     ),
     "listNamespaces": Row(get("/namespaces"), READS_ALL),
+    "getNamespace": Row(
+        get("/namespaces/{namespace}"),
+        QUOTAS.format(there=200, absent=404, local=200, hidden=404, pooled=200, user=200, free=200, gone=404),
+    ),
     "checkRight": Row(method("POST", "/auth/check", json={"resource": "jobs", "action": "get"}), READS_ALL),
     "listAudit": Row(get("/audit"), FOR_THE_ADMIN),
     "listUsageClusters": Row(get(f"{USAGE}/clusters"), READS_ALL),

@@ -9,8 +9,6 @@ from fastapi import Depends, Path, Query
 from gpuctl.answers.quota_answers import namespace_detail, namespace_list
 from gpuctl.usecases.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
-from gpuctl_server.lookups import demand
 from gpuctl_server.models.question_models import NamespaceDetail, NamespaceList
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 
@@ -36,6 +34,5 @@ def namespace(
     name: Annotated[str, Path(alias="namespaceName", max_length=253, description="The namespace.")],
 ) -> dict[str, Any]:
     """A namespace: what limits it, what runs in it, and what waits."""
-    demand(caller, Wish("get", "namespaces", name))
     with service.looking(caller) as reader:
         return namespace_detail(describe_namespace(reader, name))
