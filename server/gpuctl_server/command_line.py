@@ -19,7 +19,6 @@ from gpuctl.language.masking import masked
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.describe_job import JobDetail
-from gpuctl.reading.document_history import DocumentHistory
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.reading.label_rows import GpuType, Label
 from gpuctl.reading.node_gpus import Gpus
@@ -36,7 +35,6 @@ from gpuctl.usecases.wire import NotOfThisForm, decode, encode, refuse_unknown_f
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.earlier_documents import visible_history
 from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter, sees_holder
 from gpuctl_server.others import told_together
@@ -186,11 +184,6 @@ def found_job(asked: Asked, name: str) -> Job:
     return job
 
 
-def told_history(asked: Asked, name: str) -> DocumentHistory:
-    """As :func:`visible_history`."""
-    return visible_history(asked.service, asked.caller, asked.reader, name)
-
-
 def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
     demand(asked.caller, Wish("get", "logs", asked.namespace))
     job = found_job(asked, name)
@@ -323,7 +316,6 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
-    "document-history": told_history,
     "present-logs": _present_logs,
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,

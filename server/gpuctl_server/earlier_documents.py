@@ -106,8 +106,7 @@ def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) 
     :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, meant)
-    past = history.at(revision)
-    return JobRevision(**revision_value(next(row for row in history.rows if row.past is past), whole=True))
+    return JobRevision(**revision_value(history.row(revision), whole=True))
 
 
 def run_again(

@@ -44,13 +44,20 @@ class DocumentHistory:
     rows: list[HistoryRow]
 
     def at(self, revision: int) -> PastDocument:
-        """One revision.
+        """The document of a revision.
+
+        :raises NotThere: it is not kept.
+        """
+        return self.row(revision).past
+
+    def row(self, revision: int) -> HistoryRow:
+        """One revision, with its document.
 
         :raises NotThere: it is not kept.
         """
         for row in self.rows:
             if row.past.revision == revision:
-                return row.past
+                return row
         kept = ", ".join(str(row.past.revision) for row in self.rows)
         raise NotThere(f"there is no revision {revision} of {self.name} in {self.namespace}", f"there are {kept}")
 
@@ -65,9 +72,7 @@ def read_documents(
     :param shows: return True for a document that the caller may see; the history has only these.
     :raises NoSuchJob: there is none, or there are several.
     """
-    kind, _, name = name_of_id(scope, text, keys).rpartition("/")
-    if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
-        raise NoSuchJob(f"`{visible(text)}` is no name of a job", "write its name, or `training/NAME`")
+    kind, name = parsed_name(name_of_id(scope, text, keys))
     found: dict[str, list[Object]] = {}
     for secret in scope.all("Secret", labels=f"{keys.history}={name}"):
         found.setdefault(secret["metadata"]["namespace"], []).append(secret)
@@ -82,12 +87,28 @@ def read_documents(
             f"there is a history of {name} in several namespaces: {', '.join(histories)}", f"say which {IN_NAMESPACE}"
         )
     if not histories:
-        where = f"in {scope.namespace}" if scope.namespace else "in any namespace that you may read"
-        raise NoHistory(
-            f"there is no history of {text} {where}",
-            f"it begins when {APPLY} next changes the job; what Argo CD or Flux apply has its history in git",
-        )
+        raise no_history(text, scope.namespace)
     return next(iter(histories.values()))
+
+
+def parsed_name(text: str) -> tuple[str, str]:
+    """Return the kind, "" for any, and the name of ``NAME`` or ``KIND/NAME``.
+
+    :raises NoSuchJob: it is neither.
+    """
+    kind, _, name = text.rpartition("/")
+    if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
+        raise NoSuchJob(f"`{visible(text)}` is no name of a job", "write its name, or `training/NAME`")
+    return kind, name
+
+
+def no_history(text: str, namespace: str | None) -> NoHistory:
+    """Return the error for a job without a history in a namespace, or (None) in all that may be read."""
+    where = f"in {namespace}" if namespace else "in any namespace that you may read"
+    return NoHistory(
+        f"there is no history of {text} {where}",
+        f"it begins when {APPLY} next changes the job; what Argo CD or Flux apply has its history in git",
+    )
 
 
 def _rows(

@@ -208,10 +208,11 @@ def document_history(
     :param shows: as :func:`gpuctl.reading.document_history.read_documents` has it; a service decides for itself.
     :raises NoSuchJob: there is no history of it, or there are several.
     """
-    from gpuctl.reading.document_history import DocumentHistory, read_documents
+    from gpuctl.reading.document_history import read_documents
+    from gpuctl.usecases.service_history import history_of_service
 
     if reader.service is not None:
-        return reader.service.ask("document-history", DocumentHistory, reader.scope, name=name)
+        return history_of_service(reader.service, reader.scope, name)
     return read_documents(reader.scope, name, reader.keys, shows)
 
 

@@ -57,9 +57,10 @@ def command(
             newest = history.rows[0].past.revision
             _compare(history.at(pair[0]), history.at(pair[1] or newest), output)
         elif revision is not None:
-            past = history.at(revision)
+            row = history.row(revision)
+            past = row.past
             if machine:
-                _show(next(row for row in history.rows if row.past is past), output)
+                _show(row, output)
             else:
                 from gpuctl.backend.emitter import emit_object
                 from gpuctl.cli.output.history_lines import notes

@@ -1,0 +1,66 @@
+"""The history of a job as a service's REST API answers it. Fields that are not known here are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.apply.state.past_documents import PastDocument
+from gpuctl.apply.state.repository import Commit
+from gpuctl.gitops.objects import ValueChange
+from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
+from gpuctl.usecases.service_client import ServiceClient
+
+if TYPE_CHECKING:
+    from gpuctl.kube.scope import Scope
+
+
+@dataclass(frozen=True)
+class ServiceHistory(DocumentHistory):
+    """A history whose documents are read one by one, when they are asked for."""
+
+    service: ServiceClient
+
+    def row(self, revision: int) -> HistoryRow:
+        """As :meth:`DocumentHistory.row`, with the document."""
+        found = super().row(revision)
+        with self.service.reading() as get:
+            document = get(f"/jobs/{self.name}/history/{revision}", namespace=self.namespace)["document"]
+        return found._replace(past=replace(found.past, document=document))
+
+
+def history_of_service(service: ServiceClient, scope: Scope, text: str) -> DocumentHistory:
+    """Return the history of the job that a name, id, or ``KIND/NAME`` means.
+
+    :raises NoSuchJob: there is no history of it, or the name is none.
+    """
+    kind, name = parsed_name(text)
+    with service.reading() as get:
+        value = get(f"/jobs/{name}/history", namespace=scope.namespace or "")
+        for note in value.get("notes") or ():
+            scope.note(str(note))
+        items = value["items"]
+        rows = [_row(item, is_first=item is items[-1]) for item in items if kind in ("", "job", item["kind"])]
+        if not rows:
+            raise no_history(text, scope.namespace)
+        return ServiceHistory(value["name"], value["namespace"], rows, service)
+
+
+def _row(item: Mapping[str, Any], *, is_first: bool) -> HistoryRow:
+    commit = item.get("commit")
+    past = PastDocument(
+        int(item["revision"]),
+        {"kind": item["kind"]},
+        tuple(item.get("masked") or ()),
+        item.get("createdAt") or "",
+        item.get("who"),
+        None if commit is None else Commit(commit["id"], commit["dirty"], commit.get("repository")),
+        item.get("gpuctl") or "",
+        item.get("cause") or "applied",
+        item.get("to"),
+    )
+    changes = [
+        ValueChange(change["path"], change.get("from"), change.get("to")) for change in item.get("changes") or ()
+    ]
+    return HistoryRow(past, changes, is_first)
