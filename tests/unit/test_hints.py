@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ReadTimeoutError
 
 from gpuctl import hints
 from gpuctl.hints import (
@@ -177,7 +178,7 @@ def test_users_of_a_kubeconfig_read_where_the_cluster_is(error: Exception, words
 
 
 def test_a_timeout_names_no_address(service: Surface) -> None:
-    failure = transport()._failure(TimeoutError(), 10)
+    failure = transport()._failure(ReadTimeoutError(None, "/", "late"), 10)
     assert (failure.message, failure.hint) == ("the Kubernetes API server gave no answer within 10 s", None)
 
 

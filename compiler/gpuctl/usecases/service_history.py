@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.apply.state.repository import Commit
-from gpuctl.gitops.objects import ValueChange
+from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
 from gpuctl.usecases.service_client import ServiceClient
 

@@ -49,7 +49,10 @@ class _Stage:
 class BrokenOff(KeyboardInterrupt):
     """A second interrupt has ended a run whose journals are left."""
 
-    advice = "what was begun is remembered: `gpuctl recover`, or the next apply, finishes it"
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return f"what was begun is remembered: {RecoverHint()}, or the next apply, finishes it"
 
 
 class Execution:
