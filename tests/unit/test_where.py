@@ -36,7 +36,7 @@ def test_it_answers_at_least_twenty_questions() -> None:
 def test_what_is_named_is_there(what: str, where: str, begin: str) -> None:
     files = re.findall(r"`([^`]+\.py)`", where)
     # A file without a room is beside the one before it.
-    paths = [name if "/" in name else f"{files[0].rpartition('/')[0]}/{name}" for name in files]
+    paths = [name if "/" in name else f"{files[0].rpartition('/')[0]}/{name}".lstrip("/") for name in files]
     assert paths
     there = {name for path in paths for name in names_in(path)}
     wanted = re.findall(r"`(\w+)`", begin)
