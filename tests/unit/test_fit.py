@@ -942,12 +942,15 @@ def test_a_host_port_that_is_taken_is_the_reason() -> None:
     found = answer(cluster(nodes, [on_host_network("x", "a")]), with_port(3))
     assert (found.verdict, found.reason) == (
         "fits-when-empty",
-        "2 of 3 pods have room now: each needs the host port 29500, which is free on 2 of 3 nodes with room",
+        (
+            "2 of 3 pods have room now: each needs the host port 29500, which is free on 2 of 3 nodes with room; "
+            "`job.master_port` sets the port at which a training's nodes meet"
+        ),
     )
     # Two pods of one job cannot share a node either.
     found = answer(cluster(nodes), with_port(4))
     assert found.verdict == "never"
-    assert found.reason.endswith("each needs the host port 29500, which is free on 3 of 3 nodes with room")
+    assert "each needs the host port 29500, which is free on 3 of 3 nodes with room; `job.master_port`" in found.reason
     # Where GPUs are short, they are the reason.
     full = [running(f"y{name}", name, 7, 100) for name in "abc"]
     assert "host port" not in answer(cluster(nodes, [on_host_network("x", "a"), *full]), with_port(2)).reason

@@ -17,6 +17,7 @@ from gpuctl.capacity.quota_sum import Shortfall, format_amount
 from gpuctl.capacity.scheduling import RULES, census, untolerated
 from gpuctl.capacity.seats import Incoming, Seat, Units
 from gpuctl.capacity.unready import is_passing
+from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"
 """The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
@@ -217,7 +218,10 @@ def port_shortage(demand: Demand, starts: int, seats: Sequence[Seat]) -> str:
         return ""
     ports = ", ".join(str(port.number) for port in incoming.pod.ports)
     where = f"on {len(free)} of {len(roomy)} node{'' if len(roomy) == 1 else 's'} with room"
-    return f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}"
+    other = "; `job.master_port` sets the port at which a training's nodes meet" if demand.kind in TRAININGS else ""
+    return (
+        f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}{other}"
+    )
 
 
 def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:

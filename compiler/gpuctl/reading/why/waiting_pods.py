@@ -11,7 +11,7 @@ from gpuctl.capacity.scheduling import RULES, untolerated
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.api_resources import TRAININGS, annotations_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import node_selection, resource_claims, room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
@@ -248,6 +248,8 @@ def _neighbours(case: Case) -> Finding | None:
         ports = ", ".join(str(port.number) for port in case.incoming.pod.ports)
         message += f": {ports}"
         numbers["hostPorts"] = [port.number for port in case.incoming.pod.ports]
+        if case.demand is not None and case.demand.kind in TRAININGS:
+            fix = f"set another `job.master_port` if its nodes meet at that port; otherwise {fix}"
     return case.finding(cause, message, numbers, fix)
 
 
