@@ -19,6 +19,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.reading.node_rows import pool_name
 from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
@@ -34,6 +35,7 @@ from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
+from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
 from gpuctl_server.mirror.sight import Sight
 from gpuctl_server.mirror.survey import Lookback, Survey, SurveyedSession
 from gpuctl_server.mirror.veiled_session import NarrowedSession, VeiledSession
@@ -123,7 +125,12 @@ class Service:
         """The nodes whose pools a caller may not see."""
         if caller.pools is None:
             return frozenset()
-        return frozenset(node.name for node in self.fleet.now().nodes.values() if node.pool not in caller.pools)
+        everything = LabelSelector(""), FieldSelector("")
+        if not self.mirror.covers("Node", None, *everything):
+            return frozenset(node.name for node in self.fleet.now().nodes.values() if node.pool not in caller.pools)
+        # The fleet counts GPUs, for which it may have to ask for DeviceClasses.
+        nodes = self.mirror.select("Node", None, *everything)
+        return frozenset(node["metadata"]["name"] for node in nodes if pool_name(node, self.keys) not in caller.pools)
 
     @contextlib.contextmanager
     def weighing(

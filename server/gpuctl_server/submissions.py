@@ -326,14 +326,14 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
 
     :raises Problem: 403.
     """
+    named = [name for item in submission.documents if isinstance(item.model, Pool) for name in item.model.nodes]
+    if not named:
+        # To count the nodes' GPUs the cluster may be asked for DeviceClasses.
+        return
     takes, there = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
-    for document in submission.documents:
-        named = document.model.nodes if isinstance(document.model, Pool) else {}
-        for name in named:
-            if name not in there or not takes(there[name].pool):
-                raise forbidden(
-                    f"{caller.name} may not put node {name} into a pool: it is in none of this token's pools"
-                )
+    for name in named:
+        if name not in there or not takes(there[name].pool):
+            raise forbidden(f"{caller.name} may not put node {name} into a pool: it is in none of this token's pools")
 
 
 def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
