@@ -91,6 +91,9 @@ def test_claims_of_pods(place: Place, devices: None) -> None:
     place.running("claims")
     assert fit(place, claimant, 2)["verdict"] == "unknown"
     assert numbers(place)[DRA] == (4, 3, 1)
+    for flags in ((), ("--jobs",)):
+        (row,) = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]
+        assert row["gpu"] == 3
     (holder,) = place.anywhere("describe", "node", DRA, "-o", "json").value["runningJobs"]
     assert holder["gpu"] == 3
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.apply.state.authorship import applied_by
@@ -137,12 +138,16 @@ class JobFilter(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The platform's keys, and the resources that are GPUs."""
+    """The platform's keys, and the resources that are GPUs.
+
+    ``claimed`` are the GPUs that resource claims hold, by the uid of their pod.
+    """
 
     keys: Records
     gpu_type: str
     priority: str
     gpus: frozenset[str]
+    claimed: Mapping[str, int] = MappingProxyType({})
 
 
 def labels(settings: Settings, keys: Records) -> Labels:
@@ -309,7 +314,7 @@ def missing_row(job: Job, names: Labels) -> Row | None:
     wanted = replicas(job.workload)
     status = refused(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
-    whole = job_row(job, names)
+    whole = job_row(job, names._replace(claimed={}))
     return whole._replace(
         status=status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
         ready=f"0/{lacking}",
@@ -339,7 +344,7 @@ def pod_row(pod: Object, identity: Identity, names: Labels, uid: str = "", workl
         created_at=pod["metadata"].get("creationTimestamp"),
         started_at=status.get("startTime"),
         pool=labels_of(pod).get(names.keys.pool),
-        gpu=_gpus(pod["spec"], names),
+        gpu=_pod_gpus(pod, names),
         gpu_type=(pod["spec"].get("nodeSelector") or {}).get(names.gpu_type),
         priority=labels_of(pod).get(names.priority),
         applied_by=applied_by(workload, names.keys) if workload is not None else None,
@@ -351,9 +356,7 @@ def job_row(job: Job, names: Labels) -> Row:
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
-        gpus = sum(
-            _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
-        )
+        gpus = sum(_pod_gpus(pod, names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed"))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
     templates = pod_templates(as_begun(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
@@ -371,7 +374,8 @@ def job_row(job: Job, names: Labels) -> Row:
         created_at=job.workload["metadata"].get("creationTimestamp"),
         started_at=(job.workload.get("status") or {}).get("startTime") or (min(starts) if starts else None),
         pool=main.get(names.keys.pool),
-        gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates),
+        gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates)
+        + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in job.pods),
         gpu_type=(spec.get("nodeSelector") or {}).get(names.gpu_type),
         priority=main.get(names.priority),
         applied_by=applied_by(job.workload, names.keys),
@@ -410,6 +414,10 @@ def _done(job: Job) -> int:
 def as_begun(workload: Object) -> Object:
     """The workload as it begins: nobody suspends it, and nothing of it is done."""
     return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
+
+
+def _pod_gpus(pod: Object, names: Labels) -> int:
+    return _gpus(pod["spec"], names) + names.claimed.get(pod["metadata"]["uid"], 0)
 
 
 def _gpus(spec: Object, names: Labels) -> int:

@@ -55,6 +55,16 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
     return count_devices(classes, slices, claims, frozenset(resources))
 
 
+def gpus_of_claims(scope: Scope, resources: Iterable[str], pods: Iterable[Object]) -> dict[str, int]:
+    """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod names a claim.
+
+    Pods that share a claim share its GPUs: one of them has the number.
+    """
+    if not any(pod["spec"].get("resourceClaims") for pod in pods):
+        return {}
+    return {uid: int(sum(held.values())) for uid, held in read_devices(scope, resources).by_pod.items()}
+
+
 def count_devices(
     classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
 ) -> Devices:
