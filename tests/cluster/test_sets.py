@@ -368,7 +368,12 @@ def test_other_sources_are_refused(place: Place, repository: Repository) -> None
     place.gpuctl(*command, "--allow-source")
     assert place.names() == {"Job/a"}
     # From now on these are the set's sources.
-    assert repository.apply(code=1).err.startswith(f"error: set web: the set came from file://{MACHINE}{part}, ")
+    other = str(repository.directory / "b.yaml")
+    refused = place.gpuctl("apply", "-f", other, "--set", "web", "--yes", code=1)
+    assert refused.err.startswith(f"error: set web: the set came from file://{MACHINE}{part}, ")
+    # A directory that contains them adds to the set, and takes nothing from it.
+    assert set(actions(repository.apply()).values()) == {"unchanged", "created"}
+    assert place.names() == {"Job/a", "Job/b"}
 
 
 def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
@@ -523,12 +528,11 @@ def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repo
     where = f"in {place.namespace}"
     assert refused.err == (
         f"error: job.batch/a {where}, job.batch/b {where} belong to the set web of namespace {place.namespace}; an object "
-        f"is in one set at most. To move it, first take it out: `kubectl label job.batch/a -n {place.namespace} "
-        f"{PART_OF}-`\n  = nothing was changed\n"
+        f"is in one set at most. To move them, first take them out: `kubectl label job.batch/a job.batch/b "
+        f"-n {place.namespace} {PART_OF}-`\n  = nothing was changed\n"
     )
     assert place.records() == before
-    for name in ("a", "b"):
-        place.kubectl("label", f"job.batch/{name}", f"{PART_OF}-")
+    place.kubectl("label", "job.batch/a", "job.batch/b", f"{PART_OF}-")
     assert set(actions(repository.apply(name="api")).values()) == {"updated"}
     assert labels(place.get("Job", "a"))[PART_OF] == applyset.identity("api", place.namespace)
     # What has gone over to another set is not pruned by the first one.

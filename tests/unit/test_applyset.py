@@ -503,3 +503,25 @@ def test_any_file_name_survives_the_annotation() -> None:
     parent = _write(odd)
     assert parent["metadata"]["annotations"][SOURCES].isascii()
     assert _parse(parent) == odd
+
+
+HERE = "git:git.example.com/team/repo//"
+
+
+@pytest.mark.parametrize(
+    ("remembered", "given"),
+    [
+        (["jobs/a.yaml", "jobs/b"], ["jobs"]),
+        (["jobs/a"], ["."]),
+        (["jobs/a", "pools.yaml"], ["jobs", "pools.yaml"]),
+        (["jobs/a", "lib/b"], ["jobs", "lib"]),
+    ],
+)
+def test_directories_that_contain_the_sources_are_none_that_are_new(remembered: list[str], given: list[str]) -> None:
+    def full(paths: list[str]) -> list[str]:
+        return [HERE + path for path in paths]
+
+    assert refused(full(remembered), full(given)) is None
+    assert refused(full(given), full(remembered)) is not None
+    assert refused(full(remembered), [*full(given), HERE + "others"]) is not None
+    assert refused(full(remembered), [path.replace("/team/", "/other/") for path in full(given)]) is not None

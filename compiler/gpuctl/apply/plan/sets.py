@@ -223,13 +223,18 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
     for identity in sorted(set(members.values())):
         keys = sorted(key for key, value in members.items() if value == identity)
         named = ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
-        key = keys[0]
-        other = _named_set(session, identity, key.namespace)
+        other = _named_set(session, identity, keys[0].namespace)
         yield (
             f"{named} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at most. "
-            "To move it, first take it out: "
-            f"`kubectl label {key.resource.title}/{key.name} -n {key.namespace} {PART_OF}-`"
+            f"To move {'it, first take it' if len(keys) == 1 else 'them, first take them'} out: "
+            + " and ".join(_taking_out(namespace, keys) for namespace in sorted({key.namespace for key in keys}))
         )
+
+
+def _taking_out(namespace: str, keys: Iterable[Key]) -> str:
+    """Return the command that takes those of the objects that are in a namespace out of their set."""
+    objects = " ".join(f"{key.resource.title}/{key.name}" for key in keys if key.namespace == namespace)
+    return f"`kubectl label {objects} -n {namespace} {PART_OF}-`"
 
 
 def _named_set(session: Session, identity: str, namespace: str) -> str:

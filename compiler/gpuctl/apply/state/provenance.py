@@ -31,11 +31,17 @@ def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Pat
 
 
 def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
-    """Why a run from ``given`` may not go on with a set from ``remembered``; None when they are the same."""
+    """Return why a run from ``given`` may not go on with a set from ``remembered``; None if it may.
+
+    It may from the same sources, and from directories that contain them: nothing that came from them is missing then.
+    """
     missing, new = sorted(set(remembered) - set(given)), sorted(set(given) - set(remembered))
     if not remembered:
         return "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
-    if not (missing or new):
+    is_wider = all(covers(given, one) for one in missing) and all(
+        any(covers([wide], one) for one in missing) for wide in new
+    )
+    if is_wider:
         return None
     if missing and new:
         difference = f"came from {enumerated(missing)}, and this run gives {enumerated(new)} instead"
