@@ -58,8 +58,8 @@ WORKLOADS, NAMESPACES, NODES, LASTS = 1000, 50, 1250, 3
 VALUES = {"team": 50, "project": 100, "app": 60, "env": 4, "cost-center": 36}
 HOURS, SNAPSHOTS = 31, 2
 """The last days that have hours, and snapshots."""
-MOST_MS, MOST_MS_BY_LABEL = 100, 500
-MOST_BYTES = {"SQLite": 2_000_000_000, "PostgreSQL": 3_500_000_000}
+MOST_MS, MOST_MS_BY_LABEL = 250, 500
+MOST_BYTES = {"SQLite": 6_000_000_000, "PostgreSQL": 6_000_000_000}
 CALLS = 41
 
 Report = Callable[[str, str, str, "bool | None"], None]

@@ -18,7 +18,6 @@ from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.kept_parts import Part, kept_time, parts_of
-from gpuctl_usage.store.node_rows import NodeRows
 from gpuctl_usage.store.numbering import workload_of
 from gpuctl_usage.store.step_rows import StepRows
 from gpuctl_usage.store.usage_queries import (
@@ -160,11 +159,9 @@ def rows_of(connection: Connection, hours: Hours, question: Question, with_idle:
     if hours.step is Step.HOUR and question.level is not Level.NODE and not with_idle:
         return _HourRows(connection, question)
     steps, number = kept_steps(connection, hours, question.cluster), list(Step).index(hours.step)
-    if question.level is not Level.NODE:
-        return StepRows(connection, question, steps, number, with_idle)
-    if sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
+    if question.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
         raise TooMuch("nodes are answered for six weeks of hours at most; ask for a shorter time, or for step=day")
-    return NodeRows(connection, question, steps, number)
+    return StepRows(connection, question, steps, number, with_idle)
 
 
 def kept_steps(connection: Connection, hours: Hours, cluster: int) -> list[Part]:

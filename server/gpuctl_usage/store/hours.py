@@ -28,10 +28,8 @@ from gpuctl_usage.store.packing import (
     of_hundredths,
     pack_histogram,
     pack_ids,
-    pack_sums,
     pack_triples,
     unpack_histogram,
-    unpack_sums,
     unpack_triples,
 )
 from gpuctl_usage.store.tables import clusters, groups, holdings, periods, sums
@@ -112,7 +110,6 @@ def put_period(
         day = _which(cluster, Span.DAY, rolled.start // DAY * DAY)
         connection.execute(update(periods).where(*day).values(provisional=True))
     ids = group_ids(connection, cluster, rolled.sums)
-    nodes = {ids[group]: item for group, item in rolled.sums.items() if group.level is Level.NODE}
     whole = rolled.sums.get(Group(Level.CLUSTER))
     values = {
         "seconds": rolled.seconds,
@@ -122,7 +119,6 @@ def put_period(
         "dropped": rolled.dropped,
         "updated_at": now,
         "holders": _pack_holders(connection, cluster, rolled.holders),
-        "nodes": pack_sums(nodes),
         "workloads": pack_ids(ids[group] for group in rolled.sums if group.level is Level.WORKLOAD),
     }
     if known is None:
@@ -138,11 +134,7 @@ def put_period(
     standing = _standing(
         connection, cluster, rolled.start, rolled.known_until if span is Span.HOUR else rolled.start + span.seconds
     )
-    rows = [
-        _row(number, ids[group], group, item, standing)
-        for group, item in rolled.sums.items()
-        if group.level is not Level.NODE
-    ]
+    rows = [_row(number, ids[group], group, item, standing) for group, item in rolled.sums.items()]
     rows.sort(key=lambda row: row["group_id"])
     if rows:
         connection.execute(insert(sums), rows)
@@ -300,14 +292,9 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
             .join(groups, groups.c.id == sums.c.group_id)
             .where(sums.c.period_id == period.id)
         )
-        by_group = {group_of(row): sums_of(row[3:]) for row in rows} | _nodes(connection, period.nodes)
+        by_group = {group_of(row): sums_of(row[3:]) for row in rows}
         holders = _holders(connection, period.holders)
         rolled = RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped, holders)
         rolled.missed = missed(period.start, begun)
         found.append(rolled)
     return found
-
-
-def _nodes(connection: Connection, packed: bytes) -> dict[Group, Sums]:
-    by_number = unpack_sums(packed)
-    return {group: by_number[number] for number, group in groups_of(connection, list(by_number)).items()}

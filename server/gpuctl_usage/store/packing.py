@@ -1,4 +1,4 @@
-"""Small forms of what fills most of a database: histograms, the sums of nodes, what workloads held."""
+"""Small forms of what fills most of a database: histograms, and what workloads held."""
 
 from __future__ import annotations
 
@@ -30,9 +30,6 @@ PAIR_BITS = 32
 """No id has more."""
 _LOW = 0 if sys.byteorder == "little" else 1
 """Which half of a number of 64 bits has the low ones."""
-_NOTHING = Sums()
-_HEAD = 4096
-"""Bytes in which the head of packed sums ends."""
 
 
 class NotPacked(ValueError):
@@ -134,119 +131,6 @@ def hundredths(value: float | None) -> int | None:
 def of_hundredths(value: float | None) -> float | None:
     """What was made a whole number."""
     return None if value is None else value / 100
-
-
-def pack_sums(items: Mapping[int, Sums]) -> bytes:
-    """The sums of many groups, by their ids, column by column: what is alike stands together."""
-    if not items:
-        return b""
-    ids = sorted(items)
-    rows = [items[number] for number in ids]
-    histograms = [pack_histogram(row.histogram) for row in rows]
-    parts = [
-        _bytes(array("q", ids)),
-        *(_bytes(array("d", [getattr(row, name) for row in rows])) for name in AS_THEY_ARE),
-        *(_bytes(array("i", [_known(hundredths(getattr(row, name))) for row in rows])) for name in ROUNDED),
-        _bytes(array("i", [-1 if packed is None else len(packed) for packed in histograms])),
-        b"".join(packed or b"" for packed in histograms),
-    ]
-    head = json.dumps([len(ids), AS_THEY_ARE, ROUNDED]).encode()
-    return zlib.compress(head + b"\n" + b"".join(parts), 6)
-
-
-def unpack_sums(packed: bytes) -> dict[int, Sums]:
-    """The sums that were packed. Least and most are to hundredths.
-
-    :raises NotPacked: these were none.
-    """
-    if not packed:
-        return {}
-    try:
-        columns = _Columns(packed)
-        ids, known = columns.of("q"), {}
-        for name in columns.plain:
-            known[name] = _as_was(name, columns.of("d"))
-        for name in columns.rounded:
-            known[name] = [of_hundredths(None if item < 0 else item) for item in columns.of("i")]
-        known["histogram"] = [unpack_histogram(item) for item in columns.texts()]
-        known = {name: values for name, values in known.items() if name in Sums.__dataclass_fields__}
-        made = (dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True))
-        return {number: Sums(**values) for number, values in zip(ids, made, strict=True)}
-    except (zlib.error, TypeError, ValueError, IndexError) as error:
-        raise NotPacked(str(error)) from None
-
-
-def unpack_numbers(packed: bytes) -> list[int]:
-    """Of packed sums the ids alone: hardly any of it has to be unpacked.
-
-    :raises NotPacked: these were none.
-    """
-    return unpack_columns(packed, ())[0]
-
-
-def unpack_columns(packed: bytes, names: Sequence[str]) -> tuple[list[int], list[list[float]]]:
-    """Ids, and of each of the fields that are kept as they are its values; much less work than all.
-
-    :raises NotPacked: these were none.
-    """
-    if not packed:
-        return [], [[] for _ in names]
-    try:
-        columns = _Columns(packed)
-        ids, found = columns.of("q"), dict[str, list[float]]()
-        for name in columns.plain:
-            if len(found) == len(names):
-                break
-            if name in names:
-                found[name] = columns.of("d")
-            else:
-                columns.skip("d")
-        return ids, [found.get(name) or [0.0] * len(ids) for name in names]
-    except (zlib.error, TypeError, ValueError, IndexError) as error:
-        raise NotPacked(str(error)) from None
-
-
-class _Columns:
-    """Packed sums, from the first column to the last; no more of them is unpacked than is asked for."""
-
-    def __init__(self, packed: bytes) -> None:
-        self._unpacking = zlib.decompressobj()
-        head, _, self._ahead = self._unpacking.decompress(packed, _HEAD).partition(b"\n")
-        self._count, self.plain, self.rounded = json.loads(head)
-
-    def _next(self, size: int) -> bytes:
-        text, self._ahead = self._ahead[:size], self._ahead[size:]
-        if len(text) < size:
-            text += self._unpacking.decompress(self._unpacking.unconsumed_tail, size - len(text))
-        if len(text) < size:
-            raise NotPacked("fewer bytes than there should be")
-        return text
-
-    def of(self, code: str) -> list[Any]:
-        """The next column, of numbers of a type."""
-        found = array(code)
-        found.frombytes(self._next(self._count * found.itemsize))
-        return _swapped(found).tolist()
-
-    def skip(self, code: str) -> None:
-        """Leave the next column out."""
-        self._next(self._count * array(code).itemsize)
-
-    def texts(self) -> Iterator[bytes | None]:
-        """The next column, of bytes."""
-        lengths = self.of("i")
-        whole, begin = self._next(sum(length for length in lengths if length > 0)), 0
-        for length in lengths:
-            yield None if length < 0 else whole[begin : begin + length]
-            begin += max(length, 0)
-
-
-def _as_was(name: str, values: list[float]) -> list[Any]:
-    return [int(value) for value in values] if isinstance(getattr(_NOTHING, name, 0.0), int) else values
-
-
-def _known(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 def _bytes(values: array[Any]) -> bytes:

@@ -37,7 +37,7 @@ _FEW = 500
 _MOST = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
 _OF_GROUPS = frozenset({"util_min", "util_max", "workloads"})
 """What answers about namespaces and labels tell besides."""
-_OWN = {Level.CLUSTER: OF_THERE, Level.MODEL: OF_THERE}
+_OWN = {Level.CLUSTER: OF_THERE, Level.MODEL: OF_THERE, Level.NODE: OF_THERE}
 """What of the GPUs that there were is known of groups of a level."""
 
 GroupName = tuple[str, str, int]

@@ -137,9 +137,6 @@ periods = Table(
     Column("workloads", LargeBinary, nullable=False),
     # Workloads, each with the labels that it had, and its namespace: how many there were of several hours is no sum.
     Column("holders", LargeBinary, nullable=False),
-    # The sums of all nodes: nobody asks for one hour of one node, and there are more nodes than workloads. So
-    # large a thing stands last: what is behind it is slow to reach.
-    Column("nodes", LargeBinary, nullable=False),
     UniqueConstraint("cluster_id", "span", "start"),
 )
 

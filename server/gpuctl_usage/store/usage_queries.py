@@ -13,8 +13,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.hours import SUMMED, KnownFrom, Span, WorkloadStatus, sums_of
-from gpuctl_usage.store.numbering import Described, described, groups_of
-from gpuctl_usage.store.packing import unpack_sums
+from gpuctl_usage.store.numbering import Described, described
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.sums import Group, Level, Sums
@@ -395,22 +394,3 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
             continue
         whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
         yield from _rows(connection.execute(whole), known, with_histogram=True)
-        first = known.of(Span(period.span), period.start, period.seconds)
-        nodes = unpack_sums(period.nodes)
-        for number, group in sorted(groups_of(connection, list(nodes)).items()):
-            yield UsageRow(
-                id=period.id << GROUP_BITS | number,
-                start=period.start,
-                end=period.start + Span(period.span).seconds,
-                seconds=period.seconds,
-                known_from=first,
-                known_until=first + period.seconds,
-                created_at=period.created_at,
-                updated_at=period.updated_at,
-                provisional=period.provisional,
-                group=group,
-                sums=nodes[number],
-                labels={},
-                annotations={},
-                status=None,
-            )
