@@ -41,7 +41,7 @@ _STATUS = {
 }
 Answer = list[dict[str, Any]] | dict[str, Any]
 _MOST_OF_NODES = 1008
-"""Hours and days that are read for rows of nodes: each of them is unpacked as a whole."""
+"""Hours and days that are read for rows of nodes: there are more nodes than groups of any other level but workloads."""
 _LONGEST = 32 * DAY
 """No step is longer."""
 
