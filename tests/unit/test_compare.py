@@ -183,6 +183,12 @@ def test_a_manager_of_fields_that_we_do_not_state_is_no_rival() -> None:
     assert foreign_managers(DESIRED, obj) == []
 
 
+def test_a_manager_of_a_port_whose_protocol_is_not_stated_is_a_rival() -> None:
+    port = {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
+    obj = managed(("kubectl-edit", "Update", {"f:spec": {"f:ports": port}}, ""))
+    assert foreign_managers({"spec": {"ports": [{"port": 80}]}}, obj) == ["kubectl-edit"]
+
+
 def test_unstated() -> None:
     tree = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
     assert not unstated({"spec": {"ports": [{"port": 80}]}}, tree)

@@ -6,17 +6,15 @@ controllers of Kubernetes and Kueue write again, and what is carried over.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, has_keys, identity_path, is_ignored, list_identity
-from gpuctl.apply.state.managed_fields import RETURNING, fields_of, held_by_others, owned_fields
+from gpuctl.apply.state.compare import Tree, is_ignored
+from gpuctl.apply.state.managed_fields import ABSENT, RETURNING, field_at, fields_of, held_by_others, owned_fields
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import LOWERED_FROM
 from gpuctl.objects.ownership_metadata import PART_OF
 
-_ABSENT: Any = object()
 _METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
 # Records about the object that leaves: they say nothing about its successor.
 _RECORDS = (
@@ -92,34 +90,18 @@ def is_hidden(path: str, kind: str, changed: Collection[str]) -> bool:
 
 
 def _within(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tuple[str, Any, Any]]:
-    """Path, live value and new value (None: absent) of what a tree holds and ``base`` has otherwise."""
+    """Yield path, live value and new value (None: absent) of the held fields that ``base`` has otherwise."""
     for key, below in tree.items():
-        if key.startswith("f:") and isinstance(live, dict) and key[2:] in live:
-            name = key[2:]
-            have = base.get(name, _ABSENT) if isinstance(base, dict) else _ABSENT
-            yield from _at(below, live[name], have, identity_path(path, name), name)
-        elif key.startswith("k:") and isinstance(live, list):
-            yield from _item(json.loads(key[2:]), below, live, base, path, field)
-        elif key.startswith("v:") and isinstance(live, list):
-            value = json.loads(key[2:])
-            if value in live and not (isinstance(base, list) and value in base):
-                yield f"{path}[{value}]", value, None
-
-
-def _item(
-    identity: Object, tree: Tree, live: list[Any], base: Any, path: str, field: str
-) -> Iterator[tuple[str, Any, Any]]:
-    index, item = next(((index, item) for index, item in enumerate(live) if has_keys(item, identity)), (0, None))
-    if item is None:
-        return
-    others = base if isinstance(base, list) else []
-    have = next((other for other in others if has_keys(other, identity)), _ABSENT)
-    name = f"{item.get('kind')}/{item.get('name')}" if field == "ownerReferences" else list_identity(field, item, index)
-    where = f"{path}[{name}]"
-    if have is _ABSENT and (not tree or "." in tree):
-        yield where, item, None
-    else:
-        yield from _within(tree, item, have, where, "")
+        found = field_at(key, (live, base), path, field)
+        if found is None or found.values[0] is ABSENT:
+            continue
+        value, have = found.values
+        if key.startswith("f:"):
+            yield from _at(below, value, have, found.path, found.name)
+        elif have is ABSENT and (not below or "." in below):
+            yield found.path, value, None
+        elif key.startswith("k:"):
+            yield from _within(below, value, have, found.path, "")
 
 
 def _at(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tuple[str, Any, Any]]:
@@ -130,5 +112,5 @@ def _at(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tup
     elif isinstance(live, list) and isinstance(base, list) and any(item not in base for item in live):
         gone = [item for item in live if item not in base]
         yield path, gone, None if all(item in live for item in base) else base
-    elif base is _ABSENT or not tree:
-        yield path, live, None if base is _ABSENT else base
+    elif base is ABSENT or not tree:
+        yield path, live, None if base is ABSENT else base

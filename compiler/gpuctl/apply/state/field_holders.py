@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, has_keys, identity_path, list_identity
+from gpuctl.apply.state.compare import Tree
+from gpuctl.apply.state.managed_fields import ABSENT, field_at
 from gpuctl.objects.api_resources import Object
 
 
@@ -52,21 +52,10 @@ def _meet(one: str, other: str) -> bool:
 
 def _leaves(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
     for key, below in tree.items():
-        if key.startswith("f:"):
-            name = key[2:]
-            value = live.get(name) if isinstance(live, dict) else None
-            yield from _below(below, value, identity_path(path, name), name)
-        elif key.startswith("k:") and isinstance(live, list):
-            identity = json.loads(key[2:])
-            for index, item in enumerate(live):
-                if has_keys(item, identity):
-                    yield from _below(below, item, f"{path}[{list_identity(field, item, index)}]", "")
-        elif key.startswith("v:"):
-            yield f"{path}[{json.loads(key[2:])}]"
-
-
-def _below(tree: Tree, live: Any, path: str, field: str) -> Iterator[str]:
-    if any(key != "." for key in tree):
-        yield from _leaves(tree, live, path, field)
-    else:
-        yield path
+        found = field_at(key, (live,), path, field)
+        if found is None or (key.startswith("k:") and found.values[0] is ABSENT):
+            continue
+        if any(name != "." for name in below):
+            yield from _leaves(below, found.values[0], found.path, found.name)
+        else:
+            yield found.path

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, has_keys, item_key, item_tree
+from gpuctl.apply.state.compare import Tree, has_keys, identity_path, item_key, list_identity
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import Object
 
 RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields into every new object again."""
+ABSENT: Any = object()
+
+
+class HeldField(NamedTuple):
+    """A field, or an item of a list (``name`` is ""), and its values in several versions of an object, or ABSENT."""
+
+    path: str
+    name: str
+    values: tuple[Any, ...]
 
 
 def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
@@ -54,21 +63,42 @@ def foreign_fields(live: Object) -> bool:
     )
 
 
+def field_at(key: str, versions: Sequence[Any], path: str = "", field: str = "") -> HeldField | None:
+    """Return the field or item that a key of ``fieldsV1`` names, in several versions of the structure around it.
+
+    :param versions: the first one names items in paths.
+    :param path: the path of that structure; ``field``: its name, "" for an item of a list.
+    """
+    kind, _, text = key.partition(":")
+    if kind == "f":
+        values = [item.get(text, ABSENT) if isinstance(item, dict) else ABSENT for item in versions]
+        return HeldField(identity_path(path, text), text, tuple(values))
+    lists: list[list[Any]] = [item if isinstance(item, list) else [] for item in versions]
+    if kind == "k":
+        identity = json.loads(text)
+        values = [next((item for item in items if has_keys(item, identity)), ABSENT) for items in lists]
+        return HeldField(f"{path}[{_item_name(field, values[0], lists[0])}]", "", tuple(values))
+    if kind == "v":
+        value = json.loads(text)
+        return HeldField(f"{path}[{value}]", "", tuple(value if value in items else ABSENT for items in lists))
+    return None
+
+
+def _item_name(field: str, item: Any, items: list[Any]) -> Any:
+    if item is ABSENT:
+        return "?"
+    if field == "ownerReferences":
+        return f"{item.get('kind')}/{item.get('name')}"
+    return list_identity(field, item, items.index(item))
+
+
 def unstated(desired: Any, tree: Tree) -> bool:
-    """Whether a manager's fields hold something that ``desired`` no longer states."""
-    for key, below in tree.items():
-        if key.startswith("f:"):
-            if not isinstance(desired, dict) or key[2:] not in desired:
-                return True
-            if unstated(desired[key[2:]], below):
-                return True
-        elif key.startswith("k:"):
-            identity = json.loads(key[2:])
-            items = desired if isinstance(desired, list) else []
-            match = [item for item in items if has_keys(item, identity)]
-            if not match or unstated(match[0], below):
-                return True
-    return False
+    """Return True if a manager's fields include one that ``desired`` does not state."""
+    return any(
+        found.values[0] is ABSENT or unstated(found.values[0], below)
+        for key, below in tree.items()
+        if not key.startswith("v:") and (found := field_at(key, (desired,))) is not None
+    )
 
 
 def foreign_managers(desired: Object, live: Object) -> list[str]:
@@ -84,14 +114,11 @@ def foreign_managers(desired: Object, live: Object) -> list[str]:
 
 
 def _touches(desired: Any, tree: Tree) -> bool:
-    if not tree:
-        return True
-    if isinstance(desired, dict):
-        return any(f"f:{key}" in tree and _touches(value, tree[f"f:{key}"]) for key, value in desired.items())
-    if isinstance(desired, list):
-        below = ((item, item_tree(tree, item)) for item in desired if isinstance(item, dict))
-        return any(found is not None and _touches(item, found) for item, found in below)
-    return False
+    return not tree or any(
+        found.values[0] is not ABSENT and _touches(found.values[0], below)
+        for key, below in tree.items()
+        if not key.startswith("v:") and (found := field_at(key, (desired,))) is not None
+    )
 
 
 # Controllers that apply what people wrote.

@@ -8,17 +8,15 @@ A field that another manager has set to a different value stays that manager's.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, agrees, has_keys, identity_path, list_identity, named
-from gpuctl.apply.state.managed_fields import fields_of, is_tool, union
+from gpuctl.apply.state.compare import Tree, agrees, named
+from gpuctl.apply.state.managed_fields import ABSENT, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Object
 
-_ABSENT: Any = object()
 # Structures that are not valid without the fields that we state in them: they stay or go as a whole.
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
 _UNKNOWN = "an unknown manager"
@@ -124,7 +122,7 @@ def _entry(manager: str, operation: str, live: Object, fields: Tree, time: str =
 
 
 class _Place(NamedTuple):
-    """A place in the live object, its last document and the wanted object; absent values are ``_ABSENT``.
+    """A place in the live object, its last document and the wanted object; absent values are ``ABSENT``.
 
     ``owner`` and ``field`` name the fields around it, ``chain`` are the keys in ``fieldsV1`` that lead to it, ``own``
     is what gpuctl's server-side apply holds there.
@@ -142,33 +140,17 @@ class _Place(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether it goes or stays as a whole: it leaves the document, and a part of it would not be valid."""
-        was_stated = self.base is not _ABSENT or self.own is not None
-        return was_stated and self.wanted is _ABSENT and (self.field in _WHOLE or not self.field)
+        was_stated = self.base is not ABSENT or self.own is not None
+        return was_stated and self.wanted is ABSENT and (self.field in _WHOLE or not self.field)
 
     def child(self, key: str) -> _Place | None:
         """Return the place below for a key of ``fieldsV1``; None if the live object has nothing there."""
-        sides = (self.live, self.base, self.wanted)
-        if key.startswith("f:"):
-            name = key[2:]
-            live, base, wanted = (side.get(name, _ABSENT) if isinstance(side, dict) else _ABSENT for side in sides)
-            path, owner, field = identity_path(self.path, name), self.field, name
-        elif key.startswith("k:"):
-            identity = json.loads(key[2:])
-            live, base, wanted = (_item(side, identity) for side in sides)
-            if live is _ABSENT:
-                return None
-            path = f"{self.path}[{list_identity(self.field, live, self.live.index(live))}]"
-            owner, field = self.field, ""
-        else:
+        found = field_at(key, (self.live, self.base, self.wanted), self.path, self.field)
+        if found is None or found.values[0] is ABSENT or key.startswith("v:"):
             return None
-        if live is _ABSENT:
-            return None
-        return _Place(live, base, wanted, path, owner, field, (*self.chain, key), (self.own or {}).get(key))
-
-
-def _item(side: Any, identity: Object) -> Any:
-    items = side if isinstance(side, list) else ()
-    return next((item for item in items if has_keys(item, identity)), _ABSENT)
+        live, base, wanted = found.values
+        chain, own = (*self.chain, key), (self.own or {}).get(key)
+        return _Place(live, base, wanted, found.path, self.field, found.name, chain, own)
 
 
 def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place]:
@@ -178,12 +160,12 @@ def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place
     """
     for key, below in tree.items():
         there = place.child(key)
-        if there is None or there.base is _ABSENT:
+        if there is None or there.base is ABSENT:
             continue
         around = whole or (there if there.is_whole else None)
         if not _is_leaf(below):
             yield from _changed(below, there, around)
-        elif there.wanted is _ABSENT and not _is_same(there):
+        elif there.wanted is ABSENT and not _is_same(there):
             yield around or there
 
 
@@ -217,9 +199,9 @@ def _is_leaf(tree: Tree) -> bool:
 
 
 def _is_ours(parent: _Place, place: _Place) -> bool:
-    if place.own is not None or place.base is not _ABSENT:
+    if place.own is not None or place.base is not ABSENT:
         return _is_same(place)
-    was_stated = parent.base is not _ABSENT and parent.wanted is _ABSENT
+    was_stated = parent.base is not ABSENT and parent.wanted is ABSENT
     siblings = parent.live if isinstance(parent.live, dict) else {}
     return was_stated and is_default(place.owner, place.field, place.live, siblings)
 
