@@ -51,12 +51,21 @@ def _use(level: str, labels: str, by: str) -> str:
     return _share(_of(level, "busy"), _of(level, "observed"), labels, by)
 
 
-def _idle(level: str, labels: str, by: str) -> str:
-    busy, observed = (f"sum by ({by}) ({_of(level, what)}{{{labels}}})" for what in ("busy", "observed"))
+def _idle(level: str, labels: str, by: str, at: str = "") -> str:
+    busy, observed = (f"sum by ({by}) ({_of(level, what)}{{{labels}}}{at})" for what in ("busy", "observed"))
     return f"{observed} - {busy}"
 
 
+def _ten(query: str, at_end: str) -> str:
+    """Return a query of the ten series that are largest at the end of the time shown.
+
+    `topk` alone chooses ten anew at each point, so that more than ten lines come and go.
+    """
+    return f"{query} and topk(10, {at_end})"
+
+
 _UNIT = "percent"
+_WORKLOADS_BY = "cluster, namespace, workload_kind, workload"
 _ALL = ("cluster", "label_values(gpuctl:cluster_capacity:gpus, cluster)")
 _NAMESPACE = ("namespace", f"label_values(gpuctl:namespace_held:gpus{{{CLUSTER}}}, namespace)")
 _WORKLOAD = ("workload", f"label_values(gpuctl:workload_held:gpus{{{NAMESPACES}}}, workload)")
@@ -106,17 +115,30 @@ DASHBOARDS = (
             ),
             Panel(
                 "Who holds most",
-                [(f"topk(10, gpuctl:namespace_held:gpus{{{CLUSTER}}})", "{{cluster}} {{namespace}}")],
+                [
+                    (
+                        _ten(
+                            f"gpuctl:namespace_held:gpus{{{CLUSTER}}}",
+                            f"gpuctl:namespace_held:gpus{{{CLUSTER}}} @ end()",
+                        ),
+                        "{{cluster}} {{namespace}}",
+                    )
+                ],
                 stacked=True,
+                text="The ten namespaces that hold most at the end of the time shown.",
             ),
             Panel(
                 "Who holds most and uses least",
                 [
                     (
-                        f"topk(10, {_idle('workload', CLUSTER, 'cluster, namespace, workload_kind, workload')})",
+                        _ten(
+                            _idle("workload", CLUSTER, _WORKLOADS_BY),
+                            _idle("workload", CLUSTER, _WORKLOADS_BY, " @ end()"),
+                        ),
                         "{{namespace}}/{{workload}}",
                     )
                 ],
+                text="The ten workloads that leave most GPUs idle at the end of the time shown.",
             ),
             Panel(
                 "Nodes",

@@ -124,6 +124,32 @@ def test_series_that_there_are() -> None:
         assert "kube_" not in text
 
 
+def test_panels_of_ten_have_ten_lines(tmp_path: Path) -> None:
+    """Over a range in which the order changes: the ten that are largest at its end, each from begin to end."""
+    begin, count = 1_717_236_000, 15
+    names = {
+        "namespace_held": 'namespace="n{0}"',
+        "workload_observed": 'namespace="a",workload_kind="Job",workload="n{0}"',
+    }
+    names["workload_busy"] = names["workload_observed"]
+    lines = []
+    for name, labels in names.items():
+        lines.append(f"# TYPE gpuctl:{name}:gpus gauge")
+        for number in range(count):
+            own = f'cluster="lab",{labels.format(number)}'
+            values = [0 if name == "workload_busy" else 1 + (number + minute) % count for minute in range(61)]
+            lines += [f"gpuctl:{name}:gpus{{{own}}} {value} {begin + 60 * at}" for at, value in enumerate(values)]
+    panels = [(where, query) for where, query in expressions() if "topk" in query]
+    assert len(panels) == 2
+    with running_prometheus(tmp_path, history="\n".join(lines)) as url:
+        for where, query in panels:
+            asked = {"query": query.replace("$cluster", "lab"), "start": begin, "end": begin + 3600, "step": 60}
+            found = httpx.get(f"{url}/api/v1/query_range", params=asked).json()["data"]["result"]
+            shown = {one["metric"].get("workload", one["metric"]["namespace"]): len(one["values"]) for one in found}
+            largest = sorted(range(count), key=lambda number: -((number + 60) % count))[:10]
+            assert shown == {f"n{number}": 61 for number in largest}, where
+
+
 # On a real Prometheus -------------------------------------------------------------------------------------------
 
 
