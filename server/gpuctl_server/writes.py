@@ -8,8 +8,8 @@ from collections import Counter
 from gpuctl_server.fair_slots import Full
 
 MOST = 16
-"""Changes at a time, of one caller half as many. One may wait for minutes until pods are gone, and reads must have
-threads left."""
+"""Changes at a time, of one caller three quarters as many. One may wait for minutes until pods are gone, and reads must
+have threads left."""
 
 
 class Writes:
@@ -17,7 +17,7 @@ class Writes:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._each = max(1, most // 2)
+        self._each = most - most // 4
         self._lock = threading.Lock()
         self._under_way: Counter[str] = Counter()
         self._ending = threading.Event()
