@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.answers.json_values import number
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE
+from gpuctl.apply.plan.ended import Ended, RunAgain
+from gpuctl.gitops.effects import Cost, Impact
+from gpuctl.gitops.objects import ObjectChange, ObjectKey
+from gpuctl.gitops.rows import Amount
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.ended import Ended, RunAgain
-    from gpuctl.gitops.effects import Cost, Impact
-    from gpuctl.gitops.objects import ObjectChange, ObjectKey
-    from gpuctl.gitops.rows import Amount
-    from gpuctl.gitops.sides import JobDemand
-    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
+from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 
 def differences_answer(changes: Iterable[ObjectChange]) -> dict[str, Any]:

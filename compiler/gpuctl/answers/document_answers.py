@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.backend.validation import VERSIONS
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
+from gpuctl.language.kinds import VERSION
+from gpuctl.release import __version__
 
 
 def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     """``validate -o json``; lines and columns count from 1, in code points."""
-    from gpuctl.frontend.diagnostics import Severity, count
-
     told = list(diagnostics)
     return {
         "diagnostics": [diagnostic.to_dict() for diagnostic in told],
@@ -23,8 +23,4 @@ def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 def version_answer() -> dict[str, Any]:
     """``version -o json``: gpuctl's version, the language's, and the Kubernetes versions that can be validated for."""
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.language.kinds import VERSION
-    from gpuctl.release import __version__
-
     return {"gpuctl": __version__, "language": VERSION, "kubernetes": list(VERSIONS)}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpuctl.capacity.fit import named
-
-if TYPE_CHECKING:
-    from gpuctl.capacity.fit import Fit
-    from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
-    from gpuctl.capacity.told_fit import ToldFit, ToldOpening
-    from gpuctl.capacity.verdicts import Opening
+from gpuctl.capacity.fit import Fit, named
+from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
+from gpuctl.capacity.told_fit import ToldFit, ToldOpening
+from gpuctl.capacity.verdicts import Opening
 
 
 def fit_answer(

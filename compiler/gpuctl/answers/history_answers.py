@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.answers.json_values import listed
-
-if TYPE_CHECKING:
-    from gpuctl.reading.document_history import DocumentHistory, HistoryRow
+from gpuctl.reading.document_history import DocumentHistory, HistoryRow
 
 
 def history_value(history: DocumentHistory) -> dict[str, Any]:

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed
+from gpuctl.answers.why_answers import why_value
+from gpuctl.language.masking import masked
+from gpuctl.reading.access import Addresses
+from gpuctl.reading.job_facts import JobFacts
+from gpuctl.reading.job_rows import Row
+from gpuctl.reading.log_streams import LogProblem
+from gpuctl.reading.loglines import LogLine
+from gpuctl.reading.timeline import Stage
 
 if TYPE_CHECKING:
-    from gpuctl.reading.access import Addresses
     from gpuctl.reading.describe_job import AlikeEvents, JobDetail, JobHistory
-    from gpuctl.reading.job_facts import JobFacts
-    from gpuctl.reading.job_rows import Row
-    from gpuctl.reading.log_streams import LogProblem
-    from gpuctl.reading.loglines import LogLine
-    from gpuctl.reading.timeline import Stage
     from gpuctl.reading.wait_until import WaitResult
 
 
@@ -49,9 +51,6 @@ def row_value(row: Row) -> dict[str, Any]:
 
 def job_answer(detail: JobDetail) -> dict[str, Any]:
     """``describe job -o json``, without credentials."""
-    from gpuctl.answers.why_answers import why_value
-    from gpuctl.language.masking import masked
-
     value = {
         **job_facts_value(detail),
         "timeline": _timeline(detail.timeline),
@@ -99,8 +98,6 @@ def job_facts_value(facts: JobFacts) -> dict[str, Any]:
 
 def history_answer(history: JobHistory) -> dict[str, Any]:
     """What ``describe job -o json`` has of what happened to a job, without credentials."""
-    from gpuctl.language.masking import masked
-
     found: dict[str, Any] = masked(
         {
             "timeline": _timeline(history.timeline),

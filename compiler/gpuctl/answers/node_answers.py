@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.answers.json_values import listed, number
+from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.objects.api_resources import labels_of
-
-if TYPE_CHECKING:
-    from gpuctl.reading.label_rows import GpuType, Label
-    from gpuctl.reading.node_rows import NodeState, PodOnNode
-    from gpuctl.reading.pool_rows import PoolState
+from gpuctl.reading.label_rows import GpuType, Label
+from gpuctl.reading.node_rows import NodeState, PodOnNode
+from gpuctl.reading.pool_rows import PoolState
 
 
 def node_list(nodes: Iterable[NodeState]) -> dict[str, Any]:
     """``get nodes -o json``."""
-    from gpuctl.capacity.quota_sum import format_amount
-
     return listed(
         {
             "nodeName": node.name,
@@ -84,8 +81,6 @@ def _amounts(node: NodeState, resource: str) -> dict[str, Any]:
 def _quantity(resource: str, value: Fraction | None) -> int | float | str | None:
     """An amount of a resource: cores as a number, memory as an exact quantity such as ``64Gi``."""
     if value is not None and resource == "memory":
-        from gpuctl.capacity.quota_sum import format_amount
-
         return format_amount(resource, value)
     return number(value)
 

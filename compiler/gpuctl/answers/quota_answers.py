@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.answers.json_values import listed, number
 from gpuctl.answers.node_answers import holders
-
-if TYPE_CHECKING:
-    from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
-    from gpuctl.reading.quota_rows import Limit, QuotaState
+from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
+from gpuctl.reading.quota_rows import Limit, QuotaState
 
 
 def quota_list(quotas: Iterable[QuotaState]) -> dict[str, Any]:

@@ -6,12 +6,10 @@ Times of GPUs are GPU-hours, shares percent, ``coverage`` 0 to 1; what is not kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, stamped
-
-if TYPE_CHECKING:
-    from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
+from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
 
 HELD_COLUMNS = (
     *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),

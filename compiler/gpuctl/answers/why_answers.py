@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.language.masking import masked
+from gpuctl.reading.why.finding import Proof
 
 if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
-    from gpuctl.reading.why.finding import Proof
 
 
 def why_answer(answer: Answer) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 import click
+
+from gpuctl.frontend.platform_file import find_platform
 
 _CLUSTER = f"{__name__}--cluster"
 _SERVER = f"{__name__}--server"
@@ -44,8 +47,6 @@ def is_server_stated(context: click.Context | None = None) -> bool:
 def platform_files() -> list[str]:
     """The platform's files: that of ``--platform``, else those at or above the files that the command names, or the
     current directory."""
-    from gpuctl.frontend.platform_file import find_platform
-
     given = click.get_current_context().params
     if given.get("platform"):
         return [str(given["platform"])]
@@ -82,10 +83,6 @@ def command_here(*words: str, cluster: str | None = None) -> str:
 
     :param cluster: the cluster; default: the one that the command is at work on.
     """
-    import shlex
-
-    from gpuctl.frontend.platform_file import find_platform
-
     given = click.get_current_context().params
     current = click.get_current_context().find_root().meta.get(_CURRENT)
     name = cluster or current or next(iter(stated_clusters()), None)

@@ -7,25 +7,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply, preview
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recorder import Recorder
+from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
+from gpuctl.apply.state.repository import Checkout, Commit, commit_of, work_tree
+from gpuctl.compilation import Compilation
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.find import find_job
+from gpuctl.reading.why.sentence import cause_of
+from gpuctl.usecases.bringing_back import bring_back
+from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.plan.request import Request, SetOptions
-    from gpuctl.apply.run.recording import ApplyOrigin
-    from gpuctl.apply.state.repository import Checkout, Commit
-    from gpuctl.compilation import Compilation
-    from gpuctl.frontend.source import Source
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
-    from gpuctl.objects.api_resources import Key
-    from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,6 @@ def apply_request(
     :raises InvalidOptions: the options contradict each other.
     """
     if run.rollback and not run.wait:
-        from gpuctl.usecases.change_options import InvalidOptions
-
         raise InvalidOptions("rollback needs wait: what does not run in time is brought back")
     request = wanted.request
     with Recorder(session, request.keys, partial(_origin, wanted)) as recorder:
@@ -109,8 +110,6 @@ def apply_request(
 
 def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOptions, callbacks: RunCallbacks) -> None:
     """Wait until a plan's workloads run; with ``rollback`` bring those back as they were that do not."""
-    from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
-
     keys, settings = wanted.request.keys, wanted.request.settings
     explain = explaining(session, keys, settings)
     try:
@@ -118,15 +117,12 @@ def _await(session: Session, plan: Plan, wanted: DocumentRequest, run: RunOption
     except NotRunning as error:
         if not run.rollback:
             raise
-        from gpuctl.usecases.bringing_back import bring_back
-
         who = wanted.origin.who if wanted.origin is not None else None
         raise bring_back(session, wanted.request, error, run, callbacks, who) from None
 
 
 def _origin(wanted: DocumentRequest) -> ApplyOrigin:
     """Where what is applied comes from."""
-    from gpuctl.apply.run.recording import ApplyOrigin
 
     def commit() -> Commit | None:
         known = wanted.set_options.checkout if wanted.set_options is not None else None
@@ -138,8 +134,6 @@ def _origin(wanted: DocumentRequest) -> ApplyOrigin:
 
 def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
     """The commit that files were read from; None for texts, and for files of several repositories or of none."""
-    from gpuctl.apply.state.repository import Checkout, commit_of, work_tree
-
     paths = [None if source.path is None else Path(os.path.realpath(source.path)) for source in sources]
     roots = {None if path is None else work_tree(path) for path in paths}
     root = roots.pop() if len(roots) == 1 else None
@@ -151,11 +145,6 @@ def explaining(session: Session, keys: Records, settings: Settings) -> Callable[
     """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
 
     def explain(key: Key) -> str:
-        from gpuctl.kube.api_errors import ClusterError
-        from gpuctl.kube.scope import Scope
-        from gpuctl.reading.find import find_job
-        from gpuctl.reading.why.sentence import cause_of
-
         scope = Scope(session, key.namespace)
         try:
             job, _ = find_job(scope, key.name, keys)

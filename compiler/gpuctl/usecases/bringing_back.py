@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import apply
 from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recorder import Recorder
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.run.wait_running import NotRunning
+from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.lift import lift
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, platform_source, request_of
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.request import Request
-    from gpuctl.kube.session import Session
 
 _DONE = frozenset({"done"})
 
@@ -133,9 +132,6 @@ def _former_request(session: Session, request: Request, plan: Plan, changed: Seq
 
     :raises InvalidDocuments: one is not valid any more.
     """
-    from gpuctl.backend.emitter import emit_object
-    from gpuctl.backend.lift import lift
-
     mains = [step.live for step in changed if step.live is not None]
     documents = lift(_of_jobs(plan, mains), request.settings)
     sources = [Source(f"{item['job']['name']} as it was", emit_object(item)) for item in documents]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from gpuctl.backend.context import GitOps
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.effects import Impact, impact
 from gpuctl.gitops.sides import DOES_NOT_FIT, side_of, with_finished
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_between
-
-if TYPE_CHECKING:
-    from gpuctl.backend.context import GitOps
-    from gpuctl.compilation import Compilation
 
 
 class RevisionChange(NamedTuple):

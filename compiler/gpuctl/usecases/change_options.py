@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
-if TYPE_CHECKING:
-    from gpuctl.frontend.source import Source
+from gpuctl.frontend.source import Source
 
 Strategy = Literal["replace", "rolling"]
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.state.provenance import sources_of
+from gpuctl.backend.validation import VERSIONS
+from gpuctl.compilation import compile
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.load import load_platform
+from gpuctl.frontend.platform_file import PLATFORM_FILE
+from gpuctl.frontend.source import Source
+from gpuctl.kube.session import Session
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.request import Request, SetOptions
-    from gpuctl.apply.run.options import RunCallbacks
     from gpuctl.compilation import Compilation
-    from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.load import Loaded
-    from gpuctl.frontend.source import Source
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
 
 _NAMED = 8
 OF_A_CLUSTER = "GPU401"
@@ -31,8 +41,6 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
     :raises InvalidDocuments: there are errors in them.
     :raises InvalidOptions: they belong on clusters by name, and that of this one is not known.
     """
-    from gpuctl.frontend.invalid_documents import InvalidDocuments
-
     result = _compiled(documents, documents.namespace or session.namespace)
     if empty and _is_nothing(result, documents.sources):
         return result
@@ -44,8 +52,6 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
 
 
 def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
-    from gpuctl.compilation import compile
-
     return compile(
         documents.sources,
         platform=documents.platform,
@@ -80,8 +86,6 @@ def worth_telling(compilation: Compilation) -> list[Diagnostic]:
 
 def tell_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
     """Say which documents belong on other clusters than the one that is worked on."""
-    from gpuctl.apply.plan.planner import title_of
-
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
         shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
@@ -90,9 +94,6 @@ def tell_left_out(compilation: Compilation, documents: DocumentOptions, callback
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:
     """Whether the sources are there and hold no document: an empty directory, or files of somebody else's."""
-    from gpuctl.frontend.diagnostics import Severity
-    from gpuctl.frontend.source import Source
-
     there = all(isinstance(source, Source) or source == "-" or os.path.exists(source) for source in sources)
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
     return there and not result.documents and errors <= {"GPU009", "GPU013"}
@@ -100,11 +101,6 @@ def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | 
 
 def platform_source(settings: Settings) -> Source:
     """A platform that was read before, as a document: what is compiled has this one, and no other."""
-    import json
-
-    from gpuctl.frontend.platform_file import PLATFORM_FILE
-    from gpuctl.frontend.source import Source
-
     model = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
@@ -115,23 +111,14 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
     :param platform: its file; default: ``platform.yaml`` in ``directory`` or above, no higher than the git root.
     :raises InvalidDocuments: there are errors in it.
     """
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.diagnostics import Severity, count
-    from gpuctl.frontend.load import load_platform
-
     loaded = load_platform(platform, versions=VERSIONS, directory=directory)
     if count(loaded.diagnostics, Severity.ERROR):
-        from gpuctl.frontend.invalid_documents import InvalidDocuments
-
         raise InvalidDocuments(loaded.diagnostics, loaded.sources)
     return loaded
 
 
 def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> Request:
     """The request for a compilation's objects; ``offline`` decides without the API server's dry-runs."""
-    from gpuctl.apply.plan.request import Request
-    from gpuctl.objects.ownership_metadata import records
-
     settings = compilation.settings
     return Request(
         compilation.lowered,
@@ -167,10 +154,6 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
             if given:
                 raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
         return None
-    from gpuctl.apply.plan.request import SetOptions
-    from gpuctl.apply.state.provenance import sources_of
-    from gpuctl.language.names import is_dns_label
-
     name = planning.set_name
     if not is_dns_label(name):
         raise InvalidOptions(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")

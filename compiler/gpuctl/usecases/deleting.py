@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
+from gpuctl.apply.plan.run_again import plan_rerun
+from gpuctl.apply.run import recovery
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.pending import Pending
+from gpuctl.compilation import Compilation
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.kueue import find_workload
 from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
 from gpuctl.reading.find import Absent, find_job, workload_of
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Identity
+from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
-
-if TYPE_CHECKING:
-    from gpuctl.compilation import Compilation
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
-    from gpuctl.objects.api_resources import Key
-    from gpuctl.usecases.change_options import DocumentOptions
 
 
 def delete_documents(
@@ -102,9 +103,6 @@ def rerun_jobs(
     :raises NotRerunnable: one has not ended, or is no training.
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
-    from gpuctl.apply.plan.run_again import plan_rerun
-    from gpuctl.kube.kueue import find_workload
-
     keys = records(settings)
 
     def again(name: str) -> Plan:
@@ -191,9 +189,6 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
 
 def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
-    from gpuctl.apply.run import recovery
-    from gpuctl.apply.run.pending import Pending
-
     with contextlib.suppress(ClusterError):
         steps = Pending(recovery.find(session, keys, namespace)).gone(session, name)
         places = {step.key.namespace for step in steps}

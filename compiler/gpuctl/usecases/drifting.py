@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.drifted import Drift, find_drift
-from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.state.provenance import sources_of
+from gpuctl.frontend.diagnostics import Severity, count
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.gitops.build_error import RevisionError
+from gpuctl.kube.session import Session
+from gpuctl.language.wording import visible
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, request_of, tell_left_out, worth_telling
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gpuctl.apply.run.options import RunCallbacks
-    from gpuctl.kube.session import Session
-    from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.revisions import revision
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,6 @@ def documents_at(reference: str, inputs: Sequence[str], documents: DocumentOptio
     :raises RevisionError: no such revision, no repository, or an input that does not exist there.
     :raises InvalidDocuments: files cannot be read.
     """
-    from gpuctl.frontend.diagnostics import Severity, count
-    from gpuctl.frontend.invalid_documents import InvalidDocuments
-    from gpuctl.gitops.build_error import RevisionError
-    from gpuctl.language.wording import visible
-    from gpuctl.usecases.revisions import revision
-
     found = revision(reference, inputs, None if documents.platform is None else str(documents.platform))
     if count(found.problems, Severity.ERROR):
         raise InvalidDocuments(found.problems, {})
@@ -60,8 +55,6 @@ def drift_of(
     :param inputs: the files and directories of the documents, if they are those of a revision.
     :raises InvalidDocuments: there are errors in the documents.
     """
-    from gpuctl.apply.state.provenance import sources_of
-
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
     compilation = compile_for(session, documents)
     callbacks.diagnosed(worth_telling(compilation), compilation.sources)

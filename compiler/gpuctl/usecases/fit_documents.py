@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit
@@ -20,13 +20,13 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.configuration import session_of
+from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.compiling import OF_A_CLUSTER
+from gpuctl.usecases.fit_suggestions import suggest as look
 from gpuctl.usecases.snapshot_files import left_out, read_snapshot
-
-if TYPE_CHECKING:
-    from gpuctl.kube.connection import Connection
 
 _SETTLED = frozenset({OF_A_CLUSTER, "GPU402", "GPU403"})
 """What nodes know better than documents: whether a pool, a type of GPU, so large a node is there."""
@@ -114,8 +114,6 @@ def fit(
         documents = compiled(_SNAPSHOTS_NAMESPACE)
         found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
         return documents.fit(found, suggest=suggest)
-    from gpuctl.kube.configuration import session_of
-
     with session_of(cluster) as session:
         return compiled(session.namespace).fit(take_snapshot(session), suggest=suggest)
 
@@ -133,8 +131,6 @@ def fit_waiting(
         this one, or that of the context.
     :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
     """
-    from gpuctl.kube.configuration import session_of
-
     if snapshot is None:
         with session_of(cluster) as session:
             return fit_waiting_seen(session, namespace, session.namespace)
@@ -189,8 +185,6 @@ class FitDocuments:
         answers = fit_objects(snapshot, self.compilation.objects)
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)
-        from gpuctl.usecases.fit_suggestions import suggest as look
-
         found = look(self.compilation, snapshot, answers, _compiled_again)
         return FitResult(answers, snapshot, self.diagnostics, found)
 

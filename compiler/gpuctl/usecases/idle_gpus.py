@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder
+from gpuctl.reading.job_rows import without_pods
+from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage_shapes import IdleHolder, UsageRange, Waste
+from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.usage_ways import UsageWay
-
-if TYPE_CHECKING:
-    from gpuctl.language.settings import Settings
-    from gpuctl.usecases.looking import Reader
 
 _NAME = 317
 
@@ -44,8 +45,6 @@ def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings
 
 def with_pauses(waste: Waste, names: Mapping[str, str]) -> Waste:
     """What is idle, with how `gpuctl pause` calls it, by the uid of what holds the GPUs."""
-    from dataclasses import replace
-
     paused = [item._replace(pause=names.get(item.holder.value, "")) for item in waste.workloads]
     return replace(waste, workloads=paused)
 
@@ -55,9 +54,6 @@ def pausable_names(reader: Reader) -> dict[str, str]:
 
     :raises ClusterError: jobs may not be listed.
     """
-    from gpuctl.reading.job_rows import without_pods
-    from gpuctl.reading.pausable_jobs import pausable_jobs
-
     return pausable_jobs(without_pods(reader.scope, reader.keys), reader.keys)
 
 

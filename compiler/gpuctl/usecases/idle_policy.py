@@ -16,6 +16,7 @@ from gpuctl.apply.run.checkpointing import save, saving_of
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible, NotThere
+from gpuctl.kube.session import Session
 from gpuctl.language.fields import percent
 from gpuctl.language.platform import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
@@ -23,10 +24,9 @@ from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import stamped
 from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
+from gpuctl.usecases.looking import Reader
 
 if TYPE_CHECKING:
-    from gpuctl.kube.session import Session
-    from gpuctl.usecases.looking import Reader
     from gpuctl_usage.answers.waste_answers import IdleWorkload
     from gpuctl_usage.store.database import Database
 

@@ -13,6 +13,7 @@ from gpuctl.reading.following import Following, Item
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
 from gpuctl.reading.loglines import LogLine
+from gpuctl.reading.why.sentence import cause_of
 from gpuctl.usecases.looking import Reader
 
 FOLLOWED = 1000
@@ -69,8 +70,6 @@ class FollowedLogs:
     """
 
     def __init__(self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None) -> None:
-        from gpuctl.reading.why.sentence import cause_of
-
         session = reader.scope.session
         self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
         sources, _ = sources_of(session, pods, wanted)

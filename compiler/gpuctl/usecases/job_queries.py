@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.reading.node_devices import gpus_of_claims
+from gpuctl.reading.status import pod_status
+from gpuctl.reading.watching import changes
 from gpuctl.usecases.looking import Reader, opened
 
 if TYPE_CHECKING:
@@ -134,8 +137,6 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
 
         yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.takes)
         return
-    from gpuctl.reading.watching import changes
-
     wanted = query.filter
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
     for rows in changes(reader.scope, reader.settings, reader.keys, query.selector, **shape):
@@ -162,9 +163,6 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
     """How many GPUs jobs have and wait for; by the service all jobs that may be seen."""
     if reader.service is not None:
         return reader.service.ask("gpu-use", GpuUse, reader.scope)
-    from gpuctl.capacity.pod_requests import amounts
-    from gpuctl.reading.status import pod_status
-
     jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
     asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
     allocated = sum(

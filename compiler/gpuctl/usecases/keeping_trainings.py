@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.gitops.kept_trainings import OlderTraining, older_trainings, vouched, with_kept
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST
+from gpuctl.usecases.revisions import contents_at
 
 
 class KeptFiles(NamedTuple):
@@ -31,8 +32,6 @@ def keep_trainings(directory: Path, files: Mapping[str, File], key: str, base: s
     older = older_trainings(directory, files, key)
     if base is None:
         return KeptFiles(files, [], older)
-    from gpuctl.usecases.revisions import contents_at
-
     paths = [MANIFEST, *(path for training in older for path in training.files)] if older else []
     kept = vouched(older, contents_at(base, directory, paths), f"{MANIFEST} at {base}")
     anew = [training for training in older if training not in kept]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from gpuctl.acts.membership import keep_true
-from gpuctl.acts.node_labels import LabelTerms, mistake_in_key, mistake_in_value, set_labels
+from gpuctl.acts.node_labels import LabelTerms, Report, mistake_in_key, mistake_in_value, set_labels
 from gpuctl.hints import CREATE_POOL
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.companion_names import config_map_name
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.change_options import InvalidOptions
-
-if TYPE_CHECKING:
-    from gpuctl.acts.node_labels import Report
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
 
 
 def label_nodes(

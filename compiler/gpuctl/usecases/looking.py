@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from gpuctl.kube.absent import no_such
+from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -15,9 +16,7 @@ from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.objects.ownership_metadata import Records, records
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_client import NoCluster, ServiceClient
 
 
 class Reader(NamedTuple):
@@ -35,8 +34,6 @@ def reader_by_service(service: ServiceClient, settings: Settings, namespace: str
 
     :raises InvalidOptions: the name is none of a namespace.
     """
-    from gpuctl.usecases.service_client import NoCluster
-
     return reader_of(cast(Session, NoCluster(service.url)), settings, namespace)._replace(service=service)
 
 
@@ -67,8 +64,6 @@ def opened(
         from gpuctl.usecases.compiling import read_platform
 
         platform = read_platform(platform).settings
-    from gpuctl.kube.configuration import session_of
-
     with session_of(cluster) as session:
         yield reader_of(session, platform, namespace)
 

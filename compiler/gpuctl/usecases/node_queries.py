@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpuctl.hints import NodeLabelsHint
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
+from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object, labels_of
 from gpuctl.reading import inventory
+from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, read_nodes
 from gpuctl.usecases.looking import Reader, check_names
-
-if TYPE_CHECKING:
-    from gpuctl.reading.label_rows import GpuType, Label
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def list_labels(
     :param shows: from a node's labels whether it is there for whoever asks.
     :raises NotThere: there is no such node, or a node that is named lacks the label.
     """
-    from gpuctl.reading.label_rows import Label, labels, labels_with
+    from gpuctl.reading.label_rows import labels
 
     if reader.service is not None:
         return reader.service.ask("list-labels", list[Label], reader.scope, names=list(names), key=key)
@@ -125,8 +123,6 @@ def list_labels(
     having = labels_with(nodes, key)
     lacking = [name for name in names if name not in {label.node for label in having}]
     if lacking:
-        from gpuctl.language.spelling import nearest
-
         close = nearest(key, {label.key for node in nodes for label in labels(node)})
         hint = f"did you mean `{close}`?" if close else f"{NodeLabelsHint(lacking[0])} lists its labels"
         raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
@@ -135,8 +131,6 @@ def list_labels(
 
 def labels_of_node(session: Session, name: str) -> list[Label] | None:
     """The labels of one node, by a request for that node alone; None when there is none of the name."""
-    from gpuctl.reading.label_rows import labels
-
     node = session.get(Key("Node", "", name))
     return None if node is None else labels(node)
 
@@ -154,8 +148,6 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
 
     :raises NotThere: there is none of a name.
     """
-    from gpuctl.reading.label_rows import GpuType
-
     if reader.service is not None:
         return reader.service.ask("list-gpu-types", list[GpuType], reader.scope, names=list(names))
     gpus = Gpus(reader.settings)
@@ -165,8 +157,6 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
 
 def gpu_types_of(nodes: Iterable[NodeState], names: Sequence[str], gpus: Gpus) -> list[GpuType]:
     """The types of GPU that these nodes have, as :func:`list_gpu_types`."""
-    from gpuctl.reading.label_rows import gpu_types
-
     types = gpu_types(nodes, gpus)
     wanted = [name.casefold() for name in names]
     check_names("GPU type", wanted, [item.name.casefold() for item in types])

@@ -6,13 +6,13 @@ import io
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from gpuctl.usecases.change_options import InvalidOptions
-
-if TYPE_CHECKING:
-    from gpuctl.frontend.source import Source
-    from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.apply.plan.planner import title_of
+from gpuctl.backend.validation import VERSIONS
+from gpuctl.frontend.load import load_found
+from gpuctl.frontend.source import Source, collect
+from gpuctl.frontend.walk import MAX_BYTES
+from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions
 
 _NAMED = 4
 
@@ -29,14 +29,10 @@ def with_input_kept(documents: DocumentOptions) -> DocumentOptions:
     """The documents with standard input read, if it is one: it can be read once, and is compiled for each cluster."""
     if "-" not in documents.sources:
         return documents
-    from gpuctl.frontend.walk import MAX_BYTES
-
     return replace(documents, stdin=_ReadAgain((documents.stdin or sys.stdin.buffer).read(MAX_BYTES + 1)))
 
 
 def _is_pipe(source: str | os.PathLike[str] | Source) -> bool:
-    from gpuctl.frontend.source import Source
-
     if isinstance(source, Source) or not os.path.exists(source):
         return False
     return not (os.path.isfile(source) or os.path.isdir(source))
@@ -47,17 +43,11 @@ def placed_on(documents: DocumentOptions) -> list[str]:
 
     :raises InvalidOptions: some say where they belong and others do not.
     """
-    from gpuctl.frontend.source import collect
-
     # A pipe can be read once: whoever compiles it says what is missing.
     lasting = [source for source in documents.sources if source == "-" or not _is_pipe(source)]
     found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):
         return []
-    from gpuctl.apply.plan.planner import title_of
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.load import load_found
-
     loaded = load_found(found, platform=documents.platform, versions=VERSIONS, directory=documents.directory)
     named: dict[str, None] = {}
     without = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import LEASE_WAIT
 from gpuctl.apply.plan.plan import Declined, Plan
@@ -11,11 +10,9 @@ from gpuctl.apply.run import recovery
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.outlook import Outlook, look
 from gpuctl.apply.run.recovery import Recovery
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
-
-if TYPE_CHECKING:
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
 from gpuctl.apply.plan import removal
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
-
-if TYPE_CHECKING:
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
 
 
 def delete_pools(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from gpuctl.backend.context import JobNames
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -14,9 +15,6 @@ from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.wording import visible
 from gpuctl.usecases.revisions import revision
-
-if TYPE_CHECKING:
-    from gpuctl.backend.context import JobNames
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.reader import read
-from gpuctl.frontend.source import SUFFIXES, Source, decode
+from gpuctl.frontend.source import SUFFIXES, Source, collect, decode
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.manifest import MANIFEST
@@ -211,8 +211,6 @@ def _platform(
 
 
 def _on_disk(name: str, problems: list[Diagnostic]) -> Source:
-    from gpuctl.frontend.source import collect
-
     found = collect([name])
     problems += found.diagnostics
     return found.sources[0] if found.sources else Source(name, _NO_PLATFORM)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.plan.plan import NoSuchJob, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.apply.run.powers import powers
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
+from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.document_history import DocumentHistory, moment, read_documents, told_changes
-from gpuctl.usecases.applying import DocumentRequest, request_for
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.run.options import RunCallbacks, RunOptions
-    from gpuctl.kube.session import Session
-    from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.reading.find import find_job
+from gpuctl.usecases.applying import DocumentRequest, apply_request, request_for
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 _SHORT = 10
 
@@ -47,8 +47,6 @@ class RollbackTarget(NamedTuple):
     @property
     def source(self) -> Source:
         """The document as a text, for the compiler."""
-        from gpuctl.backend.emitter import emit_object
-
         name = f"revision {self.past.revision} of {self.history.name}"
         return Source(name, emit_object(self.past.document))
 
@@ -78,8 +76,6 @@ def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> Rollb
 
 def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | None:
     """The document that a job was made from, without credentials; None where no job, or no document, is there."""
-    from gpuctl.reading.find import find_job
-
     with contextlib.suppress(NoSuchJob):
         workload = find_job(scope, name, keys)[0].workload
         if workload is not None:
@@ -138,9 +134,6 @@ def rerun_removed(
     :raises NotRevertible: it was no training, or credentials are missing.
     :raises Refused: something stands against it, or it was not confirmed; nothing was changed.
     """
-    from gpuctl.usecases.applying import apply_request
-    from gpuctl.usecases.change_options import PlanOptions
-
     scope = Scope(session, namespace)
     with session.within(run.timeout):
         target = removed_training(read_documents(scope, name, keys))
@@ -177,8 +170,6 @@ def rollback_request(
     :raises InvalidDocuments: it is no valid document, or not any more.
     :raises NotRevertible: it is not what a job's history holds.
     """
-    from gpuctl.usecases.change_options import DocumentOptions
-
     documents = DocumentOptions([target.source], platform, target.history.namespace, are_here=True)
     return as_rollback(request_for(session, documents, planning, callbacks), target)
 
@@ -191,8 +182,6 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
 
     :raises NotRevertible: it is of something else.
     """
-    from gpuctl.apply.run.powers import powers
-
     history, past = target.history, target.past
     compiled = wanted.compilation
     (document,) = compiled.documents if len(compiled.documents) == 1 else (None,)

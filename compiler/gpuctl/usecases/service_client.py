@@ -6,22 +6,20 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
 from gpuctl.kube.credentials import Credential, Fixed, bearer
+from gpuctl.kube.http_client import Reply
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.proxies import proxy_for
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.transport import Response, ServerAccess, Transport
 from gpuctl.kube.trust import Trust
 from gpuctl.language.wording import visible
 from gpuctl.release import __version__
+from gpuctl.usecases.kept_servers import KeptServer
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
-
-if TYPE_CHECKING:
-    from gpuctl.kube.http_client import Reply
-    from gpuctl.kube.scope import Scope
-    from gpuctl.usecases.kept_servers import KeptServer
 
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from gpuctl.backend.validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.load import open_sources
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
@@ -51,9 +53,6 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
     :raises InvalidDocuments: they cannot be read, or there are errors in the platform.
     :raises InvalidOptions: there are none.
     """
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.frontend.load import open_sources
-
     planning = planning or PlanOptions()
     given = {
         "--platform": documents.platform is not None,

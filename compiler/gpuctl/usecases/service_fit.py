@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.capacity.told_fit import ToldFit, told_fit
 from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
 from gpuctl.frontend.source import Source
+from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_documents import gather, worded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from gpuctl.usecases.change_options import DocumentOptions
-    from gpuctl.usecases.fit_documents import FitResult
 
 
 class SuggestedChanges(NamedTuple):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.apply.state.repository import Commit
 from gpuctl.gitops.value_changes import ValueChange
+from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
 from gpuctl.usecases.service_client import ServiceClient
-
-if TYPE_CHECKING:
-    from gpuctl.kube.scope import Scope
 
 
 @dataclass(frozen=True)

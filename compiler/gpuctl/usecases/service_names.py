@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_client import ServiceClient
 
 _PAGE = 100
 _MOST = 20

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
 from gpuctl.reading.node_rows import PodOnNode
 from gpuctl.reading.quota_rows import Limit, QuotaState
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_client import ServiceClient
 
 Item = Mapping[str, Any]
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from gpuctl.apply.operations import preview_deletion
 from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
+from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.deletion import plan_delete
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.kube.api_errors import ClusterError
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.run.options import RunCallbacks, RunOptions
-    from gpuctl.kube.session import Session
-    from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.kube.session import Session
+from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.usecases.applying import apply_request, preview_request, request_for
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
+from gpuctl.usecases.deleting import delete_compiled
 
 
 class Prepared(NamedTuple):
@@ -39,8 +43,6 @@ def prepare_apply(
     offline: bool = False,
 ) -> Prepared:
     """An apply of documents: only what this plan takes away may be taken away later."""
-    from gpuctl.usecases.applying import apply_request, preview_request, request_for
-
     wanted = request_for(session, documents, planning, callbacks, offline=offline)
     with session.within(run.timeout):
         plan = preview_request(session, wanted, callbacks, checkpoint=run.checkpoint)
@@ -53,12 +55,6 @@ def prepare_delete(
     session: Session, documents: DocumentOptions, run: RunOptions, callbacks: RunCallbacks, *, keep_labels: bool
 ) -> Prepared:
     """A deletion of what documents stand for, as :func:`prepare_apply`."""
-    from gpuctl.apply.operations import preview_deletion
-    from gpuctl.apply.plan.deletion import plan_delete
-    from gpuctl.objects.ownership_metadata import records
-    from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling
-    from gpuctl.usecases.deleting import delete_compiled
-
     compilation = compile_for(session, documents)
     callbacks.diagnosed(worth_telling(compilation), compilation.sources)
     tell_left_out(compilation, documents, callbacks)
@@ -78,8 +74,6 @@ def _asking_for_more(callbacks: RunCallbacks, seen: Plan, begun: list[Plan]) -> 
     """Return callbacks that ask only for what was not confirmed in an earlier plan."""
 
     def confirm(again: Plan) -> bool:
-        from gpuctl.apply.plan.confirmations import all_confirmed
-
         asked, confirmed = ([*plan.questions, *plan.courtesies] for plan in (again, seen))
         return all_confirmed(asked, confirmed) or callbacks.confirm(again)
 

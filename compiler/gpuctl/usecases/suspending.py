@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import NotPausable, Paused
-from gpuctl.apply.plan.request import Sees, sees_all
-from gpuctl.objects.api_resources import key_of
+from gpuctl.apply.plan.evictions import foresee
+from gpuctl.apply.plan.plan import Declined, Plan, Step
+from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
+from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.apply.run.saving_first import saved_first
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.reading.find import find_job, workload_of
 from gpuctl.reading.job_rows import Job
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.run.options import RunCallbacks
-    from gpuctl.kube.scope import Scope
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
-    from gpuctl.objects.api_resources import Object
 
 
 class PausedJob(NamedTuple):
@@ -50,8 +49,6 @@ def pause_jobs(
         pausing.see_that_it_lasts(workload)
         if callbacks is None:
             return pausing.pause(scope.session, workload, keys)
-        from gpuctl.apply.run.saving_first import saved_first
-
         with saved_first(scope.session, workload, keys, callbacks):
             return pausing.pause(scope.session, workload, keys)
 
@@ -83,10 +80,6 @@ def resume_jobs(
 
 def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: Sees) -> Plan:
     """What becomes of the pods of jobs once they are resumed, as far as it was confirmed."""
-    from gpuctl.apply.plan.evictions import foresee
-    from gpuctl.apply.plan.plan import Declined, Plan, Step
-    from gpuctl.apply.plan.request import CheckOptions
-
     keys = records(settings)
     plan = Plan()
     for job in jobs:

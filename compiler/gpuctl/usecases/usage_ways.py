@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
+from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
 from gpuctl.reading.price_list import price_list
@@ -14,7 +16,6 @@ from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import OtherVersion, ServiceClient, ServiceRefusal
 
 if TYPE_CHECKING:
-    from gpuctl.language.settings import Settings
     from gpuctl_usage.store.database import Database
 
 Found = TypeVar("Found")
@@ -301,8 +302,6 @@ def _see_that_it_is_there(address: str) -> None:
 
     :raises ClusterError: it is not.
     """
-    from pathlib import Path
-
     from gpuctl_usage.store.engines import shown, url_of
 
     url = url_of(address)

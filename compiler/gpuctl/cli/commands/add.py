@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.acts.membership import add_to_pool
+from gpuctl.cli.commands.get.listing import bare
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.groups import Family, Subcommand
 from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.outcomes import show_report
+from gpuctl.usecases.service_changes import change_nodes_by_service
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.add", "Add nodes to a pool.", ("nodes", "no"), "node"),
@@ -49,16 +53,10 @@ def node(
 
     Labels the nodes as applying the pool would, and notes them in its definition. Running pods stay where they are.
     """
-    from gpuctl.acts.membership import add_to_pool
-    from gpuctl.cli.commands.get.listing import bare
-    from gpuctl.cli.output.outcomes import show_report
-
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
         else:
-            from gpuctl.usecases.service_changes import change_nodes_by_service
-
             report = change_nodes_by_service(looking, "add-nodes", nodes=bare(nodes), pool=pool, overwrite=overwrite)
         return show_report(report, "added", as_json=as_json)

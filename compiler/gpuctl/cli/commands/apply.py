@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.bringing_about import apply_or_show
+from gpuctl.cli.options.changing import ChangeManner
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
     chosen_inputs,
@@ -13,6 +16,7 @@ from gpuctl.cli.options.document_options import (
     input_options,
 )
 from gpuctl.cli.options.planning_options import dry_run_option, planning_options
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 @click.command(
@@ -58,11 +62,6 @@ def command(
     What did not change is left alone. What changed is deleted and created again; everything is checked before anything
     is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
     """
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.bringing_about import apply_or_show
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-
     if rollback and not wait:
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")

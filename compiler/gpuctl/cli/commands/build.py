@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.apply.state.repository import identity
+from gpuctl.backend.context import OutputOptions
 from gpuctl.cli.options.document_options import (
     checked_delivery,
     chosen_inputs,
@@ -15,14 +19,23 @@ from gpuctl.cli.options.document_options import (
     offline_compile_options,
     placed_option,
 )
+from gpuctl.cli.output import text
+from gpuctl.compilation import compile
+from gpuctl.gitops import writer
+from gpuctl.gitops.build_error import BuildError, RevisionError
+from gpuctl.gitops.comparison import unified
+from gpuctl.gitops.kept_namespaces import keep_namespaces
+from gpuctl.gitops.kept_trainings import undecided
+from gpuctl.gitops.layout import files_of, with_kustomization
+from gpuctl.gitops.sources import build_sources, source_names
+from gpuctl.gitops.writer import BuildOutcome
+from gpuctl.language.wording import visible
+from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from gpuctl.compilation import Compilation
     from gpuctl.gitops.restarts import Restart
-    from gpuctl.gitops.writer import BuildOutcome
 
 
 @click.command(
@@ -88,18 +101,6 @@ def command(
     start anew. --base keeps its files, if they stand at that revision; --relower renders it anew. Without either, the
     build is refused.
     """
-    from gpuctl.backend.context import OutputOptions
-    from gpuctl.cli.output import text
-    from gpuctl.compilation import compile
-    from gpuctl.gitops import writer
-    from gpuctl.gitops.build_error import BuildError, RevisionError
-    from gpuctl.gitops.kept_namespaces import keep_namespaces
-    from gpuctl.gitops.kept_trainings import undecided
-    from gpuctl.gitops.layout import files_of, with_kustomization
-    from gpuctl.gitops.sources import build_sources, source_names
-    from gpuctl.objects.generations import LOWERED_FROM
-    from gpuctl.usecases.keeping_trainings import KeptFiles, keep_trainings
-
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     checked_delivery(gitops, job_names)
@@ -155,8 +156,6 @@ def command(
 
 
 def _identity(root: Path) -> str | None:
-    from gpuctl.apply.state.repository import identity
-
     return identity(root)
 
 
@@ -192,8 +191,6 @@ def _tell_kept(name: str) -> None:
 
 
 def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.language.wording import visible
-
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
         click.echo(f"{words[change.action]} {change.path}")
@@ -206,9 +203,6 @@ def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
 
 
 def _report_check(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.gitops.comparison import unified
-    from gpuctl.language.wording import visible
-
     name = visible(directory)
     if not outcome.changes:
         click.echo(f"{name} is up to date")

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.bringing_about import apply_or_show
+from gpuctl.cli.options.changing import ChangeManner
 from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
     chosen_inputs,
@@ -13,6 +16,7 @@ from gpuctl.cli.options.document_options import (
     input_options,
 )
 from gpuctl.cli.options.planning_options import checking_options, dry_run_option
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
 @click.command(
@@ -48,11 +52,6 @@ def command(
 
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.bringing_about import apply_or_show
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return apply_or_show(
         DocumentOptions(inputs, platform, namespace, strict),

@@ -6,11 +6,22 @@ from typing import Any
 
 import click
 
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.changing import ChangeManner, changing, serviced
 from gpuctl.cli.options.completing import complete_job, complete_namespace, complete_pool, complete_quota
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
+from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
 from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.reading_options import no_platform
+from gpuctl.cli.output.plan_results import finish
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.deleting import delete_documents, delete_jobs
+from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
+from gpuctl.usecases.service_changes import change_by_service, delete_by_service
+from gpuctl.usecases.service_client import not_by_service
+from gpuctl.usecases.several_clusters import prepare_delete
 
 KINDS = {
     "job": "job",
@@ -74,15 +85,6 @@ def command(
     and nothing else: other objects with the same labels stay, and so do namespaces and priority classes. A pool's jobs
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-    from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
-    from gpuctl.cli.output.plan_results import finish
-    from gpuctl.usecases.change_options import DocumentOptions
-    from gpuctl.usecases.deleting import delete_documents, delete_jobs
-    from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
-    from gpuctl.usecases.several_clusters import prepare_delete
-
     as_json = as_json or output == "json"
     manner, run = (
         ChangeManner(kubeconfig, context, yes, as_json),
@@ -99,8 +101,6 @@ def command(
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
         with serviced(manner) as told:
             if told is not None:
-                from gpuctl.usecases.service_changes import change_by_service
-
                 question, more = _asked(kind, told.service.url, namespace, platform, keep_labels, namespace_too)
                 plan = change_by_service(told.service, question, told.callbacks, names=names, run=run, **more)
         if told is not None:
@@ -120,8 +120,6 @@ def command(
     documents = DocumentOptions(inputs, platform, namespace, strict)
     with serviced(manner) as told:
         if told is not None:
-            from gpuctl.usecases.service_changes import delete_by_service
-
             plan = delete_by_service(told.service, documents, told.callbacks, keep_labels=keep_labels, run=run)
     if told is not None:
         return finish(plan, as_json=as_json)
@@ -150,9 +148,6 @@ def _asked(
 
     :raises NeedsKubeconfig: it deletes no namespaces.
     """
-    from gpuctl.cli.options.reading_options import no_platform
-    from gpuctl.usecases.service_client import not_by_service
-
     no_platform(platform)
     if namespace_too or kind == "namespace":
         said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"

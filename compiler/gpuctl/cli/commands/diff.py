@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gpuctl.answers.cluster_answers import clusters_difference_code
+from gpuctl.answers.difference_answers import differences_answer
+from gpuctl.answers.json_values import to_json
+from gpuctl.answers.plan_answers import difference_code
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.cli.named_clusters import is_server_stated
+from gpuctl.cli.options.changing import ChangeManner, changing, serviced
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
@@ -16,11 +22,20 @@ from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
 )
+from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
 from gpuctl.cli.options.planning_options import planning_options
-
-if TYPE_CHECKING:
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.cli.options.revision_errors import revision_errors
+from gpuctl.cli.output.cluster_lines import show_cluster_differences
+from gpuctl.cli.output.object_differences import markdown_lines, text_lines
+from gpuctl.cli.output.plan_results import show_difference
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.usecases.against import changes_against
+from gpuctl.usecases.applying import preview_request, request_for
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.revision_pairs import SidesOptions
+from gpuctl.usecases.service_changes import apply_by_service
+from gpuctl.usecases.several_clusters import prepare_apply
 
 
 @click.command(
@@ -73,22 +88,10 @@ def command(
         if is_server_stated():
             raise click.UsageError("--against compares with files: leave --server out")
         return _against(against, inputs, platform, namespace or "default", strict, output)
-    from gpuctl.answers.plan_answers import difference_code
-    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-    from gpuctl.cli.options.each_cluster import chosen_clusters
-    from gpuctl.cli.output.plan_results import show_difference
-    from gpuctl.usecases.applying import preview_request, request_for
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-
     documents = DocumentOptions(inputs, platform, namespace, strict)
     manner = ChangeManner(kubeconfig, context, as_json=output == "json")
     with serviced(manner, refusal=2) as told:
         if told is not None:
-            from gpuctl.apply.run.options import RunOptions
-            from gpuctl.language.settings import Settings
-            from gpuctl.objects.ownership_metadata import records
-            from gpuctl.usecases.service_changes import apply_by_service
-
             options = PlanOptions(**planning)
             plan = apply_by_service(told.service, documents, options, RunOptions(), told.callbacks, preview=True)
     if told is not None:
@@ -109,12 +112,6 @@ def _with_each(
     names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, manner: ChangeManner, output: str
 ) -> int:
     """Print what apply would do on each of several clusters."""
-    from gpuctl.answers.cluster_answers import clusters_difference_code
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.each_cluster import each_cluster
-    from gpuctl.cli.output.cluster_lines import show_cluster_differences
-    from gpuctl.usecases.several_clusters import prepare_apply
-
     with each_cluster(names, manner, refusal=2) as clusters:
         clusters.plan(documents, lambda session, own, talk: prepare_apply(session, own, planning, RunOptions(), talk))
         show_cluster_differences(clusters.plans, clusters.keys, output)
@@ -123,13 +120,6 @@ def _with_each(
 
 def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
     """Print the difference from manifests or from a revision; 1 when there is one."""
-    from gpuctl.answers.difference_answers import differences_answer
-    from gpuctl.answers.json_values import to_json
-    from gpuctl.cli.options.revision_errors import revision_errors
-    from gpuctl.cli.output.object_differences import markdown_lines, text_lines
-    from gpuctl.usecases.against import changes_against
-    from gpuctl.usecases.revision_pairs import SidesOptions
-
     with revision_errors():
         changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     if output == "json":

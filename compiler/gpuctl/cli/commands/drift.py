@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_options
+from gpuctl.answers.drift_answers import drift_answer, drift_code
+from gpuctl.cli.options.changing import ChangeManner, changing
+from gpuctl.cli.options.connecting import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import compile_options, input_options
+from gpuctl.cli.options.each_cluster import chosen_clusters
+from gpuctl.cli.options.revision_errors import revision_errors
+from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
+from gpuctl.cli.output.printing import show_value
+from gpuctl.language.masking import redact
+from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.drifting import documents_at, drift_of
+from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.drifting import DriftReport
 
 _GIT = "git:"
@@ -61,10 +69,6 @@ def command(
     sets that the documents are which no document has any more, each with the field manager that wrote it and when it
     last wrote. What controllers of Kubernetes and Kueue set is listed as expected. Only reads, and changes nothing.
     """
-    from gpuctl.answers.drift_answers import drift_answer, drift_code
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import DocumentOptions
-
     output = "json" if as_json else output
     report = _compared(
         DocumentOptions([*filenames, *paths], platform, namespace, strict),
@@ -72,9 +76,6 @@ def command(
     )
     _show(report, output)
     if webhook and (report.drift.objects or report.drift.problems):
-        from gpuctl.cli.options.connecting import cluster_errors
-        from gpuctl.usecases.webhook import post
-
         with cluster_errors():
             post(webhook, drift_answer(report.drift, report.server, report.cluster, report.revision))
     return drift_code(report.drift, fail=fail)
@@ -82,12 +83,6 @@ def command(
 
 def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
     """The comparison; what keeps it from being made ends the command, with more than 1."""
-    from gpuctl.cli.options.changing import changing
-    from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.cli.options.each_cluster import chosen_clusters
-    from gpuctl.cli.options.revision_errors import revision_errors
-    from gpuctl.usecases.drifting import documents_at, drift_of
-
     inputs = [str(source) for source in documents.sources]
     revision = ""
     if inputs and inputs[0].startswith(_GIT):
@@ -105,11 +100,6 @@ def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
 
 
 def _show(report: DriftReport, output: str) -> None:
-    from gpuctl.answers.drift_answers import drift_answer
-    from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
-    from gpuctl.cli.output.printing import show_value
-    from gpuctl.language.masking import redact
-
     drift = report.drift
     if output == "json":
         show_value(drift_answer(drift, report.server, report.cluster, report.revision), "json")

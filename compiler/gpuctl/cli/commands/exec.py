@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.kube.remote import Command
-    from gpuctl.objects.api_resources import Key
-    from gpuctl.usecases.looking import Reader
+from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
+from gpuctl.kube.remote import Command, Ends, execute
+from gpuctl.objects.api_resources import Key
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.pod_access import choose_pod
 
 # What most images have; the first that is there.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
@@ -55,10 +54,6 @@ def command(
     Without a command, on a terminal, a shell is opened. Exit code 3: the command was not started, or the connection
     ended before it did. 1: no such job, or no pod of it runs.
     """
-    from gpuctl.cli.output.terminal import is_interactive
-    from gpuctl.kube.remote import Command
-    from gpuctl.usecases.pod_access import choose_pod
-
     if not arguments:
         if not is_interactive():
             raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
@@ -76,9 +71,6 @@ def command(
 
 
 def _run(looking: Reader, pod: Key, what: Command) -> int:
-    from gpuctl.cli.output.terminal import raw_terminal, size
-    from gpuctl.kube.remote import Ends, execute
-
     sys.stdout.flush()
     stdin = sys.stdin.fileno() if what.stdin else None
     try:

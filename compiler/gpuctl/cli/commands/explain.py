@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+
+from gpuctl.frontend.codes import CODES
+from gpuctl.language.kinds import KINDS, model_of
+from gpuctl.language.reference import INVENTED, ITEM, entries, fields_of, kind_called, look_up, names_of, snippet
+from gpuctl.language.spelling import nearest
+from gpuctl.reading.why.finding import CAUSES
 
 if TYPE_CHECKING:
     from gpuctl.language.reference import FieldEntry, Match
@@ -19,10 +26,6 @@ MARK = "#!"
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Kinds and their fields, a level at a time; codes once somebody begins one."""
-    from gpuctl.frontend.codes import CODES
-    from gpuctl.language.kinds import KINDS
-    from gpuctl.language.reference import entries, kind_called
-
     if incomplete[:3].upper() == "GPU" and not incomplete.lower().startswith("gpu-"):
         return [code for code in CODES if code.startswith(incomplete.upper())]
     kind = kind_called(incomplete.partition(".")[0])
@@ -47,8 +50,6 @@ def command(topic: str | None) -> int:
     TOPIC is a path such as training.resources.gpu-type in any spelling, the end of one (resources.gpu, gpu-type), a
     kind, a code such as GPU203, or a cause of `gpuctl why` such as out-of-memory. Without TOPIC, list the kinds.
     """
-    from gpuctl.language.reference import look_up
-
     if topic is None:
         return _kinds()
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
@@ -72,8 +73,6 @@ def command(topic: str | None) -> int:
 
 def _cause(topic: str) -> bool:
     """Print the meaning of a cause of ``gpuctl why``. Return False if there is no such cause."""
-    from gpuctl.reading.why.finding import CAUSES
-
     if topic not in CAUSES:
         return False
     _print_heading(topic)
@@ -83,8 +82,6 @@ def _cause(topic: str) -> bool:
 
 def kinds() -> Iterator[tuple[str, str]]:
     """Return each kind of document and a sentence about it."""
-    from gpuctl.language.kinds import KINDS, model_of
-
     return ((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
 
 
@@ -106,9 +103,6 @@ def _kinds() -> int:
 
 
 def _kind(kind: str, matches: Sequence[Match]) -> int:
-    from gpuctl.language.kinds import model_of
-    from gpuctl.language.reference import fields_of, names_of
-
     _print_heading(kind)
     _print_text(model_of(kind).__doc__ or "")
     names = names_of(kind)
@@ -124,8 +118,6 @@ def _kind(kind: str, matches: Sequence[Match]) -> int:
 
 
 def _field(match: Match) -> int:
-    from gpuctl.language.reference import INVENTED, ITEM, fields_of, snippet
-
     entry = match.entry
     one = len(match.kinds) == 1
     _print_heading(f"{entry.kind}.{entry.topic}" if one else entry.topic)
@@ -162,9 +154,6 @@ def _candidates(topic: str, matches: Sequence[Match]) -> int:
 
 
 def _code(code: str) -> int:
-    from gpuctl.frontend.codes import CODES
-    from gpuctl.language.spelling import nearest
-
     rule = CODES.get(code)
     if rule is None:
         close = nearest(code, CODES)
@@ -238,6 +227,4 @@ def _print_list(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _width() -> int:
-    import shutil
-
     return max(40, min(MAX_WIDTH, shutil.get_terminal_size().columns))

@@ -9,17 +9,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_options, json_option
+from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.answers.fit_answers import fit_answer, fit_failure
+from gpuctl.answers.json_values import to_json
+from gpuctl.capacity.fit import Fit
+from gpuctl.capacity.suggestions import JobName, Suggestion
+from gpuctl.capacity.told_fit import ToldFit
+from gpuctl.cli.options.choosing_cluster import stated_cluster
+from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected, json_option
 from gpuctl.cli.options.document_options import compile_options, input_options
 from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_option
+from gpuctl.cli.output import text
+from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
+from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.fit_documents import fit, fit_waiting
+from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
 
 if TYPE_CHECKING:
-    from gpuctl.capacity.fit import Fit
-    from gpuctl.capacity.suggestions import JobName, Suggestion
-    from gpuctl.capacity.told_fit import ToldFit
-    from gpuctl.frontend.diagnostics import Diagnostic
-    from gpuctl.frontend.source import Source
-    from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.fit_documents import FitResult
     from gpuctl.usecases.service_fit import ToldFits
 
@@ -59,12 +69,6 @@ def command(
     --suggest looks for changes of a document with which its job fits now and evicts nobody: less memory or cpu, fewer
     GPUs, another GPU type or pool, more nodes of fewer GPUs. Each was compiled, and judged with the other documents.
     """
-    from gpuctl.answers.fit_answers import fit_answer, fit_failure
-    from gpuctl.answers.json_values import to_json
-    from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.usecases.change_options import DocumentOptions
-
     inputs = [*filenames, *paths]
     if suggest and not inputs:
         raise click.UsageError("--suggest changes documents: name them with -f")
@@ -108,13 +112,6 @@ def _fit(
     suggest: bool,
 ) -> FitResult | ToldFits:
     """The answer. Mistakes in the documents end the command with 2."""
-    from gpuctl.answers.document_answers import diagnostics_answer
-    from gpuctl.answers.json_values import to_json
-    from gpuctl.cli.options.choosing_cluster import stated_cluster
-    from gpuctl.cli.options.connecting import asked_service, connected
-    from gpuctl.cli.output import text
-    from gpuctl.frontend.invalid_documents import InvalidDocuments
-    from gpuctl.usecases.fit_documents import fit
 
     def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
         text.write(told, sources, sys.stderr)
@@ -123,8 +120,6 @@ def _fit(
     session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
         if service is not None:
-            from gpuctl.usecases.service_fit import fit_by_service
-
             told = fit_by_service(service, documents, diagnosed, suggest=suggest)
             if told.platform:
                 click.echo(told.platform, err=True)
@@ -155,14 +150,9 @@ def _fit_waiting(
     namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
 ) -> FitResult | ToldFits:
     """The answer for what waits now."""
-    from gpuctl.cli.options.connecting import asked_service, connected
-    from gpuctl.usecases.fit_documents import fit_waiting
-
     if snapshot_file is not None:
         return fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace)
     if (service := asked_service(kubeconfig, context)) is not None:
-        from gpuctl.usecases.service_fit import fit_waiting_by_service
-
         try:
             return fit_waiting_by_service(service, namespace)
         finally:
@@ -175,8 +165,6 @@ def _fit_waiting(
 
 
 def _show(answers: Sequence[Fit | ToldFit], found: Mapping[JobName, Sequence[Suggestion]] | None, nothing: str) -> None:
-    from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
-
     if not answers:
         click.echo(nothing, err=True)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

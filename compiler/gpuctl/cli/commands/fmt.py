@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import sys
+import tempfile
+from io import StringIO
 from pathlib import Path
 
 import click
 
 from gpuctl.cli.options.document_options import chosen_inputs, input_options
+from gpuctl.cli.output import text
+from gpuctl.frontend.diagnostics import Severity
+from gpuctl.frontend.format import format_source
+from gpuctl.frontend.source import STDIN, collect
 
 
 @click.command(
@@ -23,11 +31,6 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
 
     Files are rewritten in place; standard input (-) is formatted to standard output.
     """
-    from gpuctl.cli.output import text
-    from gpuctl.frontend.diagnostics import Severity
-    from gpuctl.frontend.format import format_source
-    from gpuctl.frontend.source import STDIN, collect
-
     found = collect(chosen_inputs(filenames, paths, "gpuctl fmt training.yaml"))
     diagnostics = list(found.diagnostics)
     changed = False
@@ -62,9 +65,6 @@ def _has_mark(path: str | None) -> bool:
 
 
 def _print_diff(name: str, before: str, after: str) -> None:
-    import difflib
-    from io import StringIO
-
     # A line ends where the tools end it that apply a diff: at a line feed, and not at U+2028 or a form feed.
     now, formatted = (list(StringIO(text, newline="\n")) for text in (before, after))
     lines = difflib.unified_diff(now, formatted, f"{name} (now)", f"{name} (formatted)")
@@ -74,9 +74,6 @@ def _print_diff(name: str, before: str, after: str) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Replace a file in one step, with its permissions; a failure leaves the old one."""
-    import os
-    import tempfile
-
     target = Path(os.path.realpath(path))
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

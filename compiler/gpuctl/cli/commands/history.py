@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.history_answers import changes_value, history_value, revision_value
+from gpuctl.apply.state.past_documents import PastDocument
+from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.apply.state.past_documents import PastDocument
-    from gpuctl.reading.document_history import HistoryRow
+from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
+from gpuctl.cli.output.printing import show_table, show_value
+from gpuctl.gitops.value_changes import value_changes
+from gpuctl.reading.document_history import HistoryRow
+from gpuctl.usecases.job_queries import document_history
 
 
 @click.command(
@@ -44,8 +47,6 @@ def command(
     They are kept in Secrets of the job's namespace, without credentials, and stay when the job is deleted. `gpuctl
     rollback` goes back to one. Whoever may create Secrets there can add to them: for an audit use the API server's.
     """
-    from gpuctl.usecases.job_queries import document_history
-
     if revision is not None and compared is not None:
         raise click.UsageError("--revision prints one document, --diff compares two; not both")
     pair = None if compared is None else _pair(compared)
@@ -62,21 +63,12 @@ def command(
             if machine:
                 _show(row, output)
             else:
-                from gpuctl.backend.emitter import emit_object
-                from gpuctl.cli.output.history_lines import notes
-
                 click.echo(emit_object(past.document), nl=False)
                 for note in notes(past):
                     looking.scope.note(note)
         elif machine:
-            from gpuctl.answers.history_answers import history_value
-            from gpuctl.cli.output.printing import show_value
-
             show_value(history_value(history), output)
         else:
-            from gpuctl.cli.output.history_lines import HEADERS, cells
-            from gpuctl.cli.output.printing import show_table
-
             show_table(HEADERS, map(cells, history.rows), with_blanks=True)
     return 0
 
@@ -91,22 +83,13 @@ def _pair(text: str) -> tuple[int, int | None]:
 
 def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
     if output == "text":
-        from gpuctl.cli.output.history_lines import difference
-
         titles = (f"revision {old.revision}", f"revision {new.revision}")
         for line in difference(old.document, new.document, titles):
             click.echo(line, nl=False)
         return
-    from gpuctl.answers.history_answers import changes_value
-    from gpuctl.cli.output.printing import show_value
-    from gpuctl.gitops.value_changes import value_changes
-
     changes = changes_value(value_changes(old.document, new.document))
     show_value({"from": old.revision, "to": new.revision, "changes": changes}, output)
 
 
 def _show(row: HistoryRow, output: str) -> None:
-    from gpuctl.answers.history_answers import revision_value
-    from gpuctl.cli.output.printing import show_value
-
     show_value(revision_value(row, whole=True), output)

@@ -6,12 +6,19 @@ import sys
 
 import click
 
+from gpuctl.answers.difference_answers import impact_answer
+from gpuctl.answers.json_values import to_json
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.connecting import cluster_options
+from gpuctl.cli.options.connecting import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot_option
+from gpuctl.cli.output.live_lines import live_lists
+from gpuctl.gitops.report import markdown, text
+from gpuctl.usecases.change_impact import change_between, impact_of
+from gpuctl.usecases.revision_pairs import SidesOptions
+from gpuctl.usecases.snapshot_files import left_out
 
 
 @click.command(
@@ -69,15 +76,6 @@ def command(
     fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
     the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
     """
-    from gpuctl.answers.difference_answers import impact_answer
-    from gpuctl.answers.json_values import to_json
-    from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.cli.output.live_lines import live_lists
-    from gpuctl.gitops.report import markdown, text
-    from gpuctl.usecases.change_impact import change_between, impact_of
-    from gpuctl.usecases.revision_pairs import SidesOptions
-    from gpuctl.usecases.snapshot_files import left_out
-
     inputs = [*filenames, *paths] or ["."]
     if is_server_stated():
         raise click.UsageError(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import click
 
+from gpuctl.cli.commands.explain import kinds
 from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS
+from gpuctl.language.names import is_dns_1035_label, longest_job_name, nearest_dns_label
+from gpuctl.language.spelling import nearest
 
 
 def _kind(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    from gpuctl.language.spelling import nearest
-
     if value is None:
-        from gpuctl.cli.commands.explain import kinds
-
         listed = "".join(f"\n  gpuctl init {kind:<9}  {text}" for kind, text in kinds())
         raise click.UsageError(f"Name the KIND of the document:{listed}", context)
     kind = ALIASES.get(value, value)
@@ -37,10 +38,6 @@ def complete_kind(context: click.Context, parameter: click.Parameter, incomplete
 @click.option("--name", metavar="NAME", help="Name of the job, pool or quota.")
 def command(kind: str, name: str | None) -> int:
     """Print a commented, valid document of a KIND: training, inference, notebook, compute, pool, quota or platform."""
-    from importlib.resources import files
-
-    from gpuctl.language.names import is_dns_1035_label, longest_job_name, nearest_dns_label
-
     text = (files("gpuctl.cli") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
     if name is not None:
         if kind == "platform":

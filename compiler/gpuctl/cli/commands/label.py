@@ -7,10 +7,14 @@ from typing import NamedTuple
 
 import click
 
+from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.groups import Family, Subcommand
 from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.outcomes import show_report
+from gpuctl.usecases.change_options import InvalidOptions
+from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.label", "Set or delete labels of nodes.", ("nodes", "no"), "node"),
@@ -63,10 +67,6 @@ def node(
     Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. A label that has another value
     stays without --overwrite. With several nodes all that can be done is done; the exit code is 1 if one failed.
     """
-    from gpuctl.acts.node_labels import LabelTerms
-    from gpuctl.cli.output.outcomes import show_report
-    from gpuctl.usecases.labelling_nodes import label_nodes
-
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
@@ -87,9 +87,6 @@ def parse(arguments: Sequence[str], *, delete: bool) -> Order:
 
     A key is told by its ``/``; without one the last argument is it. What Kubernetes would refuse is a usage error.
     """
-    from gpuctl.usecases.change_options import InvalidOptions
-    from gpuctl.usecases.labelling_nodes import check_labels
-
     nodes: list[str] = []
     labels: dict[str, str | None] = {}
     for argument in arguments:

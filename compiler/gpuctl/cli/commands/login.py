@@ -8,6 +8,8 @@ import sys
 import click
 
 from gpuctl.cli.options.connecting import cluster_errors
+from gpuctl.usecases.kept_servers import KeptServer, read_kept, server_url, write_kept
+from gpuctl.usecases.service_client import ServiceClient
 
 _LONGEST = 64 * 1024
 
@@ -33,9 +35,6 @@ def command(url: str, token_stdin: bool, certificate_authority: str | None, inse
     It is kept for this very URL, in $XDG_CONFIG_HOME/gpuctl/servers.json, which only you can read. A command that names
     a cluster with --context or --kubeconfig asks the cluster all the same.
     """
-    from gpuctl.usecases.kept_servers import KeptServer, read_kept, server_url, write_kept
-    from gpuctl.usecases.service_client import ServiceClient
-
     with cluster_errors(of_plan=False):
         address = server_url(url, plain=insecure_plain_http)
         kept = read_kept()

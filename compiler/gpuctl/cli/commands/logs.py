@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import select
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gpuctl.answers.job_answers import log_end
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
-
-if TYPE_CHECKING:
-    from gpuctl.cli.output.log_lines import LinePrinter
-    from gpuctl.reading.job_rows import Identity
-    from gpuctl.reading.log_streams import Batch, LogProblem
-    from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs, ToldBatch, ToldLogs
-    from gpuctl.usecases.service_logs import LogsByService
+from gpuctl.reading.following import Notice, PodEnded
+from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.log_streams import Batch, LogProblem, short_name
+from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs, ToldBatch, ToldLogs
+from gpuctl.usecases.service_logs import LogsByService
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -125,8 +126,6 @@ def command(
     Exit code 1: there is no log, or not all that should be there. --grep looks through the lines that --tail and
     --since choose.
     """
-    from gpuctl.usecases.job_logs import JobLogs, LogQuery
-
     if since is not None and since_time is not None:
         raise click.UsageError("--since and --since-time say the same in two ways; give one")
     if follow and previous:
@@ -137,9 +136,6 @@ def command(
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
             if looking.service is not None:
-                from gpuctl.usecases.job_logs import ToldLogs
-                from gpuctl.usecases.service_logs import LogsByService
-
                 if follow:
                     followed = LogsByService(looking, name, query)
                     return Show(followed.job, _printer(pattern, timestamps=timestamps), prefix, in_json).follow(
@@ -155,8 +151,6 @@ def command(
 
 
 def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinter:
-    from gpuctl.cli.output.log_lines import LinePrinter
-
     terminal = sys.stdout.isatty()
     return LinePrinter(pattern, timestamps, terminal, is_coloured())
 
@@ -178,8 +172,6 @@ class Show:
 
     def now(self, logs: PresentLogs | ToldLogs) -> int:
         """The logs as they are."""
-        from gpuctl.answers.job_answers import log_end
-
         self._names = logs.pods
         if self._in_json:
             self._write(b'{"logs": [')
@@ -197,10 +189,6 @@ class Show:
 
     def follow(self, logs: FollowedLogs | LogsByService) -> int:
         """The logs as they are, then as they go on."""
-        from gpuctl.reading.following import Notice, PodEnded
-        from gpuctl.reading.log_streams import Batch, LogProblem
-        from gpuctl.usecases.job_logs import ToldBatch
-
         self._follows = True
         self._names = logs.pods
         for batch in logs.past():
@@ -226,8 +214,6 @@ class Show:
         return 1 if self._failed else 0
 
     def _show(self, batch: Batch | ToldBatch) -> None:
-        from gpuctl.reading.log_streams import short_name
-
         source, lines = batch
         if self._in_json:
             for value in self._printer.json(source.name, source.container, lines):
@@ -248,8 +234,6 @@ class Show:
 
 
 def _json(value: Any) -> bytes:
-    import json
-
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.options.changing import saving_progress
 from gpuctl.cli.options.connecting import checkpoint_option
 from gpuctl.cli.options.naming import naming_options
 from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.output.outcomes import show_paused
+from gpuctl.usecases.service_changes import suspend_by_service
+from gpuctl.usecases.suspending import pause_jobs
 
 
 @click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")
@@ -28,10 +32,6 @@ def command(
     last checkpoint, if it writes any: that of its document runs before the pods end, and where it fails the job is not
     paused unless somebody confirms it. A paused job stays paused when its file is applied.
     """
-    from gpuctl.cli.options.changing import saving_progress
-    from gpuctl.cli.output.outcomes import show_paused
-    from gpuctl.usecases.suspending import pause_jobs
-
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
@@ -39,8 +39,6 @@ def command(
                 jobs = pause_jobs(looking.scope, names, looking.settings, manner)
                 show_paused(jobs, as_json=as_json)
         else:
-            from gpuctl.usecases.service_changes import suspend_by_service
-
             jobs = suspend_by_service(looking, names, pausing=True, checkpoint=not without_checkpoint)
             show_paused(jobs, as_json=as_json)
     return 0

@@ -10,6 +10,7 @@ import click
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
 
 
 def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:
@@ -57,8 +58,6 @@ def command(
 
     Each connection goes to a pod that serves at that moment: when another takes its place, the next goes there.
     """
-    from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
-
     local, remote = ports
     with reader(kubeconfig, context, platform, namespace) as looking:
         choice = choose_pod(looking, name, pod, ready=True)

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.plan_answers import recovery_code
+from gpuctl.apply.plan.plan import Plan, Unasked
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.changing import ChangeManner, agreed, changing, serviced
 from gpuctl.cli.options.connecting import NotAnswered, changing_options, cluster_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.reading_options import no_platform
+from gpuctl.cli.output.recovery_lines import show_planned, show_recovery, show_recovery_value
+from gpuctl.usecases.recovering import look_at_unfinished, recover
+from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.cli.options.changing import ChangeManner
     from gpuctl.usecases.recovering import Unfinished
     from gpuctl.usecases.service_recovery import UnfinishedThere
 
@@ -47,19 +53,10 @@ def command(
     creates the old object again where the new one is refused. What it creates is shown and asked first: whoever may
     create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
     """
-    from gpuctl.answers.plan_answers import recovery_code
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-    from gpuctl.cli.output.recovery_lines import show_recovery
-    from gpuctl.usecases.recovering import look_at_unfinished, recover
-
     as_json = as_json or output == "json"
     manner = ChangeManner(kubeconfig, context, yes, as_json)
     with serviced(manner, of_plan=False) as told:
         if told is not None:
-            from gpuctl.cli.options.reading_options import no_platform
-            from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
-
             no_platform(platform)
             left = look_by_service(told.service, namespace)
             if not dry_run:
@@ -81,9 +78,6 @@ def command(
 
 def _confirming(found: Unfinished | UnfinishedThere, manner: ChangeManner) -> Callable[[Plan], bool]:
     """Have the creation of objects confirmed, after showing them whole."""
-    from gpuctl.apply.plan.plan import Unasked
-    from gpuctl.cli.options.changing import agreed
-    from gpuctl.cli.output.recovery_lines import show_planned, show_recovery_value
 
     def confirm(plan: Plan) -> bool:
         if not manner.yes and not manner.as_json:

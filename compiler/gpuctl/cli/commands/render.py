@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gpuctl.backend.emitter import emit_json, iter_stream
 from gpuctl.cli.options.document_options import (
     checked_delivery,
     chosen_inputs,
@@ -15,6 +16,8 @@ from gpuctl.cli.options.document_options import (
     offline_compile_options,
     placed_option,
 )
+from gpuctl.cli.output import json, text
+from gpuctl.compilation import compile
 
 
 @click.command(
@@ -54,10 +57,6 @@ def command(
 
     Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
     """
-    from gpuctl.backend.emitter import emit_json, iter_stream
-    from gpuctl.cli.output import json, text
-    from gpuctl.compilation import compile
-
     checked_delivery(gitops, job_names)
     inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
     controller: Any = None if gitops == "none" else gitops

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.changing import ChangeManner, changing, serviced
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
-from gpuctl.cli.options.reading_options import reading_options
+from gpuctl.cli.options.reading_options import no_platform, reading_options
+from gpuctl.cli.output.plan_results import finish
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.document_history import NoHistory
+from gpuctl.reading.find import Absent
+from gpuctl.usecases.deleting import rerun_jobs
+from gpuctl.usecases.rolling_back import rerun_removed
+from gpuctl.usecases.service_changes import change_by_service
 
 
 @click.command(
@@ -37,21 +46,10 @@ def command(
     runs, or serves, is not touched. A training that its ttl has removed, or that was deleted, is named alone, and runs
     again by its last document (`gpuctl history`), which is asked first.
     """
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-    from gpuctl.cli.options.reading_options import no_platform
-    from gpuctl.cli.output.plan_results import finish
-    from gpuctl.objects.ownership_metadata import records
-    from gpuctl.reading.document_history import NoHistory
-    from gpuctl.reading.find import Absent
-    from gpuctl.usecases.deleting import rerun_jobs
-
     as_json = as_json or output == "json"
     manner = ChangeManner(kubeconfig, context, yes, as_json)
     with serviced(manner) as told:
         if told is not None:
-            from gpuctl.usecases.service_changes import change_by_service
-
             no_platform(platform)
             plan = change_by_service(
                 told.service,
@@ -69,8 +67,6 @@ def command(
         try:
             plan = rerun_jobs(session, names, namespace, settings, run, callbacks)
         except Absent as absent:
-            from gpuctl.usecases.rolling_back import rerun_removed
-
             if len(names) > 1:
                 raise
             try:

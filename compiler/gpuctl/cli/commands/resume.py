@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.options.changing import ChangeManner, callbacks_of
+from gpuctl.cli.options.connecting import Progress
 from gpuctl.cli.options.naming import naming_options
 from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.output.outcomes import show_paused
+from gpuctl.usecases.service_changes import suspend_by_service
+from gpuctl.usecases.suspending import resume_jobs
 
 
 @click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
@@ -25,19 +30,12 @@ def command(
 
     Whom they would evict is asked first, and what they would wait for is told.
     """
-    from gpuctl.cli.options.changing import ChangeManner, callbacks_of
-    from gpuctl.cli.options.connecting import Progress
-    from gpuctl.cli.output.outcomes import show_paused
-    from gpuctl.usecases.suspending import resume_jobs
-
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             talk = callbacks_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
             jobs = resume_jobs(looking.scope, names, looking.settings, talk)
         else:
-            from gpuctl.usecases.service_changes import suspend_by_service
-
             jobs = suspend_by_service(looking, names, pausing=False, confirmed=yes)
         show_paused(jobs, as_json=as_json)
     return 0

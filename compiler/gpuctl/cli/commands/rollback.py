@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.cli.options.changing import ChangeManner, agreed, changing, finished, serviced
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options, checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.reading_options import reading_options
+from gpuctl.cli.options.reading_options import no_platform, reading_options
+from gpuctl.cli.output.history_lines import difference
+from gpuctl.kube.scope import Scope
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.usecases.applying import apply_request, preview_request
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.rolling_back import find_target, rollback_request
+from gpuctl.usecases.service_changes import roll_back_by_service
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import PlanOptions
     from gpuctl.usecases.rolling_back import RollbackTarget
 
 
@@ -65,10 +71,6 @@ def command(
     Always asked first, and remembered as a new revision. A job that was deleted comes back. Nothing else is touched: no
     other job, no set. A job of Argo CD or Flux goes back in its repository.
     """
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.cli.options.changing import ChangeManner
-    from gpuctl.usecases.change_options import PlanOptions
-
     manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
     planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
     run = RunOptions(timeout, force, wait, checkpoint=not without_checkpoint)
@@ -89,24 +91,14 @@ class _Wanted(NamedTuple):
 def _roll_back(
     wanted: _Wanted, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
 ) -> int:
-    from gpuctl.cli.options.changing import changing, finished, serviced
-    from gpuctl.usecases.rolling_back import find_target, rollback_request
-
     with serviced(manner) as told:
         if told is not None:
-            from gpuctl.cli.options.reading_options import no_platform
-            from gpuctl.usecases.service_changes import roll_back_by_service
-
             no_platform(wanted.platform)
             place = {"name": wanted.job, "where": wanted.namespace, "to": wanted.to}
             plan = roll_back_by_service(told.service, told.callbacks, place, planning, run, preview=dry_run is not None)
     if told is not None:
         return finished(plan, manner, dry_run)
     with changing(manner) as (session, callbacks):
-        from gpuctl.kube.scope import Scope
-        from gpuctl.objects.ownership_metadata import records
-        from gpuctl.usecases.applying import apply_request, preview_request
-
         settings = platform_settings(wanted.platform)
         scope = Scope(session, wanted.namespace)
         with session.within(run.timeout):
@@ -124,8 +116,6 @@ def _roll_back(
 
 def _showing(target: RollbackTarget, manner: ChangeManner) -> Callable[[Plan], bool]:
     """Have it confirmed after showing how the documents differ: what a question names of it is not all."""
-    from gpuctl.cli.options.changing import agreed
-    from gpuctl.cli.output.history_lines import difference
 
     def confirm(plan: Plan) -> bool:
         if not manner.yes and not manner.as_json:

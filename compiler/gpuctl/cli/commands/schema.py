@@ -5,6 +5,10 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.commands.init import complete_kind
+from gpuctl.language.json_schema import combined_schema, schema_of, to_json
+from gpuctl.language.kinds import ALIASES, KINDS
+from gpuctl.language.reference import kind_called
+from gpuctl.language.spelling import nearest
 
 
 @click.command(
@@ -21,11 +25,6 @@ def command(kind: str | None) -> int:
     What gpuctl accepts validates, in every spelling of its keys. The schema finds what can be seen in one document;
     `gpuctl validate` finds the rest.
     """
-    from gpuctl.language.json_schema import combined_schema, schema_of, to_json
-    from gpuctl.language.kinds import ALIASES, KINDS
-    from gpuctl.language.reference import kind_called
-    from gpuctl.language.spelling import nearest
-
     if kind is None:
         click.echo(to_json(combined_schema()), nl=False)
         return 0

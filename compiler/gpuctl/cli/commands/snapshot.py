@@ -6,7 +6,9 @@ import sys
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_options
+from gpuctl.capacity.snapshot import render
+from gpuctl.cli.options.connecting import cluster_errors, cluster_options
+from gpuctl.cli.options.snapshots import taken
 
 
 @click.command(
@@ -21,10 +23,6 @@ def command(kubeconfig: str | None, context: str | None) -> int:
     Secrets are not in it, nor are commands, variables or annotations of pods. Lists that you may not read are left out
     and named on standard error; without nodes and pods there is no snapshot.
     """
-    from gpuctl.capacity.snapshot import render
-    from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.cli.options.snapshots import taken
-
     with cluster_errors():
         snapshot = taken(kubeconfig, context)
     for name in snapshot.unreadable:

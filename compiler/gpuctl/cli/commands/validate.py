@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
@@ -12,6 +13,8 @@ from gpuctl.cli.options.document_options import (
     offline_compile_options,
     placed_option,
 )
+from gpuctl.cli.output import junit, text
+from gpuctl.compilation import compile
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 
@@ -39,11 +42,6 @@ def command(
     The output is compiled and held against the Kubernetes schema too, so that what validates also renders. Exits 1
     when there is an error.
     """
-    from importlib import import_module
-
-    from gpuctl.cli.output import junit, text
-    from gpuctl.compilation import compile
-
     inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
     result = compile(
         inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster

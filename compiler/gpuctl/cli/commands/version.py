@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 
@@ -9,8 +11,6 @@ import click
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
 def command(output: str) -> int:
     """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
-    import json
-
     from gpuctl.answers.document_answers import version_answer
 
     answer = version_answer()

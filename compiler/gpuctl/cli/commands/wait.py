@@ -6,10 +6,13 @@ import re
 
 import click
 
+from gpuctl.answers.job_answers import wait_answer
+from gpuctl.answers.json_values import to_json
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.usecases.job_queries import wait_for_jobs
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -58,10 +61,6 @@ def command(
     Exit code 0: all are. 1: not in time, or it cannot come any more, as a job failed or was deleted; the others are
     waited for all the same. A job that does not exist is an error, but for --for=deleted.
     """
-    from gpuctl.answers.job_answers import wait_answer
-    from gpuctl.answers.json_values import to_json
-    from gpuctl.usecases.job_queries import wait_for_jobs
-
     in_json = as_json or output == "json"
     progress = Progress()
     outcomes = []

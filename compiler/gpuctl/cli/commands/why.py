@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.why_answers import why_answer
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
@@ -16,10 +16,9 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
-
-if TYPE_CHECKING:
-    from gpuctl.reading.why.answer import Answer
-    from gpuctl.reading.why.finding import Proof
+from gpuctl.reading.why.answer import Answer
+from gpuctl.reading.why.finding import Proof
+from gpuctl.usecases.job_queries import explain_job
 
 _WAITING = frozenset(
     {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}
@@ -52,9 +51,6 @@ def command(
     JOB is the job's name, KIND/NAME, or the name of one of its pods. Looks at the job's pods, events, quotas and nodes,
     and at the last lines that crashed containers wrote. Changes nothing.
     """
-    from gpuctl.answers.why_answers import why_answer
-    from gpuctl.usecases.job_queries import explain_job
-
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:

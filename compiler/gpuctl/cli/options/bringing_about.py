@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.cluster_answers import clusters_preview_code
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.cli.options.changing import ChangeManner, changing, finished, serviced
 from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
-
-if TYPE_CHECKING:
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.cli.output.cluster_lines import show_cluster_plans
+from gpuctl.usecases.applying import apply_request, preview_request, request_for
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.service_changes import apply_by_service
+from gpuctl.usecases.several_clusters import prepare_apply
 
 
 def apply_or_show(
     documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
 ) -> int:
     """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
-    from gpuctl.usecases.applying import apply_request, preview_request, request_for
-
     with serviced(manner) as told:
         if told is not None:
-            from gpuctl.usecases.service_changes import apply_by_service
-
             if dry_run == "client":
                 raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
             plan = apply_by_service(told.service, documents, planning, run, told.callbacks, preview=bool(dry_run))
@@ -51,10 +49,6 @@ def _on_each(
     manner: ChangeManner,
     dry_run: str | None,
 ) -> int:
-    from gpuctl.answers.cluster_answers import clusters_preview_code
-    from gpuctl.cli.output.cluster_lines import show_cluster_plans
-    from gpuctl.usecases.several_clusters import prepare_apply
-
     with each_cluster(names, manner) as clusters:
         offline = dry_run == "client"
         clusters.plan(

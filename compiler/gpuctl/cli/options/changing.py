@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
+from gpuctl.answers.plan_answers import preview_code
+from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.cli.named_clusters import works_on
 from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan, Step
-    from gpuctl.apply.run.options import RunCallbacks
-    from gpuctl.kube.session import Session
-    from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.cli.output import text
+from gpuctl.cli.output.plan_results import finish, show_plan, show_step
+from gpuctl.kube.session import Session
+from gpuctl.usecases.service_client import ServiceClient
 
 
 class ChangeManner(NamedTuple):
@@ -44,9 +45,6 @@ class ChangedByService(NamedTuple):
 
 def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
     """Print what became of a plan, or with ``dry_run`` would; the exit code."""
-    from gpuctl.answers.plan_answers import preview_code
-    from gpuctl.cli.output.plan_results import finish, show_plan
-
     if dry_run is None:
         return finish(plan, as_json=manner.as_json)
     show_plan(plan, dry_run, as_json=manner.as_json)
@@ -91,9 +89,6 @@ def changing(
 
 def callbacks_of(manner: ChangeManner, progress: Progress) -> RunCallbacks:
     """Return the callbacks of a command that changes a cluster."""
-    from gpuctl.apply.run.options import RunCallbacks
-    from gpuctl.cli.output import text
-    from gpuctl.cli.output.plan_results import show_step
 
     def confirm(plan: Plan) -> bool:
         progress.clear()
@@ -124,8 +119,6 @@ def saving_progress(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None
     if without_checkpoint:
         yield None
         return
-    from gpuctl.apply.run.options import RunCallbacks
-
     progress = Progress()
 
     def lose(problems: Sequence[str]) -> bool:
@@ -157,8 +150,6 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
 
     :raises Unasked: nobody can be asked.
     """
-    from gpuctl.apply.plan.plan import Unasked
-
     if yes:
         return True
     can_ask = is_terminal()

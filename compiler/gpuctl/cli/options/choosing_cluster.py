@@ -10,11 +10,14 @@ import click
 from gpuctl.cli.named_clusters import note_clusters, platform_files, stated_clusters
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_cluster
+from gpuctl.kube.absent import suggestion
+from gpuctl.kube.right_cluster import WrongCluster, find_name
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
-    from gpuctl.kube.session import Session
     from gpuctl.language.platform import NamedCluster
-    from gpuctl.language.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +35,6 @@ class Clusters(NamedTuple):
         """
         if name in self.by_name:
             return self.by_name[name]
-        from gpuctl.language.wording import visible
         from gpuctl.usecases.change_options import InvalidOptions
 
         if not self.by_name:
@@ -41,8 +43,6 @@ class Clusters(NamedTuple):
                 f"--cluster {visible(name)}: {where}: write `clusters: {{{visible(name)}: {{server: URL}}}}` there, or "
                 "name the file that does with --platform"
             )
-        from gpuctl.kube.absent import suggestion
-
         near = suggestion(name, self.by_name)
         raise InvalidOptions(
             f"--cluster {visible(name)}: {self.file} names no such cluster: {near}"
@@ -99,7 +99,6 @@ def chosen_context(name: str, cluster: NamedCluster, context: str | None) -> str
     :raises InvalidOptions: they contradict each other.
     """
     if cluster.context is not None and context not in (None, cluster.context):
-        from gpuctl.language.wording import visible
         from gpuctl.usecases.change_options import InvalidOptions
 
         raise InvalidOptions(
@@ -116,8 +115,6 @@ def see_that_it_is_known(session: Session, clusters: Clusters, *, changes: bool)
 
     :raises WrongCluster: it is none of them.
     """
-    from gpuctl.kube.right_cluster import WrongCluster, find_name
-
     if find_name(session, clusters.by_name, ask=changes) is not None:
         return
     place = f"the context {session.context}" if session.context else "the service account of this pod"

@@ -11,6 +11,8 @@ import click
 from gpuctl.cli.named_clusters import note_server, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_server
+from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.usecases.kept_servers import read_kept, server_url
 
 if TYPE_CHECKING:
     from gpuctl.usecases.service_client import ServiceClient
@@ -47,7 +49,6 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     stated = stated or os.environ.get("GPUCTL_SERVER")
     if of_cluster or (not stated and not _has_logged_in()):
         return None
-    from gpuctl.usecases.kept_servers import read_kept, server_url
     from gpuctl.usecases.service_client import ServiceClient
 
     kept = read_kept()
@@ -56,8 +57,6 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
         return None
     server = kept.find(url)
     if server is None:
-        from gpuctl.kube.api_errors import ConfigurationError
-
         raise ConfigurationError(f"there is no token for {url}", f"`gpuctl login {url}` asks for one")
     server_url(server.url, plain=server.plain)
     return ServiceClient(server)

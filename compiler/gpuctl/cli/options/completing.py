@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.completing_locally import Complete, completing
+from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import labels_of
+from gpuctl.objects.ownership_metadata import Records, records
 
 if TYPE_CHECKING:
     from gpuctl.kube.scope import Scope
-    from gpuctl.language.settings import Settings
-    from gpuctl.objects.ownership_metadata import Records
 
 _PATIENCE = 1.0
 """Seconds for which requests that fail are repeated."""
@@ -21,12 +24,8 @@ _PATIENCE = 1.0
 
 def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def found(context: click.Context) -> list[str]:
-        from gpuctl.cli.named_clusters import stated_clusters
         from gpuctl.cli.options.connecting import asked_service, connected
-        from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.kube.scope import Scope
-        from gpuctl.language.settings import Settings
-        from gpuctl.objects.ownership_metadata import records
         from gpuctl.usecases.service_names import names_of_service
 
         given = context.params
@@ -63,8 +62,6 @@ def _nodes(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
 
 
 def _quotas(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
-    from gpuctl.objects.api_resources import labels_of
-
     named = (labels_of(item).get(settings.label("quota")) for item in scope.all("ResourceQuota"))
     return (name for name in named if name is not None)
 

@@ -12,6 +12,9 @@ from contextlib import suppress
 
 import click
 
+from gpuctl.cli.named_clusters import platform_files
+from gpuctl.usecases.kept_servers import read_kept
+
 _LONGEST = 3.0
 """Seconds after which a completion is given up: the shell waits for it."""
 
@@ -42,15 +45,12 @@ def _contexts(context: click.Context) -> Iterable[str]:
 
 
 def _clusters(context: click.Context) -> Iterable[str]:
-    from gpuctl.cli.named_clusters import platform_files
     from gpuctl.usecases.compiling import read_platform
 
     return [name for file in platform_files() for name in read_platform(file).settings.clusters]
 
 
 def _servers(context: click.Context) -> Iterable[str]:
-    from gpuctl.usecases.kept_servers import read_kept
-
     return (server.url for server in read_kept().servers)
 
 

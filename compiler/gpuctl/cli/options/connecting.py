@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.answers.failures import failure_value, meaning_of
 from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.choosing_cluster import (
     chosen_context,
@@ -24,14 +25,19 @@ from gpuctl.cli.options.choosing_cluster import (
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_context
+from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.terminal import columns_of
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import Impersonated, open_session
+from gpuctl.kube.right_cluster import see_that_it_is
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import shown
+from gpuctl.language.settings import Settings
 from gpuctl.objects.durations import format_duration
+from gpuctl.usecases.service_client import ServiceClient, not_by_service
 
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.kube.session import Session
-    from gpuctl.language.settings import Settings
-    from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
@@ -136,8 +142,6 @@ def secrets_option(function: Function) -> Function:
 def _show_secrets(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if not value:
         return
-    from gpuctl.language.masking import shown
-
     if not sys.stdout.isatty():
         raise click.UsageError(
             "--show-secrets works on a terminal only: what is in a file or a log stays there", context
@@ -170,8 +174,6 @@ def connected(
     :raises WrongCluster: it is another cluster than the one that is meant.
     """
     if (service := asked_service(kubeconfig, context)) is not None:
-        from gpuctl.usecases.service_client import not_by_service
-
         raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
     return connected_to(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
 
@@ -185,8 +187,6 @@ def connected_to(
     settings: Settings | None = None,
 ) -> Session:
     """A session with the cluster of a name, or (None) with the one that kubectl would take; see :func:`connected`."""
-    from gpuctl.kube.configuration import Impersonated, open_session
-
     meta = click.get_current_context().find_root().meta
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
     clusters = platform_clusters(settings)
@@ -198,8 +198,6 @@ def connected_to(
     )
     try:
         if name is not None and cluster is not None:
-            from gpuctl.kube.right_cluster import see_that_it_is
-
             see_that_it_is(session, name, cluster, file=clusters.file)
         elif clusters.by_name:
             see_that_it_is_known(session, clusters, changes=changes)
@@ -264,9 +262,6 @@ def cluster_errors(*, as_json: bool = False, refusal: int = 1, of_plan: bool = T
     try:
         yield
     except Exception as error:
-        from gpuctl.answers.failures import meaning_of
-        from gpuctl.kube.api_errors import ClusterError
-
         meaning = meaning_of(error)
         if meaning is None:
             raise
@@ -286,11 +281,7 @@ def cluster_errors(*, as_json: bool = False, refusal: int = 1, of_plan: bool = T
 
 
 def _show_failure(error: ClusterError, *, of_plan: bool) -> None:
-    from gpuctl.cli.output.printing import show_value
-
     if not of_plan:
-        from gpuctl.answers.failures import failure_value
-
         show_value(failure_value(error), "json")
         return
     from gpuctl.answers.plan_answers import plan_value
@@ -335,8 +326,6 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
-        from gpuctl.cli.output.terminal import columns_of
-
         with self._lock:
             self._clear()
             width = max(20, columns_of(sys.stderr)) - 1

@@ -10,6 +10,7 @@ import click
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.completing_locally import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.language.names import is_dns_label, nearest_dns_label
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -73,8 +74,6 @@ def placed_option(function: Function) -> Function:
 
 def _checked_cluster(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A cluster's name as an option's value; what the platform calls so is seen when it has been read."""
-    from gpuctl.language.names import is_dns_label
-
     if value is not None and not is_dns_label(value):
         raise click.BadParameter(f"`{value}` is not a legal name of a cluster.", context, parameter)
     return value
@@ -122,8 +121,6 @@ def checked_delivery(gitops: str | None, job_names: str | None) -> None:
 
 def checked_namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A namespace's name as an option's value."""
-    from gpuctl.language.names import is_dns_label, nearest_dns_label
-
     if value is not None and not is_dns_label(value):
         legal = nearest_dns_label(value)
         hint = f" Did you mean `{legal}`?" if legal else ""

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.cluster_answers import clusters_preview_code, clusters_result_code, clusters_value
+from gpuctl.apply.plan.cluster_plan import ClusterPlan
+from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.cli.named_clusters import stated_clusters, works_on
 from gpuctl.cli.options.changing import ChangeManner, callbacks_of, is_terminal
 from gpuctl.cli.options.connecting import NotAnswered, Progress, RefusedByPlan, cluster_errors, connected_to
+from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cluster_results, tell_obstacles
+from gpuctl.cli.output.printing import show_value
+from gpuctl.kube.session import Session
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.usecases.change_options import DocumentOptions
+from gpuctl.usecases.placing import placed_on, with_input_kept
+from gpuctl.usecases.several_clusters import carry_out_each, plan_each
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.cluster_plan import ClusterPlan
-    from gpuctl.apply.run.options import RunCallbacks
-    from gpuctl.kube.session import Session
-    from gpuctl.objects.ownership_metadata import Records
-    from gpuctl.usecases.change_options import DocumentOptions
     from gpuctl.usecases.several_clusters import Prepared
 
 
@@ -34,8 +39,6 @@ def chosen_clusters(
 
 
 def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...]]:
-    from gpuctl.usecases.placing import placed_on, with_input_kept
-
     names = stated_clusters()
     if len(names) != 1:
         documents = with_input_kept(documents)
@@ -64,8 +67,6 @@ class EachCluster:
         self, documents: DocumentOptions, prepare: Callable[[Session, DocumentOptions, RunCallbacks], Prepared]
     ) -> None:
         """Plan for all clusters."""
-        from gpuctl.usecases.several_clusters import plan_each
-
         told: set[str] = set()
         talk = _saying_once(callbacks_of(self.manner, self._progress), told)
         self.plans, self.prepared = plan_each(
@@ -75,10 +76,6 @@ class EachCluster:
 
     def carry_out(self) -> int:
         """Ask once, change one cluster after another, and print what became of it; the exit code."""
-        from gpuctl.answers.cluster_answers import clusters_preview_code, clusters_result_code
-        from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cluster_results, tell_obstacles
-        from gpuctl.usecases.several_clusters import carry_out_each
-
         if any(item.obstacles for item in self.plans):
             if self.manner.as_json:
                 show_cluster_plans(self.plans, "server", as_json=True)
@@ -108,9 +105,6 @@ class EachCluster:
 
         :raises ClusterFailure: it was not confirmed, or nobody can be asked.
         """
-        from gpuctl.answers.cluster_answers import clusters_value
-        from gpuctl.cli.output.printing import show_value
-
         plans = {item.name: item.plan for item in self.plans if item.plan is not None}
         can_ask = is_terminal()
         asked = [(name, each) for name, plan in plans.items() for each in plan.questions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -44,8 +45,6 @@ class Family(GroupOfCommands):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name.lower() not in self._named and not name.startswith("-"):
-            import difflib
-
             close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
             hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._of_a_job(ctx, name)
             raise click.UsageError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from gpuctl.language.settings import Settings
+from gpuctl.frontend.platform_file import find_platform
+from gpuctl.language.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -64,11 +65,6 @@ def planning_options(function: Function) -> Function:
 
 def platform_settings(platform: str | None) -> Settings:
     """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
-    import sys
-
-    from gpuctl.frontend.platform_file import find_platform
-    from gpuctl.language.settings import Settings
-
     if platform is None and find_platform(".") is None:
         # What reads a file, and checks it, takes longer to import than a small cluster to answer.
         return Settings()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
-
-if TYPE_CHECKING:
-    from gpuctl.kube.session import Session
-    from gpuctl.usecases.looking import Reader
-    from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.usecases.looking import Reader, reader_by_service, reader_of
+from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -75,10 +75,6 @@ def reader(
 
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
     """
-    from gpuctl.cli.options.planning_options import platform_settings
-    from gpuctl.language.settings import Settings
-    from gpuctl.usecases.looking import reader_by_service, reader_of
-
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
     with cluster_errors(as_json=as_json, of_plan=False):

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 import click
 
+from gpuctl.cli.output import text
+from gpuctl.gitops.build_error import BuildError, RevisionError
+
 
 @contextmanager
 def revision_errors() -> Iterator[None]:
     """Turn what is wrong with revisions, manifests and documents into messages; they end the command."""
-    from gpuctl.cli.output import text
-    from gpuctl.gitops.build_error import BuildError, RevisionError
     from gpuctl.usecases.revision_pairs import InvalidSide
 
     try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.cli.named_clusters import is_server_stated, stated_clusters
-
-if TYPE_CHECKING:
-    from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.cli.options.connecting import connected
+from gpuctl.usecases.snapshot_files import read_snapshot
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,8 +49,6 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
 
     :raises ClusterError: it cannot be read, or is none.
     """
-    from gpuctl.usecases.snapshot_files import read_snapshot
-
     source = named_snapshot(name)
     if source is not None:
         return read_snapshot(source)
@@ -59,9 +58,6 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
 
 def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
     """A snapshot of the cluster that the options name."""
-    from gpuctl.apply.state.cluster_snapshot import take_snapshot
-    from gpuctl.cli.options.connecting import connected
-
     session = connected(kubeconfig, context)
     try:
         return take_snapshot(session)

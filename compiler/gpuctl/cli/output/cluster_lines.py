@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.answers.cluster_answers import clusters_value
+from gpuctl.apply.plan.cluster_plan import ClusterPlan
+from gpuctl.apply.run.wait_running import NotRunning
 from gpuctl.cli.named_clusters import advised, recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.plan_results import show_difference, show_plan, show_result
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.cluster_plan import ClusterPlan
-    from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.ownership_metadata import Records
 
 
 def heading(item: ClusterPlan, *, markdown: bool = False) -> str:
@@ -87,8 +85,6 @@ def _show_one(item: ClusterPlan) -> None:
 
 def _is_carried_out(item: ClusterPlan) -> bool:
     """Whether everything was done that was planned, and what came of it does not run."""
-    from gpuctl.apply.run.wait_running import NotRunning
-
     return isinstance(item.error, NotRunning) and not item.error.plan.unfinished
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from gpuctl.capacity.fit import Fit
-    from gpuctl.capacity.shortage import Holder
-    from gpuctl.capacity.suggestions import FieldChange, Suggestion
-    from gpuctl.capacity.told_fit import ToldFit, ToldHolder
+from gpuctl.capacity.fit import Fit
+from gpuctl.capacity.gangs import partly
+from gpuctl.capacity.shortage import Holder, told
+from gpuctl.capacity.suggestions import FieldChange, Suggestion
+from gpuctl.capacity.told_fit import ToldFit, ToldHolder
+from gpuctl.capacity.told_times import told_opening
+from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3
 SAID = {
@@ -27,11 +28,6 @@ _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "ne
 
 def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]:
     """An answer for people: the verdict, then what it rests on."""
-    from gpuctl.capacity.gangs import partly
-    from gpuctl.capacity.shortage import told
-    from gpuctl.capacity.told_times import told_opening
-    from gpuctl.objects.api_resources import RESOURCES
-
     demand, found = answer.demand, answer.balance
     title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
     pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
-from gpuctl.reading.document_history import moment, told_changes
-
-if TYPE_CHECKING:
-    from gpuctl.apply.state.past_documents import PastDocument
-    from gpuctl.reading.document_history import HistoryRow
+from gpuctl.reading.document_history import HistoryRow, moment, told_changes
 
 HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")
 _SHORT = 10

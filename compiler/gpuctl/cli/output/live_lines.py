@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from gpuctl.apply.plan.ended import Ended, RunAgain
 from gpuctl.cli.output.fit_lines import SAID
+from gpuctl.gitops.report import Lists
 from gpuctl.gitops.sides import JobId
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.ended import Ended, RunAgain
-    from gpuctl.gitops.report import Lists
-    from gpuctl.reading.live_impact import CausedEviction, LiveImpact
+from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
     "replaced": "Running jobs that would be replaced:",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuctl.answers.job_answers import log_line
 from gpuctl.reading.loglines import LogLine
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
@@ -63,8 +64,6 @@ class LinePrinter:
 
     def json(self, pod: str, container: str, lines: Iterable[LogLine]) -> list[dict[str, Any]]:
         """The lines that are chosen, as programs get them."""
-        from gpuctl.answers.job_answers import log_line
-
         values = [log_line(pod, container, line) for line in lines]
         return [value for value in values if self.pattern is None or self.pattern.search(value["text"])]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.markdown import fold
+from gpuctl.gitops.objects import ObjectChange
 from gpuctl.language.masking import masked_pair
-
-if TYPE_CHECKING:
-    from gpuctl.gitops.objects import ObjectChange
 
 _WIDTH = 9
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.acts.node_labels import Report
 from gpuctl.answers.change_answers import paused_value, report_code, report_value
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 
 if TYPE_CHECKING:
-    from gpuctl.acts.node_labels import Report
     from gpuctl.usecases.suspending import PausedJob
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpuctl.cli.output.table import width_of
+from gpuctl.cli.output.terminal import terminal_width
 from gpuctl.language.wording import visible
 
 MARGIN = 12
@@ -31,8 +32,6 @@ def section(
 
 def fitted(text: str, margin: int) -> str:
     """A text as lines that fit beside a margin on the terminal that standard output is; as it is in a pipe."""
-    from gpuctl.cli.output.terminal import terminal_width
-
     width = terminal_width()
     return text if width is None else "\n".join(broken(text, max(_NARROWEST, width - margin)))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
+from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.table import Table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.wording import visible_json
@@ -47,10 +49,6 @@ def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
 def show_value(value: Any, output: str) -> None:
     """Print a value as one JSON or YAML document."""
     if output == "yaml":
-        from gpuctl.backend.emitter import emit_object
-
         click.echo(emit_object(value), nl=False)
     else:
-        import json
-
         click.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))

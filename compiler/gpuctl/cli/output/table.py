@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from gpuctl.cli.output.terminal import harmless
+from gpuctl.language.wording import visible
 
 GAP = 3
 """Blanks between columns, as kubectl prints them."""
@@ -149,8 +150,6 @@ def _shown(cell: str) -> str:
     """A cell without what would control a terminal, or move its neighbours."""
     if cell.isprintable():
         return cell
-    from gpuctl.language.wording import visible
-
     return visible(cell)
 
 

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import sys
+import termios
+import tty
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -44,9 +46,6 @@ def raw_terminal() -> Iterator[int]:
 
     However it ends, the terminal is as it was before: also after SIGTERM and SIGHUP, which end the program.
     """
-    import termios
-    import tty
-
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     resized, wake = os.pipe()

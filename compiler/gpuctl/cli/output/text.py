@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
@@ -10,6 +11,7 @@ import click
 
 from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, Span, count
 from gpuctl.frontend.source import Source, lines_of
+from gpuctl.language.masking import redact
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WIDEST = 120
@@ -52,8 +54,6 @@ class _Lines:
         self.split: dict[str, list[str]] = {}
 
     def get(self, span: Span) -> str | None:
-        from gpuctl.language.masking import redact
-
         source = self.sources.get(span.file)
         if source is None:
             return None
@@ -127,8 +127,6 @@ def _width(text: str) -> int:
     """Columns on a terminal: East Asian wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
-    import unicodedata
-
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import KnownTime
+from gpuctl.reading.gpu_time import KnownTime
 
 _HOUR = 3600
 

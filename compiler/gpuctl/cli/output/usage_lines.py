@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING
 
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
-
-if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-    from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
+from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
 _ALLOWED = ("ALLOWED", "OF-ALLOWED")

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gpuctl.answers.job_answers import job_answer
+from gpuctl.answers.usage_answers import usage_answer
+from gpuctl.cli.commands.describe import sections
+from gpuctl.cli.commands.usage.asking import kept_way
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.paragraphs import fitted, section
 from gpuctl.cli.output.printing import show_value
-
-if TYPE_CHECKING:
-    from gpuctl.reading.describe_job import JobDetail
-    from gpuctl.reading.job_rows import Row
-    from gpuctl.reading.usage_shapes import UsageView
-    from gpuctl.usecases.looking import Reader
+from gpuctl.cli.output.sparkline import shows_blocks
+from gpuctl.cli.output.table import details
+from gpuctl.cli.output.terminal import terminal_width
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+from gpuctl.cli.output.usage_lines import use_over_time
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.masking import redact
+from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.describe_job import JobDetail
+from gpuctl.reading.job_rows import Row
+from gpuctl.reading.timeline import STAGES
+from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.usecases.job_queries import describe_job
+from gpuctl.usecases.job_usage import job_usage
+from gpuctl.usecases.looking import Reader
 
 _SHOWN = 20
 """Pods and events that a person gets to see; all are in the JSON."""
@@ -46,9 +61,6 @@ def command(
 
     JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, the cause is shown as well.
     """
-    from gpuctl.answers.job_answers import job_answer
-    from gpuctl.usecases.job_queries import describe_job
-
     output = "json" if as_json else output
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
@@ -64,17 +76,12 @@ def command(
 
 def _usage(looking: Reader, detail: JobDetail) -> UsageView | None:
     """What its GPUs did lately; None where that is not written down, and a note where it could not be read."""
-    from gpuctl.cli.commands.usage.asking import kept_way
-    from gpuctl.kube.api_errors import ClusterError
-
     workload, namespace = detail.job.workload, detail.job.identity.namespace
     uid = str((workload or {}).get("metadata", {}).get("uid") or "")
     try:
         with kept_way(looking) as way:
             if way is None or not uid:
                 return None
-            from gpuctl.usecases.job_usage import job_usage
-
             return job_usage(way, uid, namespace)
     except (ClusterError, click.ClickException) as error:
         looking.scope.note(f"what its GPUs did is not known: {error.message}")
@@ -82,18 +89,11 @@ def _usage(looking: Reader, detail: JobDetail) -> UsageView | None:
 
 
 def _usage_value(usage: UsageView) -> dict[str, Any]:
-    from gpuctl.answers.usage_answers import usage_answer
-
     value: dict[str, Any] = usage_answer(usage)["items"][0]
     return value
 
 
 def _usage_lines(usage: UsageView) -> Iterator[str]:
-    from gpuctl.cli.output.sparkline import shows_blocks
-    from gpuctl.cli.output.table import details
-    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
-    from gpuctl.cli.output.usage_lines import use_over_time
-
     use, steps = usage.all_groups, usage.groups[0].steps
     idle = gpu_hours(use.idle if use.mean_use is not None else None) or "-"
     yield from details(
@@ -106,8 +106,6 @@ def _usage_lines(usage: UsageView) -> Iterator[str]:
 
 
 def _show(detail: JobDetail, usage: UsageView | None) -> None:
-    from gpuctl.cli.commands.describe import sections
-
     sections.show_facts(_facts(detail))
     sections.show_lines("Why", _why(detail))
     sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(detail), "none")
@@ -128,9 +126,6 @@ _STAGES = ("JOB ID", "CREATED", "SCHEDULED", "PULLED", "STARTED", "READY", "FINI
 
 
 def _facts(detail: JobDetail) -> list[tuple[str, str]]:
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.cli.output.paragraphs import fitted
-
     row, identity, asked = detail.row, detail.job.identity, detail.resources
     gpus = f"{asked['gpu']} x {asked['gpuType']}" if asked["gpuType"] else str(asked["gpu"])
     parts = [f"{gpus} GPU" if asked["gpu"] else "", f"{asked['cpu']} cpu" if asked["cpu"] is not None else ""]
@@ -159,10 +154,6 @@ def _facts(detail: JobDetail) -> list[tuple[str, str]]:
 
 
 def _why(detail: JobDetail) -> Iterator[str]:
-    from gpuctl.cli.output.paragraphs import section
-    from gpuctl.cli.output.terminal import terminal_width
-    from gpuctl.language.masking import redact
-
     found, identity = detail.answer.finding, detail.job.identity
     if not detail.has_trouble:
         return
@@ -195,10 +186,6 @@ def _pods(detail: JobDetail) -> list[list[str]]:
 
 def _timeline(detail: JobDetail) -> list[list[str]]:
     """When a pod was made, then how long each stage took after the one before it."""
-    from gpuctl.objects.durations import rough_duration
-    from gpuctl.objects.workload_state import age
-    from gpuctl.reading.timeline import STAGES
-
     rows = []
     for name in (row.shown_id for row in _shown(detail)):
         stages = detail.timeline[name]
@@ -210,8 +197,6 @@ def _timeline(detail: JobDetail) -> list[list[str]]:
 
 
 def _access(detail: JobDetail) -> Iterator[str]:
-    from gpuctl.cli.output.table import details
-
     found = detail.access
     ways = [
         ("Node", "\n".join(found.nodes)),
@@ -224,8 +209,6 @@ def _access(detail: JobDetail) -> Iterator[str]:
 
 
 def _conditions(detail: JobDetail) -> list[list[str]]:
-    from gpuctl.objects.workload_state import age
-
     return [
         [
             item.get("type") or "",
@@ -238,11 +221,6 @@ def _conditions(detail: JobDetail) -> list[list[str]]:
 
 
 def _events(detail: JobDetail) -> Iterator[str]:
-    from gpuctl.cli.output.paragraphs import section
-    from gpuctl.cli.output.terminal import terminal_width
-    from gpuctl.language.masking import redact
-    from gpuctl.objects.workload_state import age
-
     events = detail.events or []
     if len(events) > _SHOWN:
         yield f"({len(events) - _SHOWN} older: -o json)"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.printing import show_value
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.looking import Reader
 
 Found = TypeVar("Found")
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.quota_answers import namespace_answer
+from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
+from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.reading.namespace_rows import Namespace
-    from gpuctl.usecases.looking import Reader
+from gpuctl.reading.namespace_rows import Namespace
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.quota_queries import describe_namespace
 
 
 @click.command(
@@ -25,16 +25,10 @@ if TYPE_CHECKING:
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what limits a namespace, what runs in it, and what waits."""
-    from gpuctl.answers.quota_answers import namespace_answer
-    from gpuctl.usecases.quota_queries import describe_namespace
-
     return show_named(name, "json" if as_json else output, where, describe_namespace, namespace_answer, _show)
 
 
 def _show(_: Reader, namespace: Namespace) -> None:
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.cli.commands.describe.quota import show_quota
-
     sections.show_facts(
         [
             ("Name", namespace.name),

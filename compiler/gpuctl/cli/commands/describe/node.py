@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gpuctl.answers.node_answers import node_answer
+from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import NodeState
-    from gpuctl.usecases.looking import Reader
+from gpuctl.objects.api_resources import labels_of
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import NodeState
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.node_queries import describe_node
 
 
 @click.command(
@@ -27,17 +30,10 @@ if TYPE_CHECKING:
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what a node has, what of it is requested and by whom, its labels, pool and condition."""
-    from gpuctl.answers.node_answers import node_answer
-    from gpuctl.usecases.node_queries import describe_node
-
     return show_named(name, "json" if as_json else output, where, describe_node, node_answer, _show)
 
 
 def _show(looking: Reader, node: NodeState) -> None:
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.objects.api_resources import labels_of
-    from gpuctl.reading.node_gpus import Gpus
-
     gpus = Gpus(looking.settings)
     labels = sorted(labels_of(node.object).items())
     status, taints = node.object.get("status") or {}, (node.object.get("spec") or {}).get("taints") or []
@@ -96,8 +92,6 @@ def _taint(taint: dict[str, Any]) -> str:
 
 
 def _conditions(status: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    from gpuctl.objects.workload_state import age
-
     for item in status.get("conditions") or []:
         since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""
         yield item["type"], item["status"], item.get("reason") or "", since, item.get("message") or ""

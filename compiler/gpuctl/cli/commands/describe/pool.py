@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.node_answers import pool_answer
+from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.reading.pool_rows import PoolState
-    from gpuctl.usecases.looking import Reader
+from gpuctl.cli.output.amounts import count
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.pool_queries import describe_pool
 
 
 @click.command(
@@ -25,16 +25,10 @@ if TYPE_CHECKING:
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
-    from gpuctl.answers.node_answers import pool_answer
-    from gpuctl.usecases.pool_queries import describe_pool
-
     return show_named(name, "json" if as_json else output, where, describe_pool, pool_answer, _show)
 
 
 def _show(_: Reader, pool: PoolState) -> None:
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.cli.output.amounts import count
-
     gpus = f"{pool.gpu_total} in all"
     if pool.gpu_used is not None:
         gpus += f", {pool.gpu_used} used, {pool.gpu_free} free"

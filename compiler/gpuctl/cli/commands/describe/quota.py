@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.quota_answers import quota_answer
+from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
-
-if TYPE_CHECKING:
-    from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.usecases.quota_queries import list_quotas, quota_holders
 
 
 @click.command(
@@ -37,10 +36,6 @@ def command(
 
     Used is what the pods request, as Kubernetes counts it. With the name of a quota's document, of all its users.
     """
-    from gpuctl.answers.quota_answers import quota_answer
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.usecases.quota_queries import list_quotas, quota_holders
-
     output = "json" if as_json else output
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
@@ -59,8 +54,6 @@ def command(
 
 def show_quota(quota: QuotaState) -> None:
     """Print a quota and its use."""
-    from gpuctl.cli.commands.describe import sections
-
     defaults = ", ".join(f"{name} {value}" for name, value in sorted(quota.defaults.items()))
     facts = [
         ("User", quota.namespace),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.output.amounts import amount, share
-from gpuctl.cli.output.table import details, table
+from gpuctl.cli.output.table import colour_of, details, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.wording import visible
-
-if TYPE_CHECKING:
-    from gpuctl.reading.node_rows import PodOnNode
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.node_rows import PodOnNode
 
 INDENT = "  "
 
@@ -75,13 +73,9 @@ def heading(text: str) -> str:
 
 def state(word: str) -> str:
     """A status in its colour."""
-    from gpuctl.cli.output.table import colour_of
-
     return click.style(word, fg=colour_of(word)) if is_coloured() and colour_of(word) else word
 
 
 def when(timestamp: str | None) -> str:
     """A time and how long ago it was."""
-    from gpuctl.objects.workload_state import age
-
     return f"{timestamp} ({age(timestamp)} ago)" if timestamp else ""

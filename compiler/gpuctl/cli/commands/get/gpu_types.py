@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.answers.node_answers import gpu_type_list
+from gpuctl.cli.commands.get.labels import show_gpu_labels
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.cli.output.amounts import count
+from gpuctl.usecases.node_queries import list_gpu_types
 
 HEADERS = ("GPU TYPE", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT", "POOLS")
 WIDE = ("VENDOR", "NODES")
@@ -33,12 +38,6 @@ def command(
 
     A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it another label that tells one.
     """
-    from gpuctl.answers.node_answers import gpu_type_list
-    from gpuctl.cli.commands.get.labels import show_gpu_labels
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
-    from gpuctl.cli.output.amounts import count
-    from gpuctl.usecases.node_queries import list_gpu_types
-
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from gpuctl.answers.job_answers import job_list, row_value
 from gpuctl.cli.options.completing import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
+from gpuctl.cli.output.table import Table
+from gpuctl.kube.absent import suggestion
+from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.language.kinds import WORKLOADS
-
-if TYPE_CHECKING:
-    from gpuctl.cli.output.table import Table
-    from gpuctl.reading.job_rows import Job, Row
-    from gpuctl.usecases.job_queries import JobQuery
-    from gpuctl.usecases.looking import Reader
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.job_rows import Job, Row
+from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs, watch_jobs
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.pool_queries import list_pools
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
@@ -98,9 +102,6 @@ def _get(
     pods_only: bool,
     by_job: bool,
 ) -> int:
-    from gpuctl.kube.api_errors import ApiError
-    from gpuctl.usecases.job_queries import JobQuery
-
     output = "json" if as_json else output
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
@@ -124,9 +125,6 @@ def _get(
 
 
 def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
-    from gpuctl.answers.job_answers import job_list
-    from gpuctl.usecases.job_queries import list_jobs
-
     if looks.output in ("json", "yaml"):
         show_value(job_list(list_jobs(looking, query).rows), looks.output)
         return 0
@@ -151,10 +149,6 @@ def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
 
 def _no_such_pool(looking: Reader, name: str) -> str:
     """Return what is said of a pool that does not exist; "" if it does, or if the pools may not be read."""
-    from gpuctl.kube.absent import suggestion
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.usecases.pool_queries import list_pools
-
     unseen = len(looking.scope.notes)
     try:
         pools = [pool.name for pool in list_pools(looking)]
@@ -198,8 +192,6 @@ def _name(row: Row, looks: JobTableOptions) -> str:
 
 
 def _cells(row: Row, looks: JobTableOptions) -> list[str]:
-    from gpuctl.objects.workload_state import age
-
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
     node = row.node or ""
     if looks.by_job and node.count(",") > 0:
@@ -220,8 +212,6 @@ def _cells(row: Row, looks: JobTableOptions) -> list[str]:
 
 def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
     """``GPUs: 24/32 allocated, 8 waiting``; without the right to list nodes, what is asked for alone."""
-    from gpuctl.usecases.job_queries import gpu_use
-
     use = gpu_use(looking, jobs)
     total = f"/{use.total}" if use.total is not None else ""
     return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
@@ -229,8 +219,6 @@ def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
 
 def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
     """The rows as they are, then each again when it changes, until Ctrl-C."""
-    from gpuctl.usecases.job_queries import watch_jobs
-
     table = _table(looks)
     for rows in watch_jobs(looking, query):
         if looks.output == "json":
@@ -246,8 +234,4 @@ def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
 
 
 def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
-    import json
-
-    from gpuctl.answers.job_answers import row_value
-
     return (json.dumps(row_value(row), ensure_ascii=False) for row in rows)

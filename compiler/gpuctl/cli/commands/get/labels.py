@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.node_answers import gpu_label_list, label_answer
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.cli.commands.get.listing import ListOptions
-    from gpuctl.usecases.looking import Reader
+from gpuctl.cli.output.printing import show_value
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.node_queries import list_gpu_labels, list_labels
 
 
 @click.command(
@@ -41,8 +42,6 @@ def command(
     Of the nodes that are named all labels, or the one of --key; -o name prints the value alone. Without a name, of all
     nodes the labels that tell a type of GPU, and the pool.
     """
-    from gpuctl.cli.commands.get.listing import ListOptions, bare
-
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
@@ -55,11 +54,6 @@ def command(
 
 
 def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOptions) -> None:
-    from gpuctl.answers.node_answers import label_answer
-    from gpuctl.cli.commands.get.nodes import show_labels
-    from gpuctl.cli.output.printing import show_value
-    from gpuctl.usecases.node_queries import list_labels
-
     labels = list_labels(looking, names, key)
     if key is not None and looks.is_machine and len(names) == 1:
         show_value(label_answer(labels[0]), looks.output)
@@ -69,10 +63,6 @@ def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOpt
 
 def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
     """A row for each node: what tells its type of GPU, and its pool."""
-    from gpuctl.answers.node_answers import gpu_label_list
-    from gpuctl.cli.commands.get.listing import ListEntry, show_list
-    from gpuctl.usecases.node_queries import list_gpu_labels
-
     nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []

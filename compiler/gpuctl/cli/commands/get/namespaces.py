@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.answers.quota_answers import namespace_list
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+from gpuctl.objects.workload_state import age
 
 HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
 
@@ -33,9 +36,6 @@ def command(
 
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
-    from gpuctl.answers.quota_answers import namespace_list
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-    from gpuctl.objects.workload_state import age
     from gpuctl.usecases.quota_queries import list_namespaces
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)

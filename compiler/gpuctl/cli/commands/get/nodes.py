@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.node_answers import gpu_list, label_list, node_list
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.cli.commands.get.listing import ListOptions
-    from gpuctl.reading.label_rows import Label
-    from gpuctl.reading.node_rows import NodeState
-    from gpuctl.usecases.looking import Reader
-    from gpuctl.usecases.node_queries import NodeQuery
+from gpuctl.cli.output.amounts import amount, count
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.label_rows import Label, labels_with
+from gpuctl.reading.node_rows import NodeState
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.node_queries import NodeQuery, list_nodes
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
@@ -70,9 +70,6 @@ def command(
     STATUS is active, maintaining (cordoned) or faulty (not ready). GPU USED is what the pods on a node request, as the
     scheduler counts it; GPU FREE is the rest, whether or not the node takes pods at present.
     """
-    from gpuctl.cli.commands.get.listing import ListOptions, bare
-    from gpuctl.usecases.node_queries import NodeQuery, list_nodes
-
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
@@ -90,11 +87,6 @@ def command(
 
 def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
     """Print nodes."""
-    from gpuctl.answers.node_answers import node_list
-    from gpuctl.cli.commands.get.listing import ListEntry, show_list
-    from gpuctl.cli.output.amounts import amount, count
-    from gpuctl.objects.workload_state import age
-
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
@@ -120,8 +112,6 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeState]) -> str:
 
 
 def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: ListOptions) -> None:
-    from gpuctl.reading.label_rows import labels_with
-
     labels = labels_with((node.object for node in nodes), key)
     without = [node.name for node in nodes if node.name not in {label.node for label in labels}]
     if without and labels and not looks.is_machine:
@@ -132,18 +122,12 @@ def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: Li
 
 def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
-    from gpuctl.answers.node_answers import label_list
-    from gpuctl.cli.commands.get.listing import ListEntry, show_list
-
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
     show_list(looks, lambda: label_list(labels), headers, (), entries, nothing)
 
 
 def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) -> None:
-    from gpuctl.answers.node_answers import gpu_list
-    from gpuctl.cli.commands.get.listing import ListEntry, show_list
-
     nodes = [node for node in nodes if node.has_gpus]
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not looks.is_machine:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.node_answers import pool_list
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.reading.pool_rows import PoolState
+from gpuctl.cli.output.amounts import count
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl.usecases.pool_queries import list_pools
 
 HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
 WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
@@ -39,11 +40,6 @@ def command(
     STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
     the nodes that are in no other.
     """
-    from gpuctl.answers.node_answers import pool_list
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-    from gpuctl.cli.output.amounts import count
-    from gpuctl.usecases.pool_queries import list_pools
-
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         pools = list_pools(looking, bare(names))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.quota_answers import quota_list
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.cli.output.amounts import amount
+from gpuctl.objects.workload_state import age
+from gpuctl.reading.quota_rows import QuotaState
 
 HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")
 WIDE = ("AGE", "DESCRIPTION")
@@ -41,9 +41,6 @@ def command(
     A user's name is that of a namespace; the name of a quota's document stands for all its users. Cells are used/total
     of what pods request. STATUS is full when nothing more of some resource can be had.
     """
-    from gpuctl.answers.quota_answers import quota_list
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-    from gpuctl.objects.workload_state import age
     from gpuctl.usecases.quota_queries import list_quotas
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
@@ -64,16 +61,12 @@ def command(
 
 def cell(quota: QuotaState, name: str) -> str:
     """``used/total`` of a resource; empty when it has no limit."""
-    from gpuctl.cli.output.amounts import amount
-
     total, used = quota.amount(name)
     return "" if total is None else f"{amount(name, used) or '?'}/{amount(name, total)}"
 
 
 def gpu_cell(quota: QuotaState) -> str:
     """``used/total`` of the GPUs; with the vendor where more than one may be used."""
-    from gpuctl.cli.output.amounts import amount
-
     limits = [limit for limit in quota.limits if limit.name == "gpu"]
     open_ones = [limit for limit in limits if limit.total or limit.used]
     if len(open_ones) <= 1:

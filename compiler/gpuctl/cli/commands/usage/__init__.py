@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.commands.usage.asking import stated_time
 from gpuctl.cli.commands.usage.stores import stated_settings
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
@@ -135,7 +136,6 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
     reported on standard error; --even-if-less drops them.
     """
     settings = _settings(given)
-    from gpuctl.cli.commands.usage.asking import stated_time
     from gpuctl_usage.collector_site import CannotCollect
     from gpuctl_usage.rolling_again import roll_up_again
 

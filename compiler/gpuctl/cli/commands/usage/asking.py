@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -18,12 +19,17 @@ from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.connecting import cluster_errors
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.objects.durations import parse_duration
+from gpuctl.cli.output.usage_amounts import gpu_hours, told_known
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import open_session
+from gpuctl.kube.right_cluster import system_uid
+from gpuctl.objects.durations import parse_duration, rough_duration
+from gpuctl.reading.gpu_time import GpuTime, KnownTime
+from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import GpuTime, KnownTime
-    from gpuctl.reading.usage_shapes import UsageRange
-    from gpuctl.usecases.looking import Reader
     from gpuctl.usecases.usage_ways import UsageWay
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -117,8 +123,6 @@ def usage_way(
 
 
 def _way(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageWay:
-    from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
-
     if not database and not config and (service := chosen_service(())) is not None:
         return ServiceWay(service)
     return DatabaseWay(stated_database(database, config), own_uid)
@@ -126,10 +130,6 @@ def _way(database: str | None, config: str | None, own_uid: Callable[[], str | N
 
 def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
     """Return the uid of the cluster of the kubeconfig; None if it cannot be read."""
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.kube.configuration import open_session
-    from gpuctl.kube.right_cluster import system_uid
-
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
         try:
@@ -148,24 +148,18 @@ def kept_way(looking: Reader) -> Iterator[UsageWay | None]:
     :raises ClusterError: there is one, and it cannot be used.
     """
     if looking.service is not None:
-        from gpuctl.usecases.usage_ways import ServiceWay
-
         yield ServiceWay(looking.service)
         return
     if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
         # To read settings costs more than all the rest.
         yield None
         return
-    from gpuctl.usecases.usage_ways import DatabaseWay
-
     try:
         address = stated_database(None, None)
     except click.UsageError:
         # A file of settings need not name one.
         yield None
         return
-    from gpuctl.kube.right_cluster import system_uid
-
     way = DatabaseWay(address, lambda: system_uid(looking.scope.session))
     try:
         yield way
@@ -180,8 +174,6 @@ def asked_range(
 
     :raises click.UsageError: that is none.
     """
-    from gpuctl.reading.usage_shapes import UsageRange
-
     zone = zone_named(tz)
     if last is not None and start is not None:
         raise click.UsageError("--last counts back from --to, or from now; --from says when it begins: not both.")
@@ -205,8 +197,6 @@ def zone_named(tz: str) -> tzinfo:
 
     :raises click.UsageError: there is none of that name.
     """
-    from zoneinfo import ZoneInfo
-
     try:
         return ZoneInfo(tz)
     except (KeyError, ValueError, OSError):
@@ -258,8 +248,6 @@ def say_what_is_cut(count: int, shown: int) -> None:
 def say_what_is_known(known: KnownTime, asked: UsageRange) -> None:
     """Say on standard error, also in a pipe, which part of a range is known, if not all of what has passed, and whether
     its figures may still change. A terminal is also told if all is known and final."""
-    from gpuctl.cli.output.usage_amounts import told_known
-
     passed = min(asked.end, time.time()) - asked.start
     told = []
     if known.seconds < passed - _SHORT:
@@ -275,8 +263,6 @@ def say_what_is_known(known: KnownTime, asked: UsageRange) -> None:
 def say_what_is_unsized(whole: GpuTime | None) -> None:
     """Say on standard error how much of the capacity pods may hold whose share of a card is of unknown size."""
     if whole is not None and whole.unsized:
-        from gpuctl.cli.output.usage_amounts import gpu_hours
-
         click.echo(
             f"note: {gpu_hours(whole.unsized)} GPU-hours of the capacity are held by pods whose share of a card is of "
             "unknown size, or free; these pods are in no row. Label their nodes with nvidia.com/gpu.memory (MiB)",
@@ -288,6 +274,4 @@ def say_if_old(time_known: str, what: str) -> None:
     """Say that what is told of now is older than that; ``time_known`` is RFC 3339."""
     age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
     if age > _OLD:
-        from gpuctl.objects.durations import rough_duration
-
         click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)

@@ -13,11 +13,15 @@ from gpuctl.cli.commands.usage.asking import only_namespace
 from gpuctl.cli.commands.usage.stores import database_options, named_database, stated_settings
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
+from gpuctl.kube.api_errors import ClusterError, ConfigurationError
+from gpuctl.language.platform import UsageIdle
+from gpuctl.objects.durations import rough_duration
+from gpuctl.usecases.idle_policy import IdleJob, Judgement, carry_out, judge, notice
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.usage_ways import opened_database
+from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
-    from gpuctl.language.platform import UsageIdle
-    from gpuctl.usecases.idle_policy import IdleJob, Judgement
-    from gpuctl.usecases.looking import Reader
     from gpuctl_usage.store.database import Database
     from gpuctl_usage.usage_settings import UsageSettings
 
@@ -74,8 +78,6 @@ def command(
 
 @contextmanager
 def _opened(address: str) -> Iterator[Database]:
-    from gpuctl.kube.api_errors import ConfigurationError
-    from gpuctl.usecases.usage_ways import opened_database
     from gpuctl_usage.store.engines import DatabaseProblem
 
     database = opened_database(address)
@@ -90,8 +92,6 @@ def _opened(address: str) -> Iterator[Database]:
 def _act(
     usage: Database, looking: Reader, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
 ) -> int:
-    from gpuctl.usecases.idle_policy import judge
-
     now = time.time()
     judged = judge(usage, looking, policy, now)
     actions = [job.verdict.value for job in judged.jobs]
@@ -110,10 +110,6 @@ def _do(
     looking: Reader, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
 ) -> str:
     """Do what is to be done about a job; what was done, as a word."""
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.usecases.idle_policy import carry_out, notice
-    from gpuctl.usecases.webhook import post
-
     job = judged.jobs[number]
     try:
         carry_out(looking, job, time.time())
@@ -133,7 +129,6 @@ def _do(
 
 def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
     """How what is done is noted: in the service's file of it, or on standard error."""
-    from gpuctl.kube.api_errors import ConfigurationError
     from gpuctl_server.audit import AuditMemory, audit, audit_to
     from gpuctl_server.request_log import set_up
 
@@ -150,9 +145,6 @@ def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
 
 
 def _show(judged: Judgement, actions: list[str], *, as_json: bool) -> None:
-    from gpuctl.objects.durations import rough_duration
-    from gpuctl.usecases.idle_policy import notice
-
     told = list(zip(judged.jobs, actions, strict=True))
     if as_json:
         show_value({"items": [{**notice(job, judged.cluster), "action": action} for job, action in told]}, "json")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 import click
 
 from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
 from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
 _BY = "team"
 """The key of a report for which none is named."""
@@ -45,12 +49,6 @@ def command(
     known, whether its figures are final, and when it was made. HTML is one file without scripts; its plots are drawn
     in it.
     """
-    import time
-
-    from gpuctl.cli.options.planning_options import platform_settings
-    from gpuctl.reading.usage_shapes import UsageRange
-    from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
-
     try:
         from gpuctl.cli.output.usage_report import report_markdown, report_page
     except ModuleNotFoundError as error:

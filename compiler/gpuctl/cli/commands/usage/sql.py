@@ -16,6 +16,8 @@ import click
 from gpuctl.cli.commands.usage.exporting import moving_errors
 from gpuctl.cli.commands.usage.stores import database_options, stated_database
 from gpuctl.cli.options.connecting import checked_duration
+from gpuctl.cli.output.printing import show_table, show_value
+from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
     from gpuctl_usage.ad_hoc import Found
@@ -70,17 +72,12 @@ def command(
         found = _found(question, parquet, limit, timeout, database, config)
     rows = [[_plain(value) for value in row] for row in found.rows]
     if output == "json":
-        from gpuctl.cli.output.printing import show_value
-
         show_value([dict(zip(found.columns, row, strict=True)) for row in rows], output)
     elif output == "csv":
         from gpuctl_usage.answers.rows_as_csv import as_csv
 
         click.echo(as_csv(found.columns, [dict(zip(found.columns, row, strict=True)) for row in rows], "\n"), nl=False)
     else:
-        from gpuctl.cli.output.printing import show_table
-        from gpuctl.language.wording import visible
-
         heads = [name.upper() for name in found.columns]
         show_table(heads, [[visible(_text(value)) for value in row] for row in rows], with_blanks=True)
     if found.more:

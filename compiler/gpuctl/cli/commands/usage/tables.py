@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from gpuctl.answers.usage_answers import columns_of, group_rows, usage_answer, usage_rows
 from gpuctl.cli.commands.usage.asking import (
     STEPS,
     Told,
@@ -25,9 +26,10 @@ from gpuctl.cli.commands.usage.asking import (
     zone_named,
 )
 from gpuctl.cli.output.printing import show_table, show_value
-
-if TYPE_CHECKING:
-    from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
+from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.usecases.usage_views import ViewOptions, usage_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SORTS = ("gpu-hours", "idle", "use", "coverage", "name")
@@ -154,8 +156,6 @@ def _show(
 ) -> int:
     told = Told.of(output, as_json, no_headers, limit)
     asked = asked_range(last, start, end, tz, cluster, namespace)
-    from gpuctl.usecases.usage_views import ViewOptions, usage_view
-
     options = ViewOptions(step or "", sort, told.limit, over_time=told.output != "csv" or step is not None)
     with usage_way(database, config, as_json=told.output == "json") as way:
         view = usage_view(way, level, asked, options, key)
@@ -179,8 +179,6 @@ def _show(
 
 
 def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
-    from gpuctl.answers.usage_answers import columns_of, group_rows, usage_answer, usage_rows
-
     if output == "json":
         show_value(usage_answer(view, by_step=by_step), "json")
         return
@@ -188,9 +186,6 @@ def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
 
 
 def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
-    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
-    from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
-
     if by_step:
         heads, rows = step_table(view, zone_named(view.asked.zone))
     else:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
 from gpuctl.cli.commands.usage.asking import (
     Told,
     only_namespace,
@@ -18,9 +17,9 @@ from gpuctl.cli.commands.usage.asking import (
     where_options,
 )
 from gpuctl.cli.output.printing import show_table, show_value
-
-if TYPE_CHECKING:
-    from gpuctl.reading.usage_shapes import Holders
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
+from gpuctl.reading.usage_shapes import Holders
+from gpuctl.usecases.holding_now import holders_now
 
 _NEXT = "the collector takes a snapshot every 5 minutes"
 HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")
@@ -57,8 +56,6 @@ def command(
     USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the hour that runs and the one
     before.
     """
-    from gpuctl.usecases.holding_now import holders_now
-
     told = Told.of(output, as_json, no_headers, limit)
     with usage_way(database, config, as_json=told.output == "json") as way:
         found = holders_now(way, cluster, namespace or "", sort)
@@ -75,8 +72,6 @@ def command(
 
 
 def _show(found: Holders, told: Told) -> None:
-    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
-
     rows = []
     for item in found.workloads:
         late = item.lately
@@ -93,16 +88,12 @@ def _show(found: Holders, told: Told) -> None:
 
 
 def _say(found: Holders, shown: int) -> None:
-    from gpuctl.cli.output.usage_amounts import gpus
-
     of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
     say(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
     say_what_is_cut(len(found.workloads), shown)
 
 
 def _show_values(found: Holders, output: str) -> None:
-    from gpuctl.answers.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
-
     if output == "json":
         show_value(holders_answer(found), "json")
         return

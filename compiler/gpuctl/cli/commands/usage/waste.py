@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
 from gpuctl.cli.commands.usage.asking import (
     Told,
     asked_range,
@@ -21,11 +20,18 @@ from gpuctl.cli.commands.usage.asking import (
     where_options,
 )
 from gpuctl.cli.options.connecting import kubeconfig_options
+from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.reading_options import no_platform
 from gpuctl.cli.output.printing import show_table, show_value
-
-if TYPE_CHECKING:
-    from gpuctl.reading.usage_shapes import IdleHolder, Waste
+from gpuctl.cli.output.usage_amounts import gpus, percent
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import open_session
+from gpuctl.objects.durations import rough_duration
+from gpuctl.reading.usage_shapes import IdleHolder, Waste
+from gpuctl.usecases.idle_gpus import idle_gpus, pausable_names, with_pauses
+from gpuctl.usecases.looking import reader_of
+from gpuctl.usecases.usage_ways import DatabaseWay
 
 HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDLE-GPU-HOURS")
 
@@ -73,14 +79,9 @@ def command(
     measured is not known to be idle. IDLE-GPU-HOURS and COST are of the time of --last. Below are the commands that
     free the GPUs of jobs; what is not gpuctl's, its owner has to scale down.
     """
-    from gpuctl.usecases.idle_gpus import idle_gpus
-
     told = Told.of(output, as_json, no_headers, limit)
     asked = asked_range(last, start, end, tz, cluster, namespace)
     with usage_way(database, config, as_json=told.output == "json", kubeconfig=kubeconfig, context=context) as way:
-        from gpuctl.cli.options.planning_options import platform_settings
-        from gpuctl.usecases.usage_ways import DatabaseWay
-
         if not isinstance(way, DatabaseWay):
             _nothing_of_a_cluster(platform, context, kubeconfig)
         settings = platform_settings(platform)
@@ -103,8 +104,6 @@ def _nothing_of_a_cluster(platform: str | None, context: str | None, kubeconfig:
 
     :raises click.UsageError: somebody does.
     """
-    from gpuctl.cli.options.reading_options import no_platform
-
     no_platform(platform)
     for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
         if value is not None:
@@ -115,12 +114,6 @@ def _nothing_of_a_cluster(platform: str | None, context: str | None, kubeconfig:
 
 def _with_pauses(waste: Waste, kubeconfig: str | None, context: str | None, platform: str | None) -> Waste:
     """Jobs by the cluster that is at hand: what holds the GPUs is known by its uid, whichever cluster that is."""
-    from gpuctl.cli.options.planning_options import platform_settings
-    from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.kube.configuration import open_session
-    from gpuctl.usecases.idle_gpus import pausable_names, with_pauses
-    from gpuctl.usecases.looking import reader_of
-
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
         try:
@@ -137,8 +130,6 @@ def _shown(waste: Waste, told: Told) -> list[IdleHolder]:
 
 
 def _show(waste: Waste, told: Told) -> None:
-    from gpuctl.cli.output.usage_amounts import gpus, percent
-
     priced = any(item.cost is not None for item in waste.workloads)
     money = [f"COST-{waste.currency}" if waste.currency else "COST"] if priced else []
     rows = []
@@ -161,8 +152,6 @@ def pause_line(item: IdleHolder) -> str:
 
 
 def _long(hours: float) -> str:
-    from gpuctl.objects.durations import rough_duration
-
     return rough_duration(hours * 3600)
 
 
@@ -174,8 +163,6 @@ def _say(waste: Waste, told: Told, when: str) -> None:
 
 
 def _show_values(waste: Waste, told: Told) -> None:
-    from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
-
     rows = idle_rows(_shown(waste, told), pause_line)
     if told.output == "json":
         show_value(waste_answer(waste, rows), "json")
