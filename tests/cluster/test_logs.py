@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import queue
 import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Request, cut_stream, nth
+from fault_tools.proxy import Proxy, Request, cut_stream, meanwhile, nth, on
+from gpuctl.kube.configuration import open_session
+from gpuctl.reading.log_streams import ContainerLog, Wanted
 from gpuctl.reading.loglines import instant
+from gpuctl.reading.tailing import Tail, TailEnded
 from support.cluster_tools import Place, inference, notebook, training
 from support.command import Start
 
@@ -274,6 +279,36 @@ def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> No
     assert command.out.startswith(b"old\n")
     assert command.out.decode().endswith(f"\n{new[-5:]} | new 3\n")
     assert b"note: inference/serve is gone\n" in command.err
+
+
+def test_a_log_that_goes_on_is_not_read_from_another_pod_of_the_name(place: Place, proxy: Proxy) -> None:
+    """A StatefulSet's next pod has the name of the last one, and a reader may not have heard of it yet."""
+    place.apply(notebook())
+    pod = place.get("Pod", only_pod(place, "note"))
+    uid = pod["metadata"]["uid"]
+    write(place, "note-0", "first\n")
+
+    def wait_for_another() -> None:
+        place.until(lambda: place.pods("note").get("note-0") not in (None, uid), "another pod")
+        place.running("note")
+
+    def is_about_it(request: Request) -> bool:
+        return request.method == "GET" and "/pods/note-0" in request.path
+
+    # The first is the log, as long as the pod is there.
+    proxy.reset(on(nth(2, is_about_it, last=99), meanwhile(wait_for_another)))
+    messages: queue.Queue[Any] = queue.Queue()
+    session = open_session()
+    source = ContainerLog(session, pod, "main", Wanted())
+    tail = Tail(source, messages)
+    tail.look(pod, over=False, gone=False)
+    tail.start()
+    lines = messages.get(timeout=60)
+    place.kubectl("delete", "pod", "note-0")
+    end = messages.get(timeout=60)
+    session.close()
+    assert [line.text for line in lines.lines] == [b"first"]
+    assert end == TailEnded(source, None)
 
 
 @pytest.mark.slow

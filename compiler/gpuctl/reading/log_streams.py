@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.session import Session
 from gpuctl.kube.streams import Stream
-from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -117,6 +117,22 @@ class ContainerLog:
         if closed:
             stream.close()
         return self._fresh(stream)
+
+    def is_there(self) -> bool:
+        """Return False if the pod is gone: under its name the API server may have the log of another pod by now.
+
+        True if the caller may not get pods.
+
+        :raises ClusterError: there is no answer.
+        """
+        metadata = self.pod["metadata"]
+        try:
+            found = self.session.get(Key("Pod", metadata["namespace"], metadata["name"]))
+        except ApiError as error:
+            if error.lacks_permission:
+                return True
+            raise
+        return found is not None and bool(found["metadata"]["uid"] == metadata["uid"])
 
     def close(self) -> None:
         """End it: who reads finds the stream broken off."""

@@ -93,6 +93,9 @@ class Tail:
                 self._wait(run, 5.0)
                 continue
             try:
+                # A log has no uid in its address, and the news of the pod's end may come late.
+                if begun is not None and not self.source.is_there():
+                    return self._gone()
                 if begun is not None and run.number == begun + 1 and self._read != begun:
                     # It was started again before all of the run before had come.
                     self._copy(run, previous=True)
