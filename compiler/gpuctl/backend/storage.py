@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuctl.backend.context import Context
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
-from gpuctl.language.platform import StorageDefault
 from gpuctl.language.storage import Workdir
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
+
+if TYPE_CHECKING:
+    # A document without a platform loads no model of one: a tenth of a cold start.
+    from gpuctl.language.platform import StorageDefault
 
 # Extensions of files: kubelet refuses to mount a file where the type says directory, and the other way round. Only
 # extensions that no directory has in practice: `/models/llama-3.1` and `run.ckpt` are directories.
