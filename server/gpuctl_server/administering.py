@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
+from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.absent import no_such
@@ -275,8 +276,6 @@ def _apply_pool(
 
 
 def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
-    from gpuctl.apply.plan.pool_labels import known_pools
-
     there = known_pools(session, service.platform, service.keys)
     if name not in there:
         raise no_such("pool", name, there)

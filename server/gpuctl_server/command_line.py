@@ -19,6 +19,7 @@ from gpuctl.language.masking import masked
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.describe_job import JobDetail
+from gpuctl.reading.find import find_job
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.reading.label_rows import GpuType, Label
 from gpuctl.reading.node_gpus import Gpus
@@ -178,8 +179,6 @@ def found_job(asked: Asked, name: str) -> Job:
 
     :raises NoSuchJob: there is none, or there are several.
     """
-    from gpuctl.reading.find import find_job
-
     job, _ = find_job(asked.scope, name, asked.reader.keys)
     return job
 

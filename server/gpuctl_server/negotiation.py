@@ -9,6 +9,7 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gpuctl.backend.emitter import emit_object
 from gpuctl_server.reading_bodies import read_json, read_yaml
 
 JSON = "application/json"
@@ -44,8 +45,6 @@ def as_yaml(response: Response) -> Response:
     """A JSON answer as YAML; any other as it is."""
     if _media_type(response.headers.get("content-type", "")) != JSON:
         return response
-    from gpuctl.backend.emitter import emit_object
-
     headers = {key: value for key, value in response.headers.items() if key not in ("content-type", "content-length")}
     return Response(emit_object(json.loads(bytes(response.body))), response.status_code, headers, YAML)
 

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
+from gpuctl.answers.document_answers import diagnostics_answer
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.hints import Surface, set_request_surface
@@ -118,8 +119,6 @@ def usage_form(problem: Problem) -> dict[str, Any]:
 
 def problem_of(error: BaseException) -> Problem | None:
     """What an error of gpuctl means to whoever asked; None for what is none of ours."""
-    from gpuctl.answers.document_answers import diagnostics_answer
-
     if isinstance(error, AuditFailed):
         return Problem(503, f"nothing is changed while the audit cannot be written: {error}")
     meaning = meaning_of(error)

@@ -24,6 +24,8 @@ from gpuctl.usecases.compiling import read_platform
 from gpuctl.usecases.private_files import write_privately
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
+from gpuctl_server.access.kubernetes import ClusterUsers
+from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
@@ -209,8 +211,6 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
 
 def _authenticator(settings: ServerSettings, connection: Connection, tell: Callable[[str], None]) -> Authenticator:
     if settings.auth == "kubernetes":
-        from gpuctl_server.access.kubernetes import ClusterUsers
-
         return ClusterUsers(connection)
     if settings.auth == "oidc":
         return _provider_users(settings, connection)
@@ -232,8 +232,6 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
 
 
 def _provider_users(settings: ServerSettings, connection: Connection) -> Authenticator:
-    from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
-
     if not settings.oidc_issuer or not settings.oidc_audience:
         raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
     if not is_address(settings.oidc_issuer):

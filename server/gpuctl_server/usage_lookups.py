@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key
@@ -14,9 +14,11 @@ from gpuctl_server.lookups import demand
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem, forbidden, not_found
 from gpuctl_server.service import Service
-
-if TYPE_CHECKING:
-    from gpuctl_usage.store.database import Database
+from gpuctl_usage.answers.name_answers import cluster_names as all_names
+from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
+from gpuctl_usage.answers.scopes import Refused, Unanswerable
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.engines import DatabaseProblem
 
 Result = TypeVar("Result")
 _OF_THE_SYSTEM = "kube-system"
@@ -42,7 +44,6 @@ def cluster_names(service: Service, caller: Caller) -> list[str]:
 
     :raises Problem: 503 without a usable database.
     """
-    from gpuctl_usage.answers.name_answers import cluster_names as all_names
 
     def names(database: Database) -> list[str]:
         own = _own_cluster(service, database)
@@ -53,8 +54,6 @@ def cluster_names(service: Service, caller: Caller) -> list[str]:
 
 
 def _cluster_of(service: Service, caller: Caller, name: str, database: Database) -> str:
-    from gpuctl_usage.answers.name_answers import cluster_names as all_names
-
     own = _own_cluster(service, database)
     if name == own or (name and _sees_every_cluster(caller)):
         return name
@@ -77,8 +76,6 @@ def _own_cluster(service: Service, database: Database) -> str | None:
 
     :raises Problem: 503 if the uid of the cluster is not known yet.
     """
-    from gpuctl_usage.answers.name_answers import cluster_of
-
     system = service.mirror.find(Key("Namespace", "", _OF_THE_SYSTEM))
     if system is None:
         raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, is not read yet")
@@ -92,9 +89,6 @@ def _sees_every_cluster(caller: Caller) -> bool:
 
 
 def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
-    from gpuctl_usage.answers.scopes import Refused, Unanswerable
-    from gpuctl_usage.store.engines import DatabaseProblem
-
     try:
         database = service.usage.database()
         if database is None:
@@ -148,8 +142,6 @@ def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: s
     :param cluster: as for :func:`usage_answer`; ``namespace``: the one that the caller asks about, if any.
     :raises Problem: 403 for a namespace, or cluster, that the caller may not see.
     """
-    from gpuctl_usage.answers.name_answers import namespace_names
-
     # A caller without the right learns nothing, not even whether there is a database.
     demand(caller, Wish("get", "metrics", namespace or None))
     if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):

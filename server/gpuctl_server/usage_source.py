@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.database import Database, open_database
 
 
 class UsageSource:
@@ -24,8 +22,6 @@ class UsageSource:
         """
         if not self.address:
             return None
-        from gpuctl_usage.store.database import open_database
-
         with self._lock:
             if self._database is None:
                 self._database = open_database(self.address)

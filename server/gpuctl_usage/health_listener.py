@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
 from gpuctl_usage.usage_settings import LISTENED
 
 LOG = logging.getLogger("gpuctl_usage")
@@ -89,8 +90,6 @@ def _answer(path: str, health: CollectorHealth) -> tuple[int, str, bytes]:
     """Alive while it goes on, ready while it collects: what is wrong with a cluster or a database a restart does not
     mend."""
     if path == "/metrics":
-        from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
-
         return 200, CONTENT_TYPE, metrics_of(health)
     if path == "/healthz":
         return (200 if health.is_alive else 503), _JSON, _json({"status": "ok" if health.is_alive else "stuck"})

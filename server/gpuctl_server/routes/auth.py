@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import ACTIONS, RESOURCES, Wish
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import any_caller, api_router
 from gpuctl_server.submissions import json_body_of, parsed
@@ -44,8 +44,6 @@ def check(
     caller: Annotated[Caller, Depends(any_caller)], question: Annotated[RightQuestion, Depends(question_of)]
 ) -> dict[str, Any]:
     """Whether whoever asks may do something: what the routes themselves decide by."""
-    from gpuctl_server.access.rights import ACTIONS, RESOURCES
-
     for field, value, known in (("resource", question.resource, RESOURCES), ("action", question.action, ACTIONS)):
         if value not in known:
             raise Problem(400, f"{field} is one of {', '.join(known)}")

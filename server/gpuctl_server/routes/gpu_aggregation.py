@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Query
@@ -59,10 +59,18 @@ from gpuctl_server.usage_lookups import (
     pausable_by,
     usage_answer,
 )
-
-if TYPE_CHECKING:
-    from gpuctl_usage.answers.hourly_answers import Answer, Hours
-    from gpuctl_usage.store.database import Database
+from gpuctl_usage.answers.hourly_answers import Answer, Hours
+from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
+from gpuctl_usage.answers.name_answers import dimension_keys as keys
+from gpuctl_usage.answers.name_answers import dimension_values as values
+from gpuctl_usage.answers.name_answers import namespace_names
+from gpuctl_usage.answers.rows_as_csv import as_csv
+from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
+from gpuctl_usage.answers.waste_answers import IdleRule
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.usage_queries import RowOrder
+from gpuctl_usage.sums import Level
 
 DAY = 24 * 3600
 _SECONDS = {"m": 60, "h": 3600, "d": DAY}
@@ -117,8 +125,6 @@ def _rows(
     )
     if not asked.as_csv:
         return _success(found)
-    from gpuctl_usage.answers.rows_as_csv import as_csv
-
     rows = found if isinstance(found, list) else found["data"]
     return Response(as_csv(list(row.model_fields), rows), media_type="text/csv; charset=utf-8")
 
@@ -154,8 +160,6 @@ def clusters(service: ServiceOf, caller: Reads) -> Response:
 @router.get("/namespaces", responses=_of(UsageNames))
 def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """Namespaces in which GPUs were held, of those that may be seen."""
-    from gpuctl_usage.answers.name_answers import namespace_names
-
     there = usage_answer(service, caller, cluster, namespace_names)
     seen = namespaces_seen(service, caller, cluster)
     return _success([name for name in there if seen is None or name in seen])
@@ -166,9 +170,6 @@ def dimension_keys(
     service: ServiceOf, caller: Reads, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
     """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces."""
-    from gpuctl_usage.answers.name_answers import dimension_keys as keys
-    from gpuctl_usage.sums import Level
-
     demand_whole(caller, _WORKLOADS)
     return _success(
         usage_answer(service, caller, cluster, lambda database, name: keys(database, name, Level(dimension_type)))
@@ -180,9 +181,6 @@ def dimension_values(
     service: ServiceOf, caller: Reads, dimension_key: Key, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
     """Values that a label, or an annotation, has had. For those who see all namespaces."""
-    from gpuctl_usage.answers.name_answers import dimension_values as values
-    from gpuctl_usage.sums import Level
-
     demand_whole(caller, _WORKLOADS)
     level = Level(dimension_type)
     return _success(
@@ -233,7 +231,6 @@ def label_hours(
 ) -> Response:
     """The values of a label or annotation, hour by hour. For those who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import label_hours as answer
-    from gpuctl_usage.sums import Level
 
     demand_whole(caller, _WORKLOADS)
     level = Level(dimension_type)
@@ -263,8 +260,6 @@ def workload_hours(
 ) -> Response:
     """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
-    from gpuctl_usage.answers.scopes import Paging
-    from gpuctl_usage.store.usage_queries import RowOrder
 
     demand_workloads(caller)
     if asked.hours.paging is None and not asked.as_csv:
@@ -292,7 +287,6 @@ def held_models(
 ) -> Response:
     """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
     from gpuctl_usage.answers.held_models import held_models as answer
-    from gpuctl_usage.sums import Level
 
     demand_workloads(caller)
     end = seconds_of("end_time", end_time, time.time())
@@ -329,9 +323,7 @@ def ledger(
     exclude_namespaces: Excluded = "",
 ) -> Response:
     """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces."""
-    from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
     from gpuctl_usage.answers.ledger_answers import ledger as answer
-    from gpuctl_usage.sums import Level
 
     level = Level(by)
     if level is Level.WORKLOAD:
@@ -363,7 +355,6 @@ def waste(
     below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
 ) -> Response:
     """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
-    from gpuctl_usage.answers.waste_answers import IdleRule
     from gpuctl_usage.answers.waste_answers import waste as answer
 
     demand_workloads(caller)
@@ -386,8 +377,6 @@ def waste(
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))
 def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """Who held GPUs when that was looked at last, of the namespaces that may be seen."""
-    from gpuctl_usage.answers.snapshot_answers import latest
-
     demand_workloads(caller)
     seen = namespaces_seen(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
@@ -417,8 +406,6 @@ def snapshots(
     page_size: PageSize = None,
 ) -> Response:
     """Who held GPUs, every five minutes, of the namespaces that may be seen."""
-    from gpuctl_usage.answers.snapshot_answers import snapshot_list
-
     demand_workloads(caller)
     # The pattern alone would be the message.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):

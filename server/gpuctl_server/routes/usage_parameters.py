@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, Query
 
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import LARGEST_PAGE, time_of
-
-if TYPE_CHECKING:
-    from gpuctl_usage.answers.hourly_answers import Hours
-    from gpuctl_usage.answers.scopes import Cursor, Paging
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.scopes import Cursor, Paging
+from gpuctl_usage.answers.steps import Step
 
 HOUR = 3600
 _MOST_HOURS = 10 * 366 * 24
@@ -40,8 +39,6 @@ class Asked(NamedTuple):
 
 def paging_of(page: int | None, size: int | None) -> Paging | None:
     """The page that is wanted; None where none is."""
-    from gpuctl_usage.answers.scopes import Paging
-
     return Paging(page or 1, size or 20) if page is not None or size is not None else None
 
 
@@ -59,8 +56,6 @@ def hours_between(cluster: str, start: float, end: float, paging: Paging | Curso
 
     :raises Problem: 400 for a time that ends before it begins.
     """
-    from gpuctl_usage.answers.hourly_answers import Hours
-
     if start >= end:
         raise Problem(400, "start_time has to be before end_time", error="InvalidRequest")
     return Hours(cluster, start, end, paging=paging, **more)
@@ -131,9 +126,6 @@ def _asked(
     ] = None,
     format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows alone, below their names.")] = "json",
 ) -> Asked:
-    from gpuctl_usage.answers.scopes import Cursor
-    from gpuctl_usage.answers.steps import Step
-
     start, end = _times(start_time, end_time, hours)
     paging: Paging | Cursor | None = paging_of(page, page_size)
     if cursor is not None:
