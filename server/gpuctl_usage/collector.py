@@ -6,6 +6,7 @@ there. What it has not seen ended when it was last seen.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -220,7 +221,8 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)
-        self._began = at
+        # Prometheus takes times of whole milliseconds.
+        self._began = math.ceil(at * 1000) / 1000
         self._health.listed = True
         self._tell_what_is_there()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})

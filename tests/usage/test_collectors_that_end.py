@@ -331,6 +331,9 @@ def test_killed_at_any_moment(
             prometheus.start()
             calm.start()
             collector.start()
+            # What was before collecting began does not count, and pods have whole seconds.
+            disturbed.until(lambda: calm.database.began(1) and collector.database.began(1), "both to begin")
+            time.sleep(1)
             kills = ["collector", "postgresql"] * 3
             random.shuffle(kills)
             kills.insert(random.randint(2, 4), "prometheus")
