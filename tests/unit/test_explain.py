@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -369,7 +367,6 @@ class Rule(NamedTuple):
 
 @pytest.fixture
 def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    stub = ModuleType("gpuctl.frontend.codes")
     rule = Rule(
         "GPU203",
         "error",
@@ -379,8 +376,7 @@ def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
         "resources:\n  gpu_typ: A100  #!\n",
         "kind: platform\n",
     )
-    stub.CODES = {"GPU203": rule}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "gpuctl.frontend.codes", stub)
+    monkeypatch.setattr("gpuctl.cli.commands.explain.CODES", {"GPU203": rule})
 
 
 @pytest.mark.usefixtures("one_code")
