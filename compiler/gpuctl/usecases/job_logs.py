@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,32 +66,39 @@ class PresentLogs:
 class FollowedLogs:
     """The logs as they are, then as they go on through restarts, broken connections and new pods.
 
-    ``pods`` are the names of those that there are at the beginning. :meth:`past` comes first.
+    ``pods`` are the names of those that there are at the beginning, ``read_first`` the logs of which :meth:`past` has
+    the lines so far: it comes first.
     """
 
-    def __init__(self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None) -> None:
+    def __init__(
+        self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None, *, read_all: bool = False
+    ) -> None:
         session = reader.scope.session
         self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
         sources, _ = sources_of(session, pods, wanted)
         # The past of several pods in the order of time; what cannot be read is tried again when they are followed.
-        self._past = sources if len(sources) > 1 and wanted.tail != 0 else []
-        self._session = session
+        self.read_first = sources if read_all or (len(sources) > 1 and wanted.tail != 0) else []
+        self._reading = Reading(session, self.read_first)
         self._following = Following(
             session,
             job,
             wanted,
             reader.keys,
-            read=self._past,
+            read=self.read_first,
             only=only,
             cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
         )
 
     def past(self) -> Iterator[Batch]:
-        """What several pods have printed so far, in the order of time."""
-        if self._past:
-            yield from Reading(self._session, self._past).batches()
+        """The lines so far of the logs that are read first, in the order of time."""
+        return self._reading.batches()
 
-    def items(self) -> Iterator[Item | None]:
+    @property
+    def unread(self) -> set[str]:
+        """The names of pods whose lines so far could not all be read, once :meth:`past` has ended."""
+        return {problem.pod for problem in self._reading.problems}
+
+    def items(self) -> Generator[Item | None, None, None]:
         """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
         return self._following.items()
 
@@ -160,9 +167,13 @@ class JobLogs:
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
         return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
 
-    def followed(self) -> FollowedLogs:
-        """As they are, and as they go on."""
-        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self.only)
+    def followed(self, *, read_all: bool = False) -> FollowedLogs:
+        """As they are, and as they go on.
+
+        :param read_all: read the lines so far first also where there is one log.
+        """
+        wanted = self._query.wanted(follow=True)
+        return FollowedLogs(self._reader, self.job, self._pods, wanted, self.only, read_all=read_all)
 
     def check_container(self) -> None:
         """See that all pods that there are have the container that is asked for.

@@ -15,10 +15,9 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.reading.find import find_job
-from gpuctl.reading.following import Following, Notice, PodEnded
-from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem, Reading, Wanted, sources_of
-from gpuctl.reading.why.sentence import cause_of
+from gpuctl.reading.following import Notice, PodEnded
+from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem
+from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.looking import reader_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, Wishes
 from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, Mark
@@ -247,7 +246,6 @@ class _ChannelReader:
         self._address = address
         self._post = post
         self._entries: dict[ContainerLog, LogEntries] = {}
-        self._unread: set[str] = set()
         self.stopped = False
 
     def start(self) -> None:
@@ -273,20 +271,11 @@ class _ChannelReader:
 
     def _follow(self, session: Session) -> LogEnd:
         reader = reader_of(session, self._platform, self._address.namespace)
-        job, _ = find_job(reader.scope, self._address.job, reader.keys)
-        wanted = Wanted(tail=KEPT_LINES, container=self._address.container)
-        sources, _ = sources_of(session, job.pods, wanted)
-        self._post(self._primed(session, sources))
-        following = Following(
-            session,
-            job,
-            wanted,
-            reader.keys,
-            read=sources,
-            cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
-        )
+        query = LogQuery(tail=KEPT_LINES, container=self._address.container)
+        logs = JobLogs(reader, self._address.job, query).followed(read_all=True)
+        self._post(self._primed(logs))
         last = ""
-        with contextlib.closing(following.items()) as items:
+        with contextlib.closing(logs.items()) as items:
             for item in items:
                 if self.stopped:
                     break
@@ -301,23 +290,21 @@ class _ChannelReader:
                     self._post(item)
         return LogEnd(HAS_ENDED, last)
 
-    def _primed(self, session: Session, sources: list[ContainerLog]) -> _Primed:
+    def _primed(self, logs: FollowedLogs) -> _Primed:
         """The last lines that were there, of each container."""
-        reading = Reading(session, sources)
         recent: dict[bytes, RecentLines] = {}
-        counts = dict.fromkeys(sources, 0)
-        for source in sources:
+        counts = dict.fromkeys(logs.read_first, 0)
+        for source in logs.read_first:
             made = self._entries[source] = LogEntries(source)
             recent[made.key] = RecentLines(source, complete=True)
-        for source, lines in reading.batches():
+        for source, lines in logs.past():
             counts[source] += len(lines)
             made = self._entries[source]
             for entry in made.of(lines):
-                recent[made.key].add(entry, KEPT_BYTES // len(sources))
-        self._unread = {problem.pod for problem in reading.problems}
+                recent[made.key].add(entry, KEPT_BYTES // len(counts))
         for source, count in counts.items():
             kept = recent[self._entries[source].key]
-            if count >= KEPT_LINES or source.name in self._unread:
+            if count >= KEPT_LINES or source.name in logs.unread:
                 kept.complete = False
                 # Of the lines of the first one's time some may be missing, so that the others are miscounted.
                 first = kept.entries[0].mark.time if kept.entries else 0
