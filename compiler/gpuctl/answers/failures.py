@@ -20,6 +20,7 @@ class Meaning(NamedTuple):
 MEANINGS: dict[str, Meaning] = {
     "ClusterError": Meaning(3, 500, "ClusterError"),
     "ConfigurationError": Meaning(3, 503, "NotConfigured"),
+    "OtherVersion": Meaning(3, 503, "NotConfigured"),
     "WrongCluster": Meaning(3, 503, "WrongCluster"),
     "ConnectionFailed": Meaning(3, 503, "Unreachable"),
     "ApiError": Meaning(3, 500, "ApiError"),
