@@ -573,7 +573,7 @@ def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **v
     return script([shell, *options, "-c", "\n".join(lines)], team.root, environment)
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("shell", ["bash", pytest.param("sh", marks=pytest.mark.slow)])
 def test_gitlab_jobs_on_a_merge_request(team: Repository, installed: Path, shell: str) -> None:
     base = team.git("rev-parse", "HEAD").strip()
     assert gitlab(team, "gpuctl-validate", installed, shell).code == 0
@@ -592,6 +592,7 @@ def test_gitlab_jobs_on_a_merge_request(team: Repository, installed: Path, shell
     assert "<failure" in (team.root / "gpuctl.xml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 def test_gitlab_installs_what_is_pinned_and_nothing_else(team: Repository, installed: Path, shell: str) -> None:
     commit, digest = "0123456789abcdef" * 2 + "01234567", "0123456789abcdef" * 4
