@@ -86,7 +86,7 @@ def _run(base: Base, directory: Path, words: Sequence[str], call: Call, *, held:
         return Run(True, result.code, problems)
 
 
-FORMS = [pytest.param(True, id="held"), pytest.param(False, id="gone")]
+FORMS = [pytest.param(True, id="held"), pytest.param(False, id="gone", marks=pytest.mark.slow)]
 
 
 @pytest.mark.usefixtures("shared_objects")
