@@ -61,6 +61,24 @@ def observed(world: World, samples: list[GpuSeries]) -> dict[str, float]:
     return {group.value: sums.obs_gpu_s for group, sums in rolled.sums.items() if group.level is Level.WORKLOAD}
 
 
+def test_the_next_pod_of_a_name_does_not_stand_in_for_a_lost_measurement() -> None:
+    """A pod of a StatefulSet is followed by one of the same name; the measurement before it is lost."""
+
+    def held(uid: str, start: int, end: int) -> Holding:
+        workload = WorkloadKey("red", "Pod", "a-0", uid)
+        return Holding(uid, "red", "a-0", workload, "node-a", 1.0, "A100", {}, {}, START + start, START, START + end)
+
+    def measured(*times: int) -> GpuSeries:
+        stamps = array("d", [START + time for time in times])
+        return GpuSeries("node-a", "GPU-0", "red", "a-0", stamps, array("d", [50.0] * len(times)))
+
+    world = World(60, [held("uid-0", 0, 11), held("uid-1", 11, 60)], [], [], 6)
+    kept = [measured(5, 11, 17, 23)]
+    combined = combine(kept, [measured(5, 17, 23)], START, reach(6))
+    assert observed(world, combined.series) == observed(world, kept)
+    assert combined.lost == [], "no less time is covered"
+
+
 @examples(150)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
 def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Random) -> None:

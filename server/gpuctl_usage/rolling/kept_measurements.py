@@ -2,7 +2,7 @@
 
 Prometheus may answer less than it did before: a shard is away, a block is lost, its retention has passed, or another
 Prometheus is asked. What was measured once stays measured: the measurements of an hour are kept until the hour is
-settled, and those that the new answer does not cover are added to it.
+settled, and those that the new answer lacks are added to it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Lost(NamedTuple):
 
 
 class Combined(NamedTuple):
-    """The new measurements and the kept ones that they do not cover, with the pods whose measurements were lost."""
+    """The new measurements and the kept ones that they lack, with the pods of which they cover less time."""
 
     series: list[GpuSeries]
     lost: list[Lost]
 
 
 def combine(kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float, reach: float) -> Combined:
-    """Return the fresh measurements of an hour, and the kept ones where those cover less time.
+    """Return the fresh measurements of an hour, and the kept ones of other times.
 
     :param start: of the hour; ``reach``: seconds that a measurement covers at most.
     """
@@ -55,11 +55,11 @@ def combine(kept: Iterable[GpuSeries], fresh: Sequence[GpuSeries], start: float,
         missing = [number for number, time in enumerate(one.times) if time not in times]
         if not missing:
             continue
+        # Also where later measurements reach back over the gap: they may be those of the next pod of this name.
+        added.append(_chosen(one, missing))
         more = _covered({*times, *one.times}, start, reach) - _covered(times, start, reach)
-        if more > _LEAST:
-            added.append(_chosen(one, missing))
-            if one.pod:
-                lost[one.node, one.namespace, one.pod] += more
+        if one.pod and more > _LEAST:
+            lost[one.node, one.namespace, one.pod] += more
     return Combined([*fresh, *added], [Lost(*whose, seconds) for whose, seconds in sorted(lost.items())])
 
 
