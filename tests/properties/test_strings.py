@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
+from gpuctl.frontend.full_width import ASCII
 from gpuctl.language import names
 from properties.readers import read_go, read_pyyaml, read_ruamel
 from properties.scale import examples, share
@@ -56,6 +57,10 @@ def _no_reference(text: str) -> bool:
 
 def _not_blank(text: str) -> bool:
     return _no_reference(text) and text.strip() != ""
+
+
+def _is_full_width(text: str) -> bool:
+    return not text.isascii() and text.translate(ASCII).isascii()
 
 
 def _label(text: str) -> bool:
@@ -279,7 +284,8 @@ def documents(
     for place in places:
         for text in generator.sample(texts, len(texts)):
             scalar = write(text, style, place.column, generator, flow=place.flow) if place.legal(text) else None
-            if scalar is None:
+            # Full-width punctuation alone is an error in a command unless it is quoted (GPU014).
+            if scalar is None or (style == "plain" and "args" in place.name and _is_full_width(text)):
                 continue
             yield place, text, f"kind: {place.kind}\nversion: v0.1\n{place.before}{scalar}{place.after}"
             break

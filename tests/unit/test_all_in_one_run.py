@@ -48,6 +48,7 @@ podPatch:
         ("GPU202", "storage.workdirs.0"),
         ("GPU210", "storage.workdirs.1.path"),
         ("GPU210", "storage.workdirs.2.path"),
+        ("GPU219", "podPatch.hostname"),
         ("GPU219", "podPatch.tolerations"),
     ]
     forbidden = HEAD + "resources: {gpu: four}\npodPatch: {hostname: mine}\n"

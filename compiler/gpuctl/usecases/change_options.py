@@ -70,25 +70,4 @@ class PlanOptions:
 
 
 LONGEST_BY_SERVICE = 600.0
-"""Seconds: what a service gives a change at most, however long its :class:`RunOptions` ask for."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a plan is carried out.
-
-    ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
-    once more, until everything runs; with ``rollback`` what does not is brought back as it was. ``force`` ends pods
-    without their grace period. Without ``until_gone`` what is deleted and has no successor is not waited for. Without
-    ``checkpoint`` what runs does not save its progress before it ends. With ``queue`` what runs again may wait for a
-    quota; of documents :class:`PlanOptions` says so. ``dry_run`` makes and checks the plan, and carries nothing out.
-    """
-
-    timeout: float = 300.0
-    force: bool = False
-    wait: bool = False
-    until_gone: bool = True
-    rollback: bool = False
-    checkpoint: bool = True
-    queue: bool = False
-    dry_run: bool = False
+"""Seconds: what a service gives a change at most, however long its ``RunOptions`` ask for."""

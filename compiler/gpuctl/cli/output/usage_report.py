@@ -48,7 +48,7 @@ class Cell(NamedTuple):
     kind: str = ""
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """A table. ``has_total``: its last row is the sum of the others."""
 
     heads: Sequence[Cell]
@@ -79,7 +79,7 @@ class Part:
 
     title: str
     texts: Sequence[str] = ()
-    table: Table | None = None
+    table: ReportTable | None = None
     plot: Plot | None = None
     notes: Sequence[str] = ()
 
@@ -118,7 +118,7 @@ def report_markdown(report: MonthReport) -> str:
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _markdown_rows(table: Table) -> Iterator[str]:
+def _markdown_rows(table: ReportTable) -> Iterator[str]:
     marks = [Cell("---:" if cell.kind == "n" else "---") for cell in table.heads]
     for row in (table.heads, marks, *table.rows):
         texts = (_code(cell.text) if cell.kind == "name" else _plain(cell.text) for cell in row)
@@ -290,7 +290,7 @@ def _whole(report: MonthReport) -> Part:
         f"Made: {_minute(report, report.made)} ({report.zone})"
         + (", with the prices in platform.yaml at that time" if report.prices else ""),
     ]
-    return Part("What became of the GPUs", texts, Table(heads, rows), _capacity_plot(report))
+    return Part("What became of the GPUs", texts, ReportTable(heads, rows), _capacity_plot(report))
 
 
 class _Row(NamedTuple):
@@ -308,7 +308,7 @@ class _Row(NamedTuple):
 _HELD = ("held", "busy", "idle", "unobserved")
 
 
-def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUse]) -> Table:
+def _groups(report: MonthReport, level: str, head: str, groups: Sequence[GroupUse]) -> ReportTable:
     rows = _rounded(report, level, [([Cell(group.holder.value, "name")], group.total) for group in groups])
     return _use_table(report, [Cell(head)], rows)
 
@@ -344,13 +344,13 @@ def _sum_known(amounts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(amounts) else None
 
 
-def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> Table:
+def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> ReportTable:
     figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
     if report.costs:
         figures += [_money("cost", report), _money("idle cost", report)]
     last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
-    return Table([*heads, *map(_number, figures)], cells, has_total=bool(last))
+    return ReportTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
 
 
 def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
@@ -393,7 +393,7 @@ def _models(report: MonthReport) -> Part:
     )
     figures = ["capacity", "GPU-hours", "idle", "free", "use", "price"]
     figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
-    table = Table([Cell("model"), *map(_number, figures)], rows)
+    table = ReportTable([Cell("model"), *map(_number, figures)], rows)
     unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
     return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unknown)])
 
