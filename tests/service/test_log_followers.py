@@ -474,16 +474,19 @@ def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_pa
         old = [f"old {number}" for number in range(100, 200)]
         new = [f"new {number}" for number in range(200)]
 
-        async def one(ready: asyncio.Semaphore) -> list[str]:
+        async def one(opening: asyncio.Semaphore, ready: asyncio.Semaphore) -> list[str]:
+            await opening.acquire()
             async with connect_async(where, additional_headers=headers, open_timeout=60, max_queue=None) as socket:
+                opening.release()
                 found = [json.loads(await socket.recv())["text"] for _ in old]
                 ready.release()
                 found += [json.loads(await socket.recv())["text"] for _ in new]
             return found
 
         async def all_of_them() -> list[list[str]]:
-            ready = asyncio.Semaphore(0)
-            tasks = [asyncio.create_task(one(ready)) for _ in range(200)]
+            # More requests at a time than one token may have waiting would be refused (429).
+            opening, ready = asyncio.Semaphore(100), asyncio.Semaphore(0)
+            tasks = [asyncio.create_task(one(opening, ready)) for _ in range(200)]
             for _ in tasks:
                 await ready.acquire()
             # Requests are for whoever asks, however many follow.
