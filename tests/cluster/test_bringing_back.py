@@ -36,7 +36,8 @@ def test_a_bad_image_is_rolled_back(place: Place) -> None:
     assert f"deployment.apps/serve in {place.namespace} did not start within 6 s: " in bad.err
     assert "image" in bad.err.partition("did not start within 6 s: ")[2]
     assert f"deployment.apps/serve in {place.namespace} was brought back as it was\n" in bad.err
-    assert f"rolled back deployment.apps/serve -n {place.namespace}  (" in bad.out
+    assert f"rolled back deployment.apps/serve -n {place.namespace}\n" in bad.out
+    assert (bad.out + bad.err).count("did not start within 6 s") == 1
     after = place.get("Deployment", "serve")
     assert after["metadata"]["labels"]["theirs"] == "kept"
     assert after["metadata"]["annotations"][HASH] == before["metadata"]["annotations"][HASH]
@@ -160,4 +161,5 @@ def test_a_way_back_that_is_refused_is_told(place: Place, proxy: Proxy) -> None:
     bad = place.apply(inference(**BAD), flags=BACK, code=1)
     assert f"deployment.apps/serve in {place.namespace} could not be brought back: " in bad.err
     assert "not on a Friday" in bad.err
+    assert f"failed    deployment.apps/serve -n {place.namespace}\n" in bad.out
     assert place.exists("Deployment", "serve")

@@ -107,7 +107,7 @@ def _bring_back(
         why = failure.message if isinstance(failure, ClusterError) else "its former document is not valid any more"
         for step in changed:
             step.result, step.error = "failed", f"{step.key} could not be brought back: {why}"
-            callbacks.done(step)
+            callbacks.done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
         return [f"{names} could not be brought back: {why}"]
@@ -166,7 +166,10 @@ def _of_jobs(plan: Plan, mains: Sequence[Object]) -> list[Object]:
 def _told(
     plan: Plan, back: Plan, changed: Sequence[Step], late: Mapping[Key, str], callbacks: RunCallbacks
 ) -> list[str]:
-    """Note in the steps of a plan what became of them, and say it."""
+    """Note in the steps of a plan what became of them, and return the sentences of the error.
+
+    Steps are printed without their reason: the error has it.
+    """
     undone = {step.key: step for step in back.steps}
     mains = {step.key for step in changed}
     said = []
@@ -188,5 +191,5 @@ def _told(
             step.result = "failed"
             step.error = f"{step.key} could not be brought back: {other.error or 'it was not begun'}"
             said.append(step.error)
-        callbacks.done(step)
+        callbacks.done(replace(step, error=None))
     return said
