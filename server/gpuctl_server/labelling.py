@@ -95,4 +95,4 @@ def label_one(
 
 
 def _problem(failed: Failure) -> Problem:
-    return Problem(_STATUS[failed.error], failed.message, error=failed.error)
+    return Problem(_STATUS[failed.error], failed.message, error=failed.error, hint=failed.hint)

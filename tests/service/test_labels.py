@@ -115,7 +115,9 @@ def test_the_example_of_a_label_that_is_not_there(served: Served) -> None:
 def test_all_labels_of_a_node(served: Served, seed_place: Place) -> None:
     value = served.get("/nodes/node-1/labels")
     assert value == seed_place.anywhere("get", "labels", "node-1", "-o", "json").value
-    assert served.get("/nodes/none/labels", status=404)["error"] == "NodeNotFound"
+    absent = served.get("/nodes/none/labels", status=404)
+    assert (absent["error"], absent["message"]) == ("NodeNotFound", "there is no node none")
+    assert put(served, "none", RACK, "x", status=404) == absent, "names are in `hint`, whatever was asked"
 
 
 def test_when_a_label_was_set(served: Served, spares: None, seed_place: Place) -> None:

@@ -4,7 +4,7 @@ each other's."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuctl.hints import OVERWRITE_LABEL, Phrase
 from gpuctl.kube.absent import suggestion
@@ -36,13 +36,20 @@ class Done:
 @dataclass(frozen=True)
 class Failure:
     """Why a node could not be done: a word for programs, a sentence for people. ``cause`` is what the cluster answered,
-    as far as it was asked; ``is_outage`` when the cluster, or the right to change it, is to blame."""
+    as far as it was asked; ``is_outage`` when the cluster, or the right to change it, is to blame. ``hint`` lists names
+    that may have been meant."""
 
     name: str
     error: str
     message: str
     is_outage: bool = False
     cause: ClusterError | None = None
+    hint: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The message and the hint in one line."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 @dataclass
@@ -174,8 +181,7 @@ def explain_missing(
         return
     there = [node["metadata"]["name"] for node in nodes if shows(labels_of(node))]
     report.failed = [
-        Failure(item.name, item.error, f"{item.message}; {suggestion(item.name, there)}") if item in absent else item
-        for item in report.failed
+        replace(item, hint=suggestion(item.name, there)) if item in absent else item for item in report.failed
     ]
 
 

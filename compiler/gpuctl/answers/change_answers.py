@@ -31,7 +31,7 @@ def report_code(report: Report) -> int:
 
 
 def _failure(item: Failure) -> dict[str, str]:
-    return {"nodeName": item.name, "error": item.error, "message": item.message}
+    return {"nodeName": item.name, "error": item.error, "message": item.text}
 
 
 def paused_value(job: Job, result: Paused) -> dict[str, Any]:

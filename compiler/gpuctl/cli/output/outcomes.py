@@ -28,7 +28,7 @@ def show_report(report: Report, done: str, *, as_json: bool) -> int:
         for item in report.done:
             click.echo(f"node/{item.name}  {item.text}")
     for problem in report.failed:
-        click.echo(f"error: {problem.message}", err=True)
+        click.echo(f"error: {problem.text}", err=True)
     for note in dict.fromkeys(report.notes):
         click.echo(f"note: {note}", err=True)
     return report_code(report)
