@@ -156,7 +156,7 @@ def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -
     ]
     for document, model in patched:
         with contextlib.suppress(Unusable):
-            check_own_patch(context, document, model)
+            check_own_patch(context, document, model, has_all_patches=loaded.has_sound_platform)
 
 
 def _with_errors(documents: Iterable[Document], errors: Iterable[Diagnostic]) -> set[int]:

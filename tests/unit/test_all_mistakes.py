@@ -56,7 +56,7 @@ def test_mistakes_of_a_patch_beside_a_wrong_file(patch: str) -> None:
         assert is_all(got, [UNKNOWN, *wanted]), got
 
 
-@pytest.mark.parametrize("patch", ["field", "init container", "sidecar", "volume of an image", "schema"])
+@pytest.mark.parametrize("patch", PATCHES)
 @pytest.mark.parametrize(
     ("document", "own"), [(WRONG, UNKNOWN), (JOB + MOUNTS, TWICE)], ids=["unknown field", "two mounts"]
 )
@@ -64,6 +64,17 @@ def test_mistakes_of_a_patch_beside_those_of_its_document(patch: str, document: 
     text, wanted = PATCHES[patch]
     got = found(f"{document}podPatch: {text}\n")
     assert is_all(got, [own, *wanted]), got
+
+
+@pytest.mark.parametrize("own", [UNKNOWN, FORBIDDEN], ids=["other mistakes", "a patch that cannot be merged"])
+def test_volumes_that_mounts_may_name(own: tuple[str, str]) -> None:
+    """Those of every patch and of gpuctl itself; where one has no usable name, none is said to be absent."""
+    mounts = "volumeMounts: [{name: workdir-0, mountPath: /q}, {name: dshm, mountPath: /r}, {name: v, mountPath: /s}]"
+    document, broken = (WRONG, "") if own == UNKNOWN else (JOB, ", {name: i}")
+    for volume, wanted in (("v", []), ("w", [VOLUME]), ("[]", [("GPU219", "")]), ("{}", [("GPU219", "")])):
+        patch = f"{{containers: [{{name: main, {mounts}}}{broken}], volumes: [{{name: {volume}, emptyDir: {{}}}}]}}"
+        got = [item for item in found(f"{document}podPatch: {patch}\n") if "has no image" not in item[1]]
+        assert is_all(got, [*wanted, *([UNKNOWN] if own == UNKNOWN else [])]), got
 
 
 def test_two_documents_with_one_object_beside_a_wrong_file() -> None:

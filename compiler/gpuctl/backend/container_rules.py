@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -196,6 +196,13 @@ def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
         yield PodProblem((*place, "key") if key else place, f"`{key}` is not {what}" if key else "needs `key`")
 
 
+def no_volume(place: FieldPath, name: str, volumes: Iterable[str]) -> PodProblem:
+    """Return the problem of a mount that names none of the pod's volumes."""
+    close = nearest(name, volumes)
+    hint = f"did you mean `{close}`?" if close else f"add a volume called `{name}` to `volumes`"
+    return PodProblem(place, f"there is no volume called `{name}`", hint)
+
+
 def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodProblem]:
     devices = {device.get("name") for device in container.get("volumeDevices", [])}
     targets: set[str] = set()
@@ -203,9 +210,7 @@ def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodPro
         place: FieldPath = ("volumeMounts", index)
         name, target = mount.get("name", ""), mount.get("mountPath", "")
         if name not in volumes:
-            close = nearest(name, volumes)
-            hint = f"did you mean `{close}`?" if close else f"add a volume called `{name}` to `volumes`"
-            yield PodProblem((*place, "name"), f"there is no volume called `{name}`", hint)
+            yield no_volume((*place, "name"), name, volumes)
         elif name in devices:
             yield PodProblem((*place, "name"), f"`{name}` is in volumeDevices too")
         if not target:

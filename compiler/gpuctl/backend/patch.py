@@ -8,10 +8,12 @@ checked whole, and what is wrong is reported at the place in the patch that caus
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from gpuctl.backend.container_rules import no_volume
 from gpuctl.backend.context import Context
 from gpuctl.backend.places import PodProblem, at, texts
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
@@ -59,6 +61,7 @@ _FORBIDDEN = {
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries others name: without one of them the rest of a patch cannot be judged."""
+_OWN_VOLUMES = re.compile(r"workdir-\d+|model-cache|dshm|hostfile")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
@@ -111,6 +114,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     if not sound:
         for layer in layers:
             _report_images(context, document, model, layer)
+            _report_absent_volumes(context, document, layer, layers)
     else:
         if pod.get("hostNetwork"):
             # Otherwise the pod asks the node's DNS, which does not know Services or other pods.
@@ -119,19 +123,39 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         _check_whole(context, document, model, pod, layers)
 
 
-def check_own_patch(context: Context, document: Document, model: Job) -> None:
-    """What is wrong with a document's own patch, whatever else is: for a document that has other mistakes."""
+def check_own_patch(context: Context, document: Document, model: Job, *, has_all_patches: bool) -> None:
+    """Report what is wrong with a document's own patch, for a document that has other mistakes.
+
+    :param has_all_patches: the platform has no mistake: what no patch adds is not there.
+    """
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
-        _report_images(context, document, model, layer)
         for problem in (*_of_patch(context, document, model, layer.patch), *_host_paths(context, layer)):
             _report(context, document, layer, problem, problem.path)
+        _report_images(context, document, model, layer)
+        if has_all_patches:
+            _report_absent_volumes(context, document, layer, layers_of(context, model))
 
 
 def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
     """Report images of a patch that are not from the platform's registries, where the pod cannot be judged whole."""
     for problem in _foreign_images(context, model, layer.patch):
         _report(context, document, layer, problem, problem.path)
+
+
+def _report_absent_volumes(context: Context, document: Document, layer: Layer, layers: Sequence[Layer]) -> None:
+    """Report mounts of a patch whose volume is in no patch and not gpuctl's, where the pod cannot be judged whole."""
+    lists = [other.patch.get("volumes", []) for other in layers]
+    if not all(isinstance(volumes, list) for volumes in lists):
+        return
+    names = [volume.get("name") if isinstance(volume, dict) else None for volumes in lists for volume in volumes]
+    volumes = {name for name in names if isinstance(name, str) and "{{" not in name}
+    if not all(isinstance(name, str) and name in volumes for name in names):
+        return
+    for field in ("containers", "initContainers"):
+        for place, name in texts(layer.patch, f"{field}[].volumeMounts[].name"):
+            if name not in volumes and _OWN_VOLUMES.fullmatch(name) is None:
+                _report(context, document, layer, no_volume(place, name, volumes), place)
 
 
 def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
