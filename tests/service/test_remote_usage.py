@@ -110,6 +110,10 @@ def _tables_are_the_same(world: World) -> None:
         far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
         assert _at_any_minute(page) == _at_any_minute(far), "the prices are those of the platform that is at hand"
         assert page != near
+        chinese = ("report", "--month", "2026-10", "-o", output, "--language", "zh")
+        pages = [re.sub(r"\d\d:\d\d（UTC）", "", asks(*chinese).out) for asks in (world.near, world.far)]
+        assert pages[0] == pages[1]
+        assert "GPU 的去向" in pages[1]
     assert world.far("cluster", "--cluster", "nope", code=1).err.startswith(
         "error: there is no cluster nope; there are elsewhere, prod"
     )

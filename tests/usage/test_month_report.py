@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import html
+import inspect
 import json
 import re
 import sqlite3
@@ -19,6 +21,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gpuctl.cli.main import run
+from gpuctl.cli.output import usage_report
+from gpuctl.cli.output.usage_report_zh import CHINESE
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
@@ -485,3 +489,71 @@ def _sql(capsys: pytest.CaptureFixture[str], address: str) -> object:
     )
     assert run(["usage", "sql", question, "-o", "json", "--database", address]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("output", ["markdown", "html"])
+@pytest.mark.parametrize("by", [("team",), ("cost-center", "--annotation")], ids=["label", "annotation"])
+def test_a_report_in_chinese(
+    output: str, by: tuple[str, ...], report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No English is left but names and units, and every figure stands at its place."""
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    (tmp_path / "other").mkdir()
+    platform = tmp_path / "other" / "platform.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nusage: {prices: {currency: CNY, models: {A100-80G: 20}}}\n")
+    arguments = ("--by", *by, "-o", output, "--tz", "Asia/Shanghai", "--platform", str(platform))
+    english, chinese = report(*arguments), report(*arguments, "--language", "zh")
+    names = {"prod", by[0], "GPU", "CNY", "Pod", "UTC", "Asia/Shanghai", "platform.yaml", "__unset__"}
+    texts = _texts_of(chinese, output, names)
+    assert "的去向" in texts
+    assert [text for text in texts if re.search("[A-Za-z]", text)] == []
+    assert sorted(re.findall(r"\d+(?:\.\d+)?%?", english)) == sorted(re.findall(r"\d+(?:\.\d+)?%?", chinese))
+    tables = [tables_of_page(text) if output == "html" else tables_of_markdown(text) for text in (english, chinese)]
+    for one, other in zip(*(found.values() for found in tables), strict=True):
+        assert [row[-2:] for row in one] == [row[-2:] for row in other]
+    assert ('<html lang="zh-CN">' in chinese) == (output == "html")
+
+
+def _texts_of(text: str, output: str, names: set[str]) -> list[str]:
+    """Return the texts of a report, without the cells in which users' names stand, and without ``names``."""
+    if output == "html":
+        text = text[text.index("<body>") :]
+        text = re.sub(r'<td class="name">.*?</td>', "", text, flags=re.DOTALL)
+        found = re.findall(r'aria-label="(.*?)"', text) + re.split(r"<[^>]*>", text)
+    else:
+        found = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\_", "_")).splitlines()
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return [re.sub(pattern, "", html.unescape(text)).strip(" #") for text in found]
+
+
+def test_every_text_has_its_chinese() -> None:
+    """Those that few reports have, too; and each takes the same values in both languages."""
+    forms = set()
+    for call in ast.walk(ast.parse(inspect.getsource(usage_report))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_say":
+            forms |= {node.value for node in ast.walk(call.args[1]) if isinstance(node, ast.Constant)}
+    for form in forms - {"{}", "not known", "nothing"}:
+        assert form in CHINESE or any(form in known for known in CHINESE), form
+    for form, chinese in CHINESE.items():
+        assert len(re.findall(r"\{\d?\}", form)) == len(re.findall(r"\{\d?\}", chinese)), form
+        assert re.search(r"[\u4e00-\u9fff]|^按 ", chinese), form
+
+
+@pytest.mark.parametrize("output", ["markdown", "html"])
+def test_rare_notes_in_chinese(output: str) -> None:
+    """An open ledger, days that are not drawn, no prices, no capacity."""
+    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
+    from gpuctl.reading.month_report import MonthReport
+    from gpuctl.reading.usage_shapes import GroupUse
+
+    use = GpuTime(3600, 0, 0, 3600, None, None, None)
+    groups = [GroupUse(GpuHolder("1", "1", "1", "1"), GpuTime(9000, 0, 0, 9000, None, None, None))]
+    made = MonthReport(
+        "2026-10", "UTC", "1", START, END, use, [("", None)], groups, "1", "annotation", groups, groups, groups, {},
+        KnownTime(7200.0, "", "", True), 0.0, float(END - 1), [], "", "zh",
+    )  # fmt: skip
+    text = (usage_report.report_page if output == "html" else usage_report.report_markdown)(made)
+    texts = _texts_of(text, output, {"GPU", "UTC", "Pod", "platform.yaml", "usage.prices.models", "__unset__"})
+    assert [item for item in texts if re.search("[A-Za-z]", item)] == []
+    for said in ("账本不平", "没有设置价格", "没有画出", "当月尚未结束", "占用：未知", "26 小时中的 2 小时"):
+        assert said in text, said

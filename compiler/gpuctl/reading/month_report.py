@@ -28,6 +28,7 @@ class MonthReport:
     :param costs: ``namespace``, ``label``, ``workload`` or ``model`` -> the costs of its groups, in order; empty
         without prices.
     :param prices: the prices in each part of the month in which none changes; empty without prices.
+    :param language: the language of its texts, ``en`` or ``zh``.
     """
 
     month: str
@@ -49,6 +50,7 @@ class MonthReport:
     made: float
     prices: Sequence[PricePeriod]
     currency: str
+    language: str = "en"
 
     @property
     def is_final(self) -> bool:

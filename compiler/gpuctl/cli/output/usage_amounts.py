@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from gpuctl.reading.gpu_time import KnownTime
@@ -39,23 +40,24 @@ def gpus(number: float | None) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"
 
 
-def known_hours(known: float, whole: float) -> str:
-    """Return how much of a time is known: ``5 of 168 hours``, ``0.5 of 24 hours``. Both are seconds."""
-    # Less than all is never shown as all.
-    shown = known if known >= whole - 1 else min(known, whole - 0.1 * _HOUR)
-    return f"{_tenths(shown)} of {_tenths(whole)} hours"
-
-
 def told_known(known: KnownTime, whole: float, zone: tzinfo) -> str:
     """Return which part of a time is known: ``5 of 168 hours, 2026-10-25 15:00 to 2026-10-25 20:00``.
 
     :param whole: seconds of the time.
     """
-    told = known_hours(known.seconds, whole)
+    form, values = known_form(known, whole, zone)
+    return form.format(*values)
+
+
+def known_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, Sequence[str]]:
+    """Return the format string of ``told_known``, and its values."""
+    # Less than all is never shown as all.
+    shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * _HOUR)
+    hours = (_tenths(shown), _tenths(whole))
     if not known.start or not known.until:
-        return told
+        return "{} of {} hours", hours
     times = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (known.start, known.until))
-    return f"{told}, {' to '.join(time.astimezone(zone).strftime('%Y-%m-%d %H:%M') for time in times)}"
+    return "{} of {} hours, {} to {}", (*hours, *(time.astimezone(zone).strftime("%Y-%m-%d %H:%M") for time in times))
 
 
 def _tenths(seconds: float) -> str:

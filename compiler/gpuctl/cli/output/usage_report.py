@@ -1,5 +1,6 @@
 """A month's report, as a page of HTML and as Markdown (GitHub's): texts, tables whose columns add up, and plots.
 
+Texts are written in English where they are used; ``_say`` translates them.
 Names come from users. On the page every text is escaped; in Markdown names are code, in which nothing has a meaning.
 """
 
@@ -16,7 +17,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader
 
 from gpuctl.cli.output.sparkline import sparkline
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent, told_known
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, known_form, percent
+from gpuctl.cli.output.usage_report_zh import CHINESE
 from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import MonthReport, in_units
 from gpuctl.reading.price_list import HOUR
@@ -97,10 +99,11 @@ def report_page(report: MonthReport) -> str:
     shown = _shown_parts(report.whole)
     return environment.get_template("usage_report.html.j2").render(
         title=_title(report),
+        language="zh-CN" if report.language == "zh" else report.language,
         cluster=report.cluster,
         width=_WIDTH,
         parts=_parts(report),
-        key=[(name, label) for name, label, _ in _PARTS if name in shown],
+        key=[(name, _say(report, label)) for name, label, _ in _PARTS if name in shown],
     )
 
 
@@ -140,17 +143,25 @@ def _plain(text: str) -> str:
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
 
 
+def _say(report: MonthReport, form: str, *values: object) -> str:
+    """Return a text in the language of the report.
+
+    :param form: the English text, a format string.
+    """
+    return (CHINESE[form] if report.language == "zh" else form).format(*values)
+
+
 def _title(report: MonthReport) -> str:
-    return f"GPU usage {report.month}"
+    return _say(report, "GPU usage {}", report.month)
 
 
 def _parts(report: MonthReport) -> list[Part]:
     return [
         _whole(report),
-        Part("Day by day", plot=_day_plot(report), notes=_of_days(report)),
+        Part(_say(report, "Day by day"), plot=_day_plot(report), notes=_of_days(report)),
         Part(
-            "By namespace",
-            table=_groups(report, "namespace", "namespace", report.namespaces),
+            _say(report, "By namespace"),
+            table=_groups(report, "namespace", _say(report, "namespace"), report.namespaces),
             notes=[*_open(report, report.namespaces), *_of_costs(report, "namespace")],
         ),
         *_labels(report),
@@ -168,10 +179,11 @@ def _capacity_plot(report: MonthReport) -> Plot:
     left = 0.0
     for (name, label, _), amount, units in zip(_PARTS, amounts, _tenths_of(report.whole), strict=True):
         width = _WIDTH * amount / total
-        title = f"{label}: {units / 10:.1f} GPU-hours ({percent(100 * amount / total)})"
+        share = percent(100 * amount / total)
+        title = _say(report, "{}: {} GPU-hours ({})", _say(report, label), f"{units / 10:.1f}", share)
         shapes += _bar(name, (left, 0), (width, _BAR), title)
         left += width
-    return Plot("What became of the capacity", _BAR, shapes)
+    return Plot(_say(report, "What became of the capacity"), _BAR, shapes)
 
 
 def _day_plot(report: MonthReport) -> Plot:
@@ -197,16 +209,17 @@ def _day_plot(report: MonthReport) -> Plot:
             for (name, label, _), amount, units in zip(_PARTS, _amounts(use), _tenths_of(use), strict=True):
                 height = _PLOT_HEIGHT * amount / most
                 top -= height
-                title = f"{day:%Y-%m-%d}, {label}: {units / 10:.1f} GPU-hours"
+                hours = f"{units / 10:.1f}"
+                title = _say(report, "{}, {}: {} GPU-hours", f"{day:%Y-%m-%d}", _say(report, label), hours)
                 shapes += _bar(name, (left + step * 0.1, top), (step * 0.8, height), title)
         if day.day == 1 or day.day % 5 == 0:
             shapes.append(_mark("day", left + step / 2, bottom + 16, str(day.day)))
     peak = max((use.capacity or use.held for use in known.values()), default=0.0)
     lines = [
-        (name, sparkline((None if use is None else getattr(use, name) for _, use in report.days), peak))
+        (_say(report, name), sparkline((None if use is None else getattr(use, name) for _, use in report.days), peak))
         for name in ("held", "busy")
     ]
-    return Plot("GPU-hours of each day", bottom + _PLOT_BOTTOM, shapes, lines)
+    return Plot(_say(report, "GPU-hours of each day"), bottom + _PLOT_BOTTOM, shapes, lines)
 
 
 def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[Shape]:
@@ -234,11 +247,13 @@ def _labels(report: MonthReport) -> list[Part]:
     if not report.key:
         return []
     notes = [
-        f"{_UNSET} is what workloads without this {report.key_kind} held.",
+        _say(report, f"{{}} is what workloads without this {report.key_kind} held.", _UNSET),
         *_open(report, report.labels),
         *_of_costs(report, "label"),
     ]
-    return [Part(f"By {report.key}", (), _groups(report, "label", report.key, report.labels), notes=notes)]
+    return [
+        Part(_say(report, "By {}", report.key), (), _groups(report, "label", report.key, report.labels), notes=notes)
+    ]
 
 
 def _amounts(use: GpuTime) -> list[float]:
@@ -273,24 +288,28 @@ def _whole(report: MonthReport) -> Part:
     amounts, shown = _amounts(whole), _tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
     rows = [
-        [Cell(label), Cell(text), _tenths(units), _share(amount, capacity)]
+        [Cell(_say(report, label)), Cell(_say(report, text)), _tenths(units), _share(amount, capacity)]
         for (name, label, text), units, amount in zip(_PARTS, shown, amounts, strict=True)
         if name in _shown_parts(whole)
     ]
-    rows.append([Cell("capacity"), Cell("all of it"), _tenths(sum(shown)), _share(sum(amounts), capacity)])
-    heads = [Cell("part"), Cell("what it is"), _number("GPU-hours"), _number("share")]
+    whole_row = [Cell(_say(report, text)) for text in ("capacity", "all of it")]
+    rows.append([*whole_row, _tenths(sum(shown)), _share(sum(amounts), capacity)])
+    heads = [Cell(_say(report, text)) for text in ("part", "what it is")]
+    heads += [_number(_say(report, text)) for text in ("GPU-hours", "share")]
+    held, used = percent(whole.share_of(whole.capacity)), percent(whole.mean_use)
+    measured = covered(whole.coverage)
+    priced = ", with the prices in platform.yaml at that time" if report.prices else ""
     texts = [
-        f"Cluster: {report.cluster}",
-        f"Time: {_day(report, report.start)} to {_day(report, report.end)} ({report.zone})",
-        f"Held: {percent(whole.share_of(whole.capacity)) or 'not known'} of the capacity",
-        f"Used: {percent(whole.mean_use) or 'not known'} of what was measured",
-        f"Measured: {covered(whole.coverage) or 'nothing'} of what was held",
-        f"Known: {_known(report)}",
+        _say(report, "Cluster: {}", report.cluster),
+        _say(report, "Time: {} to {} ({})", _day(report, report.start), _day(report, report.end), report.zone),
+        _say(report, f"Held: {'{}' if held else 'not known'} of the capacity", held),
+        _say(report, f"Used: {'{}' if used else 'not known'} of what was measured", used),
+        _say(report, f"Measured: {'{}' if measured else 'nothing'} of what was held", measured),
+        _say(report, "Known: {}", _known(report)),
         _state(report),
-        f"Made: {_minute(report, report.made)} ({report.zone})"
-        + (", with the prices in platform.yaml at that time" if report.prices else ""),
+        _say(report, f"Made: {{}} ({{}}){priced}", _minute(report, report.made), report.zone),
     ]
-    return Part("What became of the GPUs", texts, ReportTable(heads, rows), _capacity_plot(report))
+    return Part(_say(report, "What became of the GPUs"), texts, ReportTable(heads, rows), _capacity_plot(report))
 
 
 class _Row(NamedTuple):
@@ -345,10 +364,11 @@ def _sum_known(amounts: Sequence[int | None]) -> int | None:
 
 
 def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> ReportTable:
-    figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
+    names = ("GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured")
+    figures = [_say(report, name) for name in names]
     if report.costs:
         figures += [_money("cost", report), _money("idle cost", report)]
-    last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
+    last = [_together([Cell(_say(report, "all")), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
     return ReportTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
 
@@ -384,18 +404,19 @@ def _models(report: MonthReport) -> Part:
     ]
     rows.append(
         [
-            Cell("all"),
+            Cell(_say(report, "all")),
             *(_tenths(sum(column)) for column in hours),
             _number(percent(added(uses).mean_use) or "-"),
             Cell(""),
             *(_cents(_sum_known(column)) for column in costs),
         ]
     )
-    figures = ["capacity", "GPU-hours", "idle", "free", "use", "price"]
+    figures = [_say(report, name) for name in ("capacity", "GPU-hours", "idle", "free", "use", "price")]
     figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
-    table = ReportTable([Cell("model"), *map(_number, figures)], rows)
+    table = ReportTable([Cell(_say(report, "model")), *map(_number, figures)], rows)
     unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
-    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unknown)])
+    notes = [*_open(report, report.models), *_of_prices(report, unknown)]
+    return Part(_say(report, "By model"), (), table, notes=notes)
 
 
 def _prices_of(report: MonthReport, model: str) -> str:
@@ -405,7 +426,8 @@ def _prices_of(report: MonthReport, model: str) -> str:
     for period in report.prices:
         price = period.models.get(model)
         if price != before:
-            found.append(f"{price:g} from {period.since}" if period is not report.prices[0] else f"{price:g}")
+            is_first = period is report.prices[0]
+            found.append(f"{price:g}" if is_first else _say(report, "{} from {}", f"{price:g}", period.since))
         before = price
     return "; ".join(found) or "-"
 
@@ -416,11 +438,13 @@ def _of_prices(report: MonthReport, unknown: Sequence[str]) -> list[str]:
     :param unknown: the models whose costs are not known.
     """
     if not report.prices:
-        return ["No prices are set: platform.yaml has them in usage.prices.models."]
+        return [_say(report, "No prices are set: platform.yaml has them in usage.prices.models.")]
     unpriced = [name for name in unknown if any(name not in period.models for period in report.prices)]
-    notes = [f"{len(unpriced)} of the models have no price: the cost of all is not known."] if unpriced else []
+    notes = []
+    if unpriced:
+        notes.append(_say(report, "{} of the models have no price: the cost of all is not known.", len(unpriced)))
     if len(unpriced) < len(unknown):
-        notes.append("A cost is `-` if a price changes within a day of which no hours are kept any more.")
+        notes.append(_say(report, "A cost is `-` if a price changes within a day of which no hours are kept any more."))
     return notes
 
 
@@ -430,83 +454,104 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
     notes = []
     if any(cost.held is None for cost in costs):
         notes.append(
-            "A cost is `-` if a GPU model has no price, or if it is not kept which pods held GPUs in all of the month."
+            _say(
+                report,
+                "A cost is `-` if a GPU model has no price, or if it is not kept which pods held GPUs in all of the "
+                "month.",
+            )
         )
     if any(cost.idle is None and cost.held is not None for cost in costs):
         notes.append(
-            "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is not known."
+            _say(
+                report,
+                "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is not "
+                "known.",
+            )
         )
     return notes
 
 
 def _workloads(report: MonthReport) -> list[Part]:
     """Return two tables of the same rows, by held and by idle GPU-hours, so that figures are equal in both."""
-    heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
+    heads = [Cell(_say(report, name)) for name in ("workload", "namespace", "kind")]
     named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, "workload", named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
-    said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
+    said = _say(report, "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %.")
     held = Part(
-        "Workloads that held the most",
+        _say(report, "Workloads that held the most"),
         (),
-        _use_table(report, heads, _cut(rows)),
+        _use_table(report, heads, _cut(report, rows)),
         notes=[*_open(report, report.workloads), *_of_costs(report, "workload")],
     )
-    return [held, Part("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
+    idle = _use_table(report, heads, _cut(report, most_idle))
+    return [held, Part(_say(report, "Workloads that left the most idle"), [said], idle)]
 
 
 def _names(group: GroupUse) -> tuple[str, str, str]:
     return group.holder.name, group.holder.namespace, group.holder.kind
 
 
-def _cut(rows: Sequence[_Row]) -> list[_Row]:
+def _cut(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
     """Return the first rows, and the sum of the others as one row."""
     shown = list(rows[:_TOP])
     if rest := rows[_TOP:]:
-        shown.append(_together([Cell(f"{len(rest)} others"), Cell(""), Cell("")], rest))
+        shown.append(_together([Cell(_say(report, "{} others", len(rest))), Cell(""), Cell("")], rest))
     return shown
 
 
 def _unknown(report: MonthReport) -> Part:
     whole = report.whole
     [tenths] = in_units([whole.unobserved], _TENTH)
+    known = _known(report)
     texts = [
-        f"{tenths / 10:.1f} GPU-hours were held while nothing measured the GPUs: they are neither busy nor idle.",
-        f"{_known(report)[0].upper()}{_known(report)[1:]} are known; the figures cover only these."
+        _say(
+            report,
+            "{} GPU-hours were held while nothing measured the GPUs: they are neither busy nor idle.",
+            f"{tenths / 10:.1f}",
+        ),
+        _say(report, "{} are known; the figures cover only these.", f"{known[0].upper()}{known[1:]}")
         if report.known.seconds < report.end - report.start
-        else "Every hour of the month is known.",
+        else _say(report, "Every hour of the month is known."),
+        _say(
+            report,
+            "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; "
+            "what stands beside each other may differ from its sum in the last digit.",
+        ),
     ]
-    texts.append(
-        "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; what "
-        "stands beside each other may differ from its sum in the last digit."
-    )
-    return Part("What is not known", texts)
+    return Part(_say(report, "What is not known"), texts)
 
 
 def _known(report: MonthReport) -> str:
     """Return which part of the month is known: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
-    return told_known(report.known, report.end - report.start, ZoneInfo(report.zone))
+    form, values = known_form(report.known, report.end - report.start, ZoneInfo(report.zone))
+    return _say(report, form, *values)
 
 
 def _state(report: MonthReport) -> str:
     if report.is_final:
-        return "State: final"
-    why = "the month is not over" if report.made < report.end else "late measurements may still change some hours"
-    return f"State: provisional, {why}"
+        return _say(report, "State: final")
+    if report.made < report.end:
+        return _say(report, "State: provisional, the month is not over")
+    return _say(report, "State: provisional, late measurements may still change some hours")
 
 
 def _of_days(report: MonthReport) -> list[str]:
     lost = report.known.seconds - report.days_known
     if lost < 1:
         return []
-    return [f"{lost / HOUR:.1f} known hours are not drawn: only days of UTC are kept, which a day of this zone cuts."]
+    form = "{} known hours are not drawn: only days of UTC are kept, which a day of this zone cuts."
+    return [_say(report, form, f"{lost / HOUR:.1f}")]
 
 
 def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
     """Return a note if the groups do not add up to the cluster."""
     hours = report.differs(groups)
+    if not hours:
+        return []
     word = "more" if hours > 0 else "less"
-    return [f"These are {abs(hours):.1f} GPU-hours {word} than the cluster's: the ledger is open."] if hours else []
+    form = f"These are {{}} GPU-hours {word} than the cluster's: the ledger is open."
+    return [_say(report, form, f"{abs(hours):.1f}")]
 
 
 def _tenths(units: int) -> Cell:
@@ -526,7 +571,7 @@ def _number(text: str) -> Cell:
 
 
 def _money(text: str, report: MonthReport) -> str:
-    return f"{text} {report.currency}".rstrip()
+    return f"{_say(report, text)} {report.currency}".rstrip()
 
 
 def _day(report: MonthReport, seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import click
 
@@ -30,6 +31,9 @@ _BY = "team"
 @click.option("--by", "key", metavar="KEY", help="Label that identifies the cost center. Default: team.")
 @click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
 @click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
+@click.option(
+    "--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of its texts."
+)
 @platform_option("The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.")
 @where_options
 def command(
@@ -38,6 +42,7 @@ def command(
     key: str | None,
     is_annotation: bool,
     tz: str,
+    language: str,
     platform: str | None,
     cluster: str,
     database: str | None,
@@ -64,6 +69,6 @@ def command(
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
     with usage_way(database, config) as way:
         asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
-        found = month_report(way, month, asked, by, settings, time.time())
+        found = replace(month_report(way, month, asked, by, settings, time.time()), language=language)
     click.echo(report_page(found) if output == "html" else report_markdown(found), nl=False)
     return 0
