@@ -1,17 +1,16 @@
 """What is told of those whom somebody may not see: that there are some, and what they hold together; not how many.
 
 Their names are hidden ones (:class:`gpuctl.objects.hidden.Hidden`) before anything
-is written: no text can have another.
+is written: no text can have another, and sentences list merged names (:func:`gpuctl.objects.hidden.merged`).
 Items of a list with such names would still count other people's jobs, and are merged here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from gpuctl.objects.hidden import OTHERS, is_hidden
+from gpuctl.objects.hidden import OTHERS, Hidden, is_hidden
 from gpuctl_server.access.caller import Caller
 
 
@@ -20,16 +19,14 @@ def seen_names(caller: Caller) -> Callable[[str, str], bool]:
     return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
 
-_ONE = re.compile(rf"(?:[\w.-]+/)?{re.escape(OTHERS)}(?: in {re.escape(OTHERS)})?")
-_SEVERAL = re.compile(rf"{re.escape(OTHERS)}(?:(?:,? and |, | or ){re.escape(OTHERS)})+")
 _NUMBERS = frozenset({"likelihood", "pods", "priority"})
 """What would count them, or tell them apart."""
 
 
 def told_together(value: Any) -> Any:
     """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
-    if isinstance(value, str):
-        return _SEVERAL.sub(OTHERS, _ONE.sub(OTHERS, value)) if OTHERS in value else value
+    if isinstance(value, Hidden):
+        return OTHERS
     if isinstance(value, dict):
         return {key: told_together(item) for key, item in value.items()}
     if not isinstance(value, list):
@@ -49,9 +46,9 @@ def _is_hidden(item: Any) -> bool:
     if not isinstance(item, dict):
         return False
     pod = item.get("pod")
-    named = _ONE.search if "text" in item else _ONE.fullmatch
-    texts = [*item.values(), *(pod.values() if isinstance(pod, dict) else ())]
-    return any(isinstance(text, str) and named(text) is not None for text in texts)
+    values = (*item.values(), *(pod.values() if isinstance(pod, dict) else ()))
+    texts = [f"{value}" for value in values if isinstance(value, str)]
+    return any(OTHERS in text if "text" in item else text.rpartition("/")[2] == OTHERS for text in texts)
 
 
 def _merged(items: list[dict[str, Any]]) -> dict[str, Any]:

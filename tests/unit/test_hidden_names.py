@@ -5,11 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 
+from gpuctl.capacity.quota_sum import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
-from gpuctl.objects.hidden import OTHERS, Hidden, is_hidden, prefixed
+from gpuctl.objects.hidden import OTHERS, Hidden, in_namespace, is_hidden, merged, prefixed
+from gpuctl.reading.queues import Claim, QueuePosition
+from gpuctl.reading.why.pod_refusals import _end, _Holder
+from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.others import told_together
 
@@ -104,10 +109,52 @@ def test_answers_merge_what_is_hidden() -> None:
         {"namespace": Hidden(number), "job": prefixed("Job/", Hidden(number + 10)), "priority": 5, "pods": 1, "gpu": 8}
         for number in (1, 2)
     ]
-    reason = f"held by {held[0]['job']} in {held[0]['namespace']} and {held[1]['job']} in {held[1]['namespace']}"
+    reason = f"held by {' and '.join(merged(in_namespace(item['job'], item['namespace']) for item in held))}"
     proofs = [{"text": f"of {Hidden(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
     assert told_together({"heldBy": held, "reason": reason, "evidence": proofs}) == {
         "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "gpu": 16}],
         "reason": f"held by {OTHERS}",
         "evidence": [{"text": "of mine", "about": "pod/y"}],
     }
+
+
+LISTS: list[Callable[[list[str]], str]] = [
+    lambda names: f"{len(names)} of them: first {', then '.join(names)}",
+    lambda names: "\n".join(f"{number}. {name}" for number, name in enumerate(names)),
+    lambda names: f"neither {' nor '.join(names)} ({len(names) - 1} more)",
+]
+"""Sentences as nothing in gpuctl writes them yet."""
+
+
+@pytest.mark.parametrize("sentence", LISTS)
+def test_no_sentence_says_how_many_are_hidden(sentence: Callable[[list[str]], str]) -> None:
+    def said(number: int) -> str:
+        pairs = [("a", "mine"), *((prefixed("Job/", Hidden(one)), Hidden(-one)) for one in range(number))]
+        return sentence(merged(in_namespace(*pair) for pair in pairs))
+
+    assert said(1) == said(2) == said(5) == sentence(["a in mine", OTHERS])
+    assert merged(["a", "a"]) == ["a", "a"], "names that the caller sees stay"
+    assert merged([f"{Hidden(1)} in mine", f"{Hidden(2)} in mine"]) == [f"{OTHERS} in mine"]
+
+
+def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
+    admission = {"metadata": {"name": "w"}}
+
+    def said(number: int) -> str:
+        claims = [Claim(Hidden(one), prefixed("Job/", Hidden(-one)), 0, "", {}) for one in range(1, number + 1)]
+        return _fix(admission, QueuePosition("q", "cq", "", "", 0, {}, holders=claims), "mine")
+
+    assert said(1) == said(2) == said(5)
+    assert said(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
+
+
+def test_a_quota_does_not_say_how_many_hidden_jobs_hold_it() -> None:
+    """Nor the kinds of the jobs, or their owners."""
+
+    def said(number: int) -> str:
+        amounts = {"requests.cpu": Fraction(6) / number}
+        held = [_Holder("training", Hidden(one), f"owner-{one}", amounts) for one in range(number)]
+        lack = Shortfall("q", "requests.cpu", Fraction(6), Fraction(6), Fraction(0), Fraction(6))
+        return _end(held, [lack], 1)
+
+    assert said(1) == said(2) == said(3) == f"wait until {OTHERS} has ended, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -352,10 +353,14 @@ def _freed(
         before = now[index]
         now[index] = _with_more(before, lack).with_pod(group.incoming.pod)
         nodes = [now[index] if seat is before else seat for seat in nodes]
+    # Hidden nodes read alike, and are one.
+    by_node: dict[str, Counter[str]] = {}
+    for seat, lack in zip(seats, given, strict=True):
+        if lack:
+            by_node.setdefault(f"{seat.node.name}", Counter()).update(lack)
     parts = [
-        f"{' and '.join(told(name, amount) for name, amount in lack.items())} on {seat.node.name}"
-        for seat, lack in zip(seats, given, strict=True)
-        if lack
+        f"{' and '.join(told(name, amount) for name, amount in lack.items())} on {node}"
+        for node, lack in by_node.items()
     ]
     if parts and left <= _TRIED:
         freed = [_with_more(seat, lack) for seat, lack in zip(seats, given, strict=True)]

@@ -1,10 +1,12 @@
 """Names of objects that the caller may not see.
 
 They count where room is looked for, so each stands for one object; whatever is written with them says `(others)`.
+A sentence that lists names lists :func:`merged` ones, so that it does not say how many of them are hidden.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 OTHERS = "(others)"
@@ -15,30 +17,31 @@ class Hidden(str):
     """A name that reads as :data:`OTHERS`, and equals only the hidden name of the same object.
 
     :param number: what tells objects apart; it is in no text that is made of the name.
-    :param prefix: text in front, such as the kind in `Job/(others)`.
+    :param prefix: text in front, such as a kind; it tells names apart, and is in no text either.
     """
 
-    __slots__ = ("_number",)
+    __slots__ = ("_number", "_prefix")
     _number: int
+    _prefix: str
 
     def __new__(cls, number: int, prefix: str = "") -> Hidden:
         """Return the name of an object."""
-        found = super().__new__(cls, prefix + OTHERS)
-        found._number = number
+        found = super().__new__(cls, OTHERS)
+        found._number, found._prefix = number, prefix
         return found
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments of a copy."""
-        return self._number, self[: -len(OTHERS)]
+        return self._number, self._prefix
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hidden) and self._number == other._number and str.__eq__(self, other)
+        return isinstance(other, Hidden) and _key(self) == _key(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((self._number, str.__hash__(self)))
+        return hash(_key(self))
 
     def __lt__(self, other: str) -> bool:
         return _key(self) < _key(other)
@@ -54,7 +57,7 @@ class Hidden(str):
 
 
 def _key(name: str) -> tuple[str, int]:
-    return name[:], name._number if isinstance(name, Hidden) else 0
+    return (name._prefix + OTHERS, name._number) if isinstance(name, Hidden) else (name, 0)
 
 
 def is_hidden(name: str) -> bool:
@@ -64,4 +67,21 @@ def is_hidden(name: str) -> bool:
 
 def prefixed(prefix: str, name: str) -> str:
     """Return a name with a text in front, which still stands for the same object."""
-    return Hidden(name._number, prefix + name[: -len(OTHERS)]) if isinstance(name, Hidden) else prefix + name
+    if isinstance(name, Hidden):
+        return Hidden(name._number, prefix + name._prefix)
+    return name if name == OTHERS else prefix + name
+
+
+def in_namespace(name: str, namespace: str) -> str:
+    """Return ``NAME in NAMESPACE``, or :data:`OTHERS` if both are hidden."""
+    return OTHERS if is_hidden(name) and is_hidden(namespace) else f"{name} in {namespace}"
+
+
+def merged(names: Iterable[str]) -> list[str]:
+    """Return names for a sentence: of hidden ones that read alike, only the first."""
+    found: list[str] = []
+    for name in names:
+        text = f"{name}"
+        if OTHERS not in text or text not in found:
+            found.append(text)
+    return found

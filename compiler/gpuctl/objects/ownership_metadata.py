@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.generations import LOWERED_FROM
+from gpuctl.objects.hidden import prefixed
 from gpuctl.objects.labels import CHECKPOINT, MANAGED_BY
 from gpuctl.release import __version__
 
@@ -99,7 +100,7 @@ def is_ours(obj: Object) -> bool:
 def job_title(labels: Mapping[str, str], keys: Records) -> str:
     """``training/x``: the job whose pod has these labels; "" where they are nobody's of ours."""
     kind, name = labels.get(keys.job_type), labels.get("app")
-    return f"{kind}/{name}" if kind and name else ""
+    return prefixed(f"{kind}/", name) if kind and name else ""
 
 
 def is_shared(obj: Object, keys: Records) -> bool:

@@ -25,6 +25,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import Object, controller_of
+from gpuctl.objects.hidden import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 
@@ -262,8 +263,8 @@ def claim_of(workload: Object, keys: Records) -> Claim:
     pods: Object = next(iter(spec.get("podSets") or []), {})
     labels = ((pods.get("template") or {}).get("metadata") or {}).get("labels") or {}
     owner = controller_of(workload) or {"kind": "Workload", "name": metadata["name"]}
-    name = f"{owner['kind']}/{owner['name']}"
+    name = prefixed(f"{owner['kind']}/", owner["name"])
     if keys.job_type in labels:
-        name = f"{labels[keys.job_type]}/{labels.get('app', owner['name'])}"
+        name = prefixed(f"{labels[keys.job_type]}/", labels["app"] if "app" in labels else owner["name"])
     created = metadata.get("creationTimestamp") or ""
     return Claim(metadata["namespace"], name, int(spec.get("priority") or 0), created, asked(workload))

@@ -18,6 +18,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.hidden import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import queue_of
@@ -389,8 +390,8 @@ def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, 
 def _owner(pod: Object, keys: Records) -> str:
     """``training/urgent in team-a``."""
     identity, metadata = identity_of(pod, keys), pod["metadata"]
-    name = f"{identity.kind}/{identity.name}" if identity else f"pod/{metadata['name']}"
-    return f"{name} in {metadata['namespace']}"
+    name = prefixed(f"{identity.kind}/", identity.name) if identity else prefixed("pod/", metadata["name"])
+    return in_namespace(name, metadata["namespace"])
 
 
 def soon(evidence: Evidence, time: str | None, limit: timedelta) -> bool:

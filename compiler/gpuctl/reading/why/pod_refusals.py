@@ -19,6 +19,7 @@ from gpuctl.capacity.quota_sum import (
     shortfalls,
 )
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
+from gpuctl.objects.hidden import is_hidden, merged, prefixed
 from gpuctl.objects.labels import owner_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import condition, finished
@@ -108,7 +109,9 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
     holders = _holders(evidence, found)
     shown = [
-        (f"{kind}/{name}", used[found[0].resource]) for kind, name, _, used in holders if found[0].resource in used
+        (prefixed(f"{kind}/", name), used[found[0].resource])
+        for kind, name, _, used in holders
+        if found[0].resource in used
     ]
     resource = found[0].resource
     held = tuple(
@@ -149,9 +152,10 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
         for chosen in sorted(combinations(among, number), key=_amount):
             if any(sum(item.used.get(name, 0) for item in chosen) < lack for name, lack in lacks.items()):
                 continue
-            titles = " and ".join(f"{item.kind}/{item.name}{_of(item.owner)}" for item in chosen)
+            names = merged(map(_title, chosen))
+            titles = " and ".join(names)
             if all(item.kind == "training" for item in chosen):
-                return f"wait until {titles} {'has' if number == 1 else 'have'} ended, "
+                return f"wait until {titles} {'has' if len(names) == 1 else 'have'} ended, "
             # Services and pods of other tools may run for ever.
             return f"ask for the room of {titles}, "
     return ""
@@ -161,8 +165,9 @@ def _amount(chosen: tuple[_Holder, ...]) -> Fraction:
     return sum((amount for item in chosen for amount in item.used.values()), Fraction(0))
 
 
-def _of(owner: str | None) -> str:
-    return f" (owner {owner})" if owner else ""
+def _title(item: _Holder) -> str:
+    title = prefixed(f"{item.kind}/", item.name)
+    return f"{title} (owner {item.owner})" if item.owner and not is_hidden(title) else title
 
 
 def _short(item: Shortfall, together: int) -> str:

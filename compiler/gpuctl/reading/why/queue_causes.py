@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.hidden import in_namespace, merged
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
@@ -227,8 +228,9 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
     else:
         yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
     if place.ahead:
-        names = ", ".join(f"{claim.name} in {claim.namespace}" for claim in place.ahead[:_NAMED])
-        more = " ..." if len(place.ahead) > _NAMED else ""
+        claims = merged(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
+        names = ", ".join(claims[:_NAMED])
+        more = " ..." if len(claims) > _NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
         yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
     elif place.ahead is not None and place.waiting and not place.is_put_off:
@@ -270,15 +272,15 @@ def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
 
 def _owner(workload: Object, evidence: Evidence) -> str:
     claim = claim_of(workload, evidence.keys)
-    return f"{claim.name} in {claim.namespace}"
+    return in_namespace(claim.name, claim.namespace)
 
 
 def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
     name = admission["metadata"]["name"]
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
     if place.holders and not place.ahead:
-        holders = [f"{claim.name} in {claim.namespace}" for claim in place.holders[:_NAMED]]
-        return f"wait for {' or '.join(holders)} to end, or ask for less; {look}"
+        holders = merged(in_namespace(claim.name, claim.namespace) for claim in place.holders)
+        return f"wait for {' or '.join(holders[:_NAMED])} to end, or ask for less; {look}"
     return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
 
 

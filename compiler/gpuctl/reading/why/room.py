@@ -13,6 +13,7 @@ from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.objects.api_resources import labels_of
+from gpuctl.objects.hidden import in_namespace
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case, has
 from gpuctl.reading.why.finding import Finding, Proof, several
@@ -89,7 +90,7 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     holding = tuple(
         Proof(
             "status",
-            f"{item.owner} in {item.namespace}",
+            in_namespace(item.owner, item.namespace),
             f"holds {told(resource, item.amount)} ({several(item.pods, 'pod')})",
         )
         for item in held[:_HOLDERS]
