@@ -12,12 +12,14 @@ import pytest
 from gpuctl.capacity.quota_sum import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
 from gpuctl.objects.hidden import OTHERS, Hidden, in_namespace, is_hidden, merged, prefixed
-from gpuctl.reading.queues import Claim, QueuePosition
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.queues import Claim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.others import told_together
 
+KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
 Sentence = Callable[[str, str], str]
 SENTENCES: list[Sentence] = [
     lambda one, other: f"{one} and {other} hold 16 GPUs",
@@ -146,6 +148,21 @@ def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
 
     assert said(1) == said(2) == said(5)
     assert said(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
+
+
+def test_a_hidden_job_in_a_queue_has_no_name(session: VeiledSession) -> None:
+    """Kueue's Workload has the labels of the job's pods in its spec."""
+    labels = {"app": "secret", KEYS.job_type: "training"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
+    workload = {
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "theirs"},
+        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}]},
+    }
+    shown = session._veiled(workload)
+    assert "secret" not in json.dumps(shown)
+    claim = claim_of(shown, KEYS)
+    assert (claim.name, claim.namespace) == (prefixed("training/", session._other("secret")), session._other("theirs"))
 
 
 def test_a_quota_does_not_say_how_many_hidden_jobs_hold_it() -> None:

@@ -95,6 +95,9 @@ class VeiledSession(SurveyedSession):
         if spec.get("queueName") and renames_queue:
             # Kueue's LocalQueue of the same namespace, which has another name here, too.
             changes["queueName"] = self._other(spec["queueName"])
+        if isinstance(spec.get("podSets"), list):
+            # Kueue's Workload has the labels of the job's pods, with its name.
+            changes["podSets"] = [self._veiled_pod_set(item) for item in spec["podSets"]]
         if self._hidden_nodes:
             if spec.get("nodeName") in self._hidden_nodes:
                 changes["nodeName"] = self._other(spec["nodeName"])
@@ -102,6 +105,12 @@ class VeiledSession(SurveyedSession):
                 if spec.get(field):
                     changes[field] = self._places(spec[field])
         return {**spec, **changes} if changes else spec
+
+    def _veiled_pod_set(self, pod_set: Object) -> Object:
+        template = pod_set.get("template") or {}
+        labels = {key: self._label(key, value) for key, value in labels_of(template).items()}
+        metadata = {**(template.get("metadata") or {}), "labels": labels}
+        return {**pod_set, "template": {**template, "metadata": metadata}}
 
     def _on_veiled_node(self, obj: Object) -> Object:
         """An object that may be seen, on a node that may not."""
