@@ -252,7 +252,7 @@ def of_nodes(objects: list[Object]) -> list[Any]:
         gpu_label_list(states),
         pool_list(read_pools(inventory, SETTINGS, KEYS)),
         quota_list(read_quotas(quotas, ranges, SETTINGS, foreign=True)),
-        namespace_list(read_namespaces(contents, SETTINGS, KEYS)),
+        namespace_list(item.row for item in read_namespaces(contents, SETTINGS, KEYS)),
     ]
 
 
