@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,32 +10,22 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, training
+from support.command import Start
+from support.device_nodes import CLASS, claim_template, claimant, device_nodes
 from support.why_records import record
 
 Object = dict[str, Any]
-POOL, GPU = "devices", "nvidia.com/gpu"
+POOL = "devices"
 PLUGIN, DRA = "devices-plugin", "devices-dra"
 """A node with 2 GPUs of a device plugin, and one with 4 that its driver offers as devices."""
-CLASS = "gpu.nvidia.com"
 
 
 @pytest.fixture(scope="module")
 def devices(plane: ControlPlane) -> Iterator[None]:
-    labels = {"runwhere.ai/pool": POOL}
-    plane.add_nodes({PLUGIN: {"labels": labels, "gpus": 2}, DRA: {"labels": labels}})
-    plane.wait_for_nodes()
-    selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
-    of_class = {"extendedResourceName": GPU, "selectors": [selector]}
-    pool = {"name": DRA, "generation": 1, "resourceSliceCount": 1}
-    offered = {"driver": CLASS, "nodeName": DRA, "pool": pool, "devices": [{"name": f"gpu-{n}"} for n in range(4)]}
-    objects = [("DeviceClass", CLASS, of_class), ("ResourceSlice", "devices-dra-gpus", offered)]
-    for kind, name, spec in objects:
-        obj = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-        plane.kubectl("create", "-f", "-", input=json.dumps(obj))
-    yield
-    plane.kubectl("delete", "deviceclass", CLASS)
-    plane.kubectl("delete", "resourceslice", "devices-dra-gpus")
-    plane.kubectl("delete", "node", PLUGIN, DRA)
+    plane.add_nodes({PLUGIN: {"labels": {"runwhere.ai/pool": POOL}, "gpus": 2}})
+    with device_nodes(plane, POOL, DRA, 4):
+        yield
+    plane.kubectl("delete", "node", PLUGIN)
 
 
 def job(name: str, gpus: int, **changes: Any) -> Document:
@@ -75,25 +65,27 @@ def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: Non
     assert "device plugin" not in answer["fix"]
 
 
-def test_claims_of_pods(place: Place, devices: None) -> None:
-    request = {"name": "cards", "exactly": {"deviceClassName": CLASS, "count": 3}}
-    template = {"spec": {"devices": {"requests": [request]}}}
-    claims = {"resourceClaims": [{"name": "cards", "resourceClaimTemplateName": "cards"}]}
-    claims["containers"] = [{"name": "main", "resources": {"claims": [{"name": "cards"}]}}]
-    claimant = job("claims", 0, podPatch=claims)
-    absent = place.apply(claimant).err
+def test_claims_of_pods(place: Place, devices: None, start: Start) -> None:
+    document = claimant("claims", "cards", POOL)
+    absent = place.apply(document).err
     assert f"there is no resource claim template cards in {place.namespace}" in absent
     place.until(lambda: why(place, "claims")["cause"] == "resource-claim-missing", "the controller's event")
     record(place.namespace, "claims", "resource-claim-missing")
     assert "there is no ResourceClaimTemplate cards in" in why(place, "claims")["message"]
-    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "cards"}}
-    place.kubectl("create", "-f", "-", input=json.dumps({**kind, "spec": template}))
+    watching = start("get", "jobs", "-n", place.namespace, "--watch", "-o", "json")
+    watching.until(b'"gpu": 0')
+    claim_template(place, "cards", 3)
     place.running("claims")
-    assert fit(place, claimant, 2)["verdict"] == "unknown"
+    watching.until(b'"gpu": 3')
+    watching.process.send_signal(signal.SIGINT)
+    watching.end()
+    assert fit(place, document, 2)["verdict"] == "unknown"
     assert numbers(place)[DRA] == (4, 3, 1)
     for flags in ((), ("--jobs",)):
         (row,) = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]
         assert row["gpu"] == 3
+    (pod,) = place.gpuctl("describe", "job", "claims", "-o", "json").value["pods"]
+    assert pod["gpu"] == 3
     (holder,) = place.anywhere("describe", "node", DRA, "-o", "json").value["runningJobs"]
     assert holder["gpu"] == 3
 

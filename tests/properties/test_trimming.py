@@ -231,7 +231,7 @@ def of_jobs(objects: list[Object]) -> list[Any]:
     for job in jobs:
         beside = [obj for obj in objects if obj["metadata"].get("namespace") == job.identity.namespace]
         scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
-        facts = job_facts(job, of_kind(beside, "Service"), scaler, KEYS, SETTINGS)
+        facts = job_facts(job, of_kind(beside, "Service"), scaler, NAMES, SETTINGS)
         told += [job_facts_value(facts), facts.conditions, job_id(job)]
         listed_job = ListedJob(job_id(job), job, facts.row)
         speaker = _speaker(listed_job)

@@ -11,9 +11,12 @@ from typing import Any
 import httpx
 import yaml
 
+from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from gpuctl_server.service import WAITS
 from support.cluster_tools import POOL, Place, compute, inference, notebook, outcome, training
+from support.device_nodes import claim_template, claimant, device_nodes
+from support.remote import Remote
 from support.served import Served, serving
 
 OWN = ("jobId", "status", "metrics", "resources")
@@ -284,3 +287,17 @@ def test_namespaces(served: Served, place: Place) -> None:
     )
     assert {item["name"] for item in served.get("/namespaces", "anna", all="true")["items"]} <= {"team-a"}
     assert served.get("/namespaces", "", status=401)["error"] == "Unauthorized"
+
+
+def test_gpus_of_resource_claims(served: Served, remote: Remote, place: Place, plane: ControlPlane) -> None:
+    """In lists, in details, and in what the command line prints of the service."""
+    with device_nodes(plane, "claimed", "claimed-1", 4):
+        claim_template(place, "cards", 3)
+        place.apply(claimant("claims", "cards", "claimed"))
+        place.running("claims")
+        job_of(served, place, "claims", gpu=3)
+        described = served.until("/jobs/claims", lambda value: value["pods"], namespace=place.namespace)
+        assert [pod["gpu"] for pod in described["pods"]] == [3]
+        remote.login()
+        remote.same("get", "jobs", "-o", "json")
+        place.gpuctl("delete", "job", "claims", "--yes")

@@ -13,7 +13,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.access import Addresses, access
 from gpuctl.reading.event_rows import event_order, event_time
 from gpuctl.reading.job_facts import JobFacts, conditions_of, job_facts, services_of
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_rows import Job, counting_claims, labels
 from gpuctl.reading.status import sentence
 from gpuctl.reading.timeline import Stage, timeline
 from gpuctl.reading.why.answer import Answer, explain
@@ -63,7 +63,8 @@ def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDe
     services = services_of(local, job, keys)
     for note in local.notes:
         scope.note(note)
-    facts = job_facts(job, services, evidence.scaler, keys, settings)
+    names = counting_claims(labels(settings, keys), scope, [job])
+    facts = job_facts(job, services, evidence.scaler, names, settings)
     told = _history(job, evidence.events)
     return JobDetail(
         **vars(facts),

@@ -15,7 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.reading.job_rows import Job, Row, as_begun, job_row, labels, pod_row
+from gpuctl.reading.job_rows import Job, Labels, Row, as_begun, counting_claims, job_row, labels, pod_row
 from gpuctl.reading.timeline import timeline
 
 SERVING = ("Deployment", "StatefulSet")
@@ -62,14 +62,14 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
         scalers = local.maybe("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:
         scope.note(note)
-    return job_facts(job, services, scaler_of(scalers, job), keys, settings)
+    names = counting_claims(labels(settings, keys), scope, [job])
+    return job_facts(job, services, scaler_of(scalers, job), names, settings)
 
 
 def job_facts(
-    job: Job, services: Iterable[Object], scaler: Object | None, keys: Records, settings: Settings
+    job: Job, services: Iterable[Object], scaler: Object | None, names: Labels, settings: Settings
 ) -> JobFacts:
     """The facts that objects tell; ``services`` are the job's, ``scaler`` is what scales it."""
-    names = labels(settings, keys)
     row = job_row(job, names)
     identity, workload = job.identity, job.workload
     # Another autoscaler's numbers are no part of the document.

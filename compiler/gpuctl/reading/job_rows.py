@@ -19,6 +19,7 @@ from gpuctl.objects.pod_templates import pod_templates, replicas
 from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
+from gpuctl.reading.node_devices import gpus_of_claims
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -153,6 +154,12 @@ class Labels(NamedTuple):
 def labels(settings: Settings, keys: Records) -> Labels:
     """What a platform calls things."""
     return Labels(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
+
+
+def counting_claims(names: Labels, scope: Scope, jobs: Iterable[Job]) -> Labels:
+    """Return labels with the GPUs that resource claims of the jobs' pods hold; nothing is read if no pod names one."""
+    pods = [pod for job in jobs for pod in job.pods]
+    return names._replace(claimed=gpus_of_claims(scope, names.gpus, pods))
 
 
 def identity_of(obj: Object, keys: Records) -> Identity | None:

@@ -10,7 +10,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.reading.job_rows import Identity, Row, labels, refusals, rows, together
+from gpuctl.reading.job_rows import Identity, Row, counting_claims, labels, refusals, rows, together
 
 _QUIET = 0.3
 """Seconds without an event after which what changed is shown: a pod's start is several events."""
@@ -54,6 +54,7 @@ def changes(
             mains = [obj for key, obj in objects.items() if key.kind != "Pod"]
             jobs = together(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
             refusals(scope, jobs)
+            names = counting_claims(names, scope, jobs)
             news = changed_rows(rows(jobs, names, by_job=by_job, pods_only=pods_only), shown)
             if news or not shown:
                 yield news

@@ -12,7 +12,6 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
-from gpuctl.reading.node_devices import gpus_of_claims
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.watching import changes
 from gpuctl.usecases.looking import Reader, opened
@@ -89,8 +88,7 @@ def _rows(reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader
     wanted = query.filter
     for jobs in _batches(reader, query, in_pages=in_pages):
         listing.jobs.extend(jobs)
-        pods = [pod for job in jobs for pod in job.pods]
-        labels = labels._replace(claimed=gpus_of_claims(reader.scope, labels.gpus, pods))
+        labels = job_rows.counting_claims(labels, reader.scope, jobs)
         rows = job_rows.rows(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
         for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
             listing.statuses.add(row.status.word)

@@ -14,8 +14,20 @@ from operator import is_
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
-from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_id, job_row, labels, read, refusals, together
+from gpuctl.objects.ownership_metadata import Records, is_controlled, records
+from gpuctl.reading.job_rows import (
+    Identity,
+    Job,
+    Row,
+    counting_claims,
+    identity_of,
+    job_id,
+    job_row,
+    labels,
+    read,
+    refusals,
+    together,
+)
 from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
@@ -94,6 +106,8 @@ class JobBoard:
         self._stopped = threading.Event()
         self._board = Board()
         self._rows: dict[Identity, ListedJob] = {}
+        self._names = labels(platform, records(platform))
+        self._claiming: list[Object] = []
         self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
@@ -145,13 +159,17 @@ class JobBoard:
             return self._read(reader, version)
 
     def _read(self, reader: Reader, version: int) -> Board:
-        names = labels(self._platform, reader.keys)
+        found = list(_jobs(reader))
+        before = self._names.claimed
+        self._count_claims(reader, found)
+        names = self._names
+        moved = {uid for uid, _ in before.items() ^ names.claimed.items()}
         known, old = self._rows, self._board.left_out
         rows: dict[Identity, ListedJob] = {}
         bad: set[Identity] = set()
-        for job in _jobs(reader):
+        for job in found:
             listed = known.get(job.identity)
-            if listed is None or not listed.is_about(job):
+            if listed is None or not listed.is_about(job) or (moved and not moved.isdisjoint(map(_uid, job.pods))):
                 try:
                     listed = ListedJob(job_id(job), job, job_row(job, names))
                 except Exception:
@@ -172,6 +190,22 @@ class JobBoard:
             _index(jobs, lambda item: {item.row.identity.name, item.row.identity.object_name}),
             _index(jobs, lambda item: (str(pod["metadata"]["name"]) for pod in item.job.pods)),
         )
+
+    def _count_claims(self, reader: Reader, jobs: Iterable[Job]) -> None:
+        """Count the GPUs of resource claims, if a pod that names one has changed: it is bound after it has them."""
+        claiming = [pod for job in jobs for pod in job.pods if pod["spec"].get("resourceClaims")]
+        if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
+            return
+        try:
+            self._names = counting_claims(self._names, reader.scope, jobs)
+            self._claiming = claiming
+        except Exception:
+            # The list without them is better than none; the next one counts again.
+            LOG.exception("the GPUs of resource claims could not be counted")
+
+
+def _uid(pod: Object) -> str:
+    return str(pod["metadata"]["uid"])
 
 
 def _jobs(reader: Reader) -> Iterable[Job]:

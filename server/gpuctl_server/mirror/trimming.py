@@ -136,7 +136,8 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
         for key in ("containers", "initContainers", "ephemeralContainers")
         if spec.get(key)
     }
-    common |= _picked(spec, ("nodeSelector", "overhead", "resources", "schedulerName", "priority", "priorityClassName"))
+    fields = ("nodeSelector", "overhead", "resources", "schedulerName", "priority", "priorityClassName")
+    common |= _picked(spec, (*fields, "resourceClaims"))
     kept = dict(trimmer.shared(common))
     if spec.get("nodeName"):
         kept["nodeName"] = sys.intern(spec["nodeName"])

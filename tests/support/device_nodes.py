@@ -1,0 +1,51 @@
+"""A node whose GPUs a driver offers as devices (DRA), and claims of pods for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from control_plane import ControlPlane
+from support.cluster_tools import Document, Place, training
+
+GPU, CLASS = "nvidia.com/gpu", "gpu.nvidia.com"
+
+
+@contextmanager
+def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int) -> Iterator[None]:
+    """Have a node of a pool whose driver offers GPUs as devices of a class that has an extended resource."""
+    plane.add_nodes({node: {"labels": {"runwhere.ai/pool": pool}}})
+    plane.wait_for_nodes()
+    selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
+    of_class = {"extendedResourceName": GPU, "selectors": [selector]}
+    devices = [{"name": f"gpu-{number}"} for number in range(gpus)]
+    slices = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    offered = {"driver": CLASS, "nodeName": node, "pool": slices, "devices": devices}
+    for kind, name, spec in (("DeviceClass", CLASS, of_class), ("ResourceSlice", f"{node}-gpus", offered)):
+        create(plane, kind, name, spec)
+    yield
+    plane.kubectl("delete", "deviceclass", CLASS)
+    plane.kubectl("delete", "resourceslice", f"{node}-gpus")
+    plane.kubectl("delete", "node", node)
+
+
+def create(by: ControlPlane | Place, kind: str, name: str, spec: dict[str, Any]) -> None:
+    """Create an object of the API of devices."""
+    obj = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    by.kubectl("create", "-f", "-", input=json.dumps(obj))
+
+
+def claim_template(place: Place, name: str, gpus: int) -> None:
+    """Create the template of claims for so many GPUs."""
+    request = {"name": name, "exactly": {"deviceClassName": CLASS, "count": gpus}}
+    create(place, "ResourceClaimTemplate", name, {"spec": {"devices": {"requests": [request]}}})
+
+
+def claimant(name: str, template: str, pool: str) -> Document:
+    """A training whose pod claims devices, and requests no GPU."""
+    claims = {"resourceClaims": [{"name": template, "resourceClaimTemplateName": template}]}
+    claims["containers"] = [{"name": "main", "resources": {"claims": [{"name": template}]}}]  # type: ignore[list-item]
+    resources = {"pool": pool, "gpu": 0, "cpu": 1, "memory": "1Gi"}
+    return training(name, resources=resources, podPatch=claims)
