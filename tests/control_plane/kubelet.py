@@ -171,15 +171,17 @@ class Kubelet:
         """Encoded lines in portions, as they come; the end of it is the end of the log."""
         sent: int | None = None
         budget = options.limit
-        start: datetime | None = None
+        asked: tuple[str, datetime] | None = None
         first = b""
         while True:
             pod = self._pod(key)
             run = _run(pod, key)
-            if start not in (None, run.start):
-                # The run that was asked for is over, and another one has begun.
+            of = (pod["metadata"]["uid"], run.start)
+            if asked not in (None, of):
+                # The run that was asked for is over, and another one has begun, maybe in the next pod of the name: it
+                # may have begun in the same second.
                 return
-            start = run.start
+            asked = of
             container = _container(pod, key)
             end = run.end or datetime.now(timezone.utc)
             lines = list(self.logs.lines(key, container, run.start, end))

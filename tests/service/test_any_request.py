@@ -90,7 +90,7 @@ OPEN_TO_ALL = {
 def filled(title: str, question: str = "apply") -> tuple[str, str]:
     """The method and path of an operation, about something that is there."""
     names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER, "question": question}
-    names["revision"] = "1"
+    names |= {"revision": "1", "namespaceName": "default"}
     method, _, path = title.partition(" ")
     return method, path.format(**names)
 

@@ -105,4 +105,4 @@ def test_a_start_without_it(plane: ControlPlane, tmp_path: Path) -> None:
     assert code == 3
     assert "the audit cannot be written" in said
     assert "Traceback" not in said
-    assert os.listdir(tmp_path) == ["tokens.json"]
+    assert sorted(os.listdir(tmp_path)) == ["admin-token", "tokens.json"]

@@ -776,7 +776,7 @@ def test_errors_before_a_route(usage: Served) -> None:
     # Who may not ask at all is not told what could be asked.
     assert "token is missing" in refused(usage, "clusters", "", status=401, x=1)
     response = usage.client().post(f"{BASE}/clusters")
-    assert (response.status_code, response.json()["code"], response.headers["allow"]) == (405, 405, "GET")
+    assert (response.status_code, response.json()["code"], response.headers["allow"]) == (405, 405, "GET, HEAD")
     # Whoever sends too much, or too often, hears it in this form as well.
     large = {"content": b"x" * (1024 * 1024 + 1)}
     assert usage.call("GET", f"{BASE}/clusters", status=413, **large)["code"] == 413

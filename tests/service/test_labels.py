@@ -245,9 +245,7 @@ def test_a_pool_s_label_keeps_its_definition_true(served: Served, spares: None, 
     value = served.get("/pools/spares")
     assert (value["nodes"], value["missingNodes"]) == (["spare-1"], []), "the definition was waited for as well"
     undefined = put(served, "spare-3", POOL_LABEL, "nobody-s")
-    assert undefined["notes"] == [
-        "pool nobody-s has no definition, only nodes; `gpuctl create -f pool.yaml` gives it one"
-    ]
+    assert undefined["notes"] == ["pool nobody-s has no definition, only nodes; `POST /pools` gives it one"]
 
 
 def test_many_at_once(served: Served, spares: None, seed_place: Place) -> None:

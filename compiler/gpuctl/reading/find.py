@@ -145,11 +145,16 @@ def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
     by_id = [job for job in found if job.identity.name != text and job.identity.generation != text]
     if by_name and by_id:
         named, meant = by_name[0].identity, by_id[0].identity
-        raise SeveralJobs(
-            f"{text} is the name of {named.kind}/{named.name} in {named.namespace} and the job id of "
-            f"{meant.kind}/{meant.name} in {meant.namespace}",
-            f"write {named.kind}/{named.name} or {meant.kind}/{meant.name}",
-        )
+        raise two_meanings(text, (named.kind, named.name, named.namespace), (meant.kind, meant.name, meant.namespace))
+
+
+def two_meanings(text: str, named: tuple[str, str, str], meant: tuple[str, str, str]) -> SeveralJobs:
+    """Return the error about a text that is the name of one job and the id of another, each kind, name, namespace."""
+    by_name, by_id = (f"{kind}/{name}" for kind, name, _ in (named, meant))
+    return SeveralJobs(
+        f"{text} is the name of {by_name} in {named[2]} and the job id of {by_id} in {meant[2]}",
+        f"write {by_name} or {by_id}",
+    )
 
 
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,10 @@ from gpuctl.apply.state.repository import Commit
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
+from gpuctl.reading.find import two_meanings
 from gpuctl.usecases.service_client import ServiceClient
+
+_PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,25 @@ def history_of_service(service: ServiceClient, scope: Scope, text: str) -> Docum
         rows = [_row(item, is_first=item is items[-1]) for item in items if kind in ("", "job", item["kind"])]
         if not rows:
             raise no_history(text, scope.namespace)
+        if text == name and value["name"] != name:
+            _refuse_two_meanings(get, value, items[0]["kind"], name)
         return ServiceHistory(value["name"], value["namespace"], rows, service)
+
+
+def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: Mapping[str, Any], kind: str, text: str) -> None:
+    """Check that the id of a job is not the name of another one: the service takes it for the id.
+
+    :raises SeveralJobs: it is.
+    """
+    namespace, page, seen = meant["namespace"], 1, 0
+    while True:
+        found = get("/jobs", namespace=namespace, page=page, pageSize=_PAGE)
+        for job in found["items"]:
+            if job["name"] == text:
+                raise two_meanings(text, (job["kind"], text, namespace), (kind, meant["name"], namespace))
+        page, seen = page + 1, seen + len(found["items"])
+        if not found["items"] or seen >= found["total"]:
+            return
 
 
 def _row(item: Mapping[str, Any], *, is_first: bool) -> HistoryRow:
