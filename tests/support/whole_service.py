@@ -162,6 +162,7 @@ class WholeTour:
         self.call("POST", "/jobs/serve/wait", {"condition": "ready", "timeout": 30})
         self.call("GET", "/jobs/train/metrics", status=503)
         self.call("GET", "/namespaces", all=True)
+        self.call("GET", f"/namespaces/{TEAM}")
         self.call("POST", "/auth/check", {"resource": "jobs", "action": "get"})
         self._changes()
 
