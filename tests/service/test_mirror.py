@@ -34,7 +34,9 @@ def behind(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A service that reaches its cluster through the proxy."""
     directory = tmp_path_factory.mktemp("behind")
     kubeconfig = proxy.kubeconfig(directory / "kubeconfig")
-    with serving(directory, kubeconfig, {"admin": ("admin", None, None)}, mirror_again="0.5") as running:
+    with serving(
+        directory, kubeconfig, {"admin": ("admin", None, None), "slow": ("admin", None, None)}, mirror_again="0.5"
+    ) as running:
         yield running
 
 
@@ -131,7 +133,7 @@ def test_labels_without_end(place: Place, served: Served) -> None:
     )
     served.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
     assert served.get(f"/jobs/{found['jobId']}")["name"] == "chat"
-    assert served.get("/jobs/many", namespace=place.namespace)["pods"][0]["jobId"] == found["jobId"]
+    assert served.get("/jobs/many", namespace=place.namespace)["pods"][0]["pod"] == found["jobId"]
 
 
 def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, place: Place) -> None:
@@ -250,9 +252,9 @@ def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) 
     where = {"namespace": place.namespace}
 
     def ask() -> None:
-        answers.append(behind.own_client().get("/jobs/stays/why", params=where).status_code)
+        answers.append(behind.own_client("slow").get("/jobs/stays/why", params=where).status_code)
 
-    # More than there are threads for answers.
+    # More than one caller may have at a time.
     threads = [threading.Thread(target=ask) for _ in range(50)]
     for thread in threads:
         thread.start()
