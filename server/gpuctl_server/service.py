@@ -17,7 +17,7 @@ from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.api_resources import DEVICE_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.node_rows import pool_name
 from gpuctl.usecases.compiling import platform_source
@@ -216,7 +216,7 @@ class Service:
 
 
 def followed(keys: Records) -> list[Watched]:
-    """What the mirror has. Of other people's objects only what takes room: pods, nodes, quotas."""
+    """What the mirror has. Of other people's objects only what takes room: pods, nodes, quotas, devices."""
     ours = (*WORKLOADS, "Service", "HorizontalPodAutoscaler")
     return [
         Watched("Pod", None),
@@ -227,6 +227,7 @@ def followed(keys: Records) -> list[Watched]:
         Watched("Namespace", None),
         Watched("ConfigMap", SYSTEM_NAMESPACE, keys.pool),
         Watched("Event", None, fields="reason=FailedCreate"),
+        *(Watched(kind, None) for kind in DEVICE_KINDS),
     ]
 
 

@@ -152,6 +152,23 @@ def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, 
     assert ready(behind)["problem"] is None
 
 
+FORBIDDEN = (
+    'deviceclasses is forbidden: User "service" cannot list resource "deviceclasses" in API group "resource.k8s.io"'
+)
+
+
+@pytest.mark.parametrize(("status", "reason", "is_asked"), [(403, "Forbidden", True), (404, "NotFound", False)])
+def test_devices_that_may_not_be_read(proxy: Proxy, tmp_path: Path, status: int, reason: str, is_asked: bool) -> None:
+    """The service is ready all the same: older clusters lack the kinds, older roles the rights to them."""
+    proxy.reset(on(lambda request: "resource.k8s.io" in request.path, refuse(status, reason, FORBIDDEN)))
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), {"admin": ("admin", None, None)}) as own:
+        assert (ready(own)["ready"], ready(own)["problem"]) == (True, None)
+        assert own.get("/nodes")["total"] >= 0
+        asked = [item for item in proxy.records if item.request.path.endswith("/deviceclasses")]
+        lists = [item for item in asked if "watch" not in item.request.query]
+        assert (len(lists) > 1) == is_asked, "by a request, too"
+
+
 @pytest.mark.slow
 def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place: Place) -> None:
     """Everything that is known is answered meanwhile; what came and went is known afterwards."""

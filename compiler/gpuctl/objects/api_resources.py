@@ -74,6 +74,8 @@ RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet")
 """Kinds that run pods: changed by deleting and creating again."""
 
+DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
+"""What devices of drivers (DRA) are counted from, in the order in which it is read."""
 OPTIONAL = frozenset({"JobSet"})
 """Kinds that exist only where something is installed."""
 

@@ -11,7 +11,7 @@ from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import serves_devices
 from gpuctl.kube.scope import Scope
-from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of
+from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 # Drivers of vendors, where no DeviceClass names the resource.
@@ -39,7 +39,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
     :param resources: the extended resources that are GPUs.
     """
     lists = []
-    for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim"):
+    for kind in DEVICE_KINDS:
         try:
             lists.append(scope.session.list_objects(RESOURCES[kind])[0])
         except ApiError as error:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import DEVICE_KINDS, Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
 from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
 from gpuctl_server.request_log import LOG
@@ -34,6 +34,12 @@ class _Kept:
         self.left_out: set[str] = set()
         self._by_app: dict[str, dict[Key, Object]] = {}
         self._by_name: dict[str, dict[Key, Object]] = {}
+
+    @property
+    def is_left_to_the_server(self) -> bool:
+        """Return True if the list may not be read, and each request asks for it and notes what it lacks."""
+        error = self.failure
+        return self.watched.kind in DEVICE_KINDS and isinstance(error, ApiError) and error.lacks_permission
 
     def has_seen(self, key: Key, version: int) -> bool:
         """Whether an object is as it was written in this version, or later, or gone since.
@@ -141,12 +147,13 @@ class Mirror:
     @property
     def failure(self) -> ClusterError | None:
         """Why something is not followed, or no more; None when all is."""
-        return next((kept.failure for kept in self._kept.values() if kept.failure is not None), None)
+        failed = (kept for kept in self._kept.values() if kept.failure is not None and not kept.is_left_to_the_server)
+        return next((kept.failure for kept in failed), None)
 
     @property
     def listed(self) -> bool:
         """Whether every list was read; what may not be read any more is as it was then."""
-        return all(kept.listed for kept in self._kept.values())
+        return all(kept.listed or kept.is_left_to_the_server for kept in self._kept.values())
 
     @property
     def ready(self) -> bool:
