@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+@pytest.fixture(autouse=True)
+def process_log() -> Iterator[None]:
+    """Remove the log handler that a command of the service or the collector gives its process.
+
+    It writes to the standard error of the test that ran the command, which is closed after that test.
+    """
+    yield
+    root = logging.getLogger()
+    root.handlers[:] = [handler for handler in root.handlers if type(handler) is not logging.StreamHandler]
