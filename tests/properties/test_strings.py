@@ -277,6 +277,9 @@ PLACES = (
 )
 
 
+COMMANDS = {place.name for place in PLACES if re.search("args|command", place.name)}
+
+
 def documents(
     texts: list[str], style: str, generator: random.Random, places: tuple[Place, ...]
 ) -> Iterator[tuple[Place, str, str]]:
@@ -285,7 +288,7 @@ def documents(
         for text in generator.sample(texts, len(texts)):
             scalar = write(text, style, place.column, generator, flow=place.flow) if place.legal(text) else None
             # Full-width punctuation alone is an error in a command unless it is quoted (GPU014).
-            if scalar is None or (style == "plain" and "args" in place.name and _is_full_width(text)):
+            if scalar is None or (style == "plain" and place.name in COMMANDS and _is_full_width(text)):
                 continue
             yield place, text, f"kind: {place.kind}\nversion: v0.1\n{place.before}{scalar}{place.after}"
             break
