@@ -227,7 +227,7 @@ def followed(keys: Records) -> list[Watched]:
         Watched("Namespace", None),
         Watched("ConfigMap", SYSTEM_NAMESPACE, keys.pool),
         Watched("Event", None, fields="reason=FailedCreate"),
-        *(Watched(kind, None) for kind in DEVICE_KINDS),
+        *(Watched(kind, None, is_needed=False) for kind in DEVICE_KINDS),
     ]
 
 

@@ -25,10 +25,12 @@ def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int) -> Iterat
     offered = {"driver": CLASS, "nodeName": node, "pool": slices, "devices": devices}
     for kind, name, spec in (("DeviceClass", CLASS, of_class), ("ResourceSlice", f"{node}-gpus", offered)):
         create(plane, kind, name, spec)
-    yield
-    plane.kubectl("delete", "deviceclass", CLASS)
-    plane.kubectl("delete", "resourceslice", f"{node}-gpus")
-    plane.kubectl("delete", "node", node)
+    try:
+        yield
+    finally:
+        plane.kubectl("delete", "deviceclass", CLASS)
+        plane.kubectl("delete", "resourceslice", f"{node}-gpus")
+        plane.kubectl("delete", "node", node)
 
 
 def create(by: ControlPlane | Place, kind: str, name: str, spec: dict[str, Any]) -> None:

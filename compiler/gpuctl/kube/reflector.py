@@ -31,12 +31,16 @@ _PASSING = (429, 500, 502, 503)
 
 
 class Watched(NamedTuple):
-    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels and fields."""
+    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels and fields.
+
+    :param is_needed: False if its reader also works without the kind, and without the right to it.
+    """
 
     kind: str
     namespace: str | None
     labels: str = ""
     fields: str = ""
+    is_needed: bool = True
 
 
 class Event(NamedTuple):
@@ -156,15 +160,18 @@ class Reflector:
 
     def _ends(self, followed: _Followed, error: ClusterError) -> bool:
         """Whether a list ends with an error, which is told then; a kind that is not installed has no objects."""
-        absent = isinstance(error, ApiError) and is_absent(followed.watched.kind, error)
+        watched = followed.watched
+        absent = isinstance(error, ApiError) and (
+            is_absent(watched.kind, error) or (error.is_missing and not watched.is_needed)
+        )
         if not absent and followed.listed and not _is_final(error):
             return False
         if not absent:
             self._tell(error)
         elif not followed.listed or self._again is not None:
             for obj in followed.known.values():
-                self._tell(Event("DELETED", followed.watched.kind, obj, followed.watched))
-            self._tell(Event("LISTED", followed.watched.kind, {}, followed.watched))
+                self._tell(Event("DELETED", watched.kind, obj, watched))
+            self._tell(Event("LISTED", watched.kind, {}, watched))
             followed.known.clear()
         followed.version, followed.listed = "", False
         return True

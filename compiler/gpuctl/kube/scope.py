@@ -7,16 +7,11 @@ from collections.abc import Iterator, Sequence
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import DEVICE_KINDS, OPTIONAL, RESOURCES, Object
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, Object
 
 
 def is_absent(kind: str, error: ApiError) -> bool:
-    """Return True if a list fails because its kind is not installed, or is none that the usual roles give rights to.
-
-    Without the right to list devices their number is unknown, not zero.
-    """
-    if kind in DEVICE_KINDS:
-        return error.is_missing
+    """Return True if a list fails because its kind is not installed, or because usual roles lack the right to it."""
     return kind in OPTIONAL and (error.is_missing or error.lacks_permission)
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
@@ -30,6 +31,7 @@ PATIENCE = 6.0
 """Seconds for which a busy service is asked again."""
 OUTAGE = 60.0
 """Seconds for which whoever waits, or follows a log, goes on trying a service that is away: it may be replaced."""
+_PAGE = 100
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a service that ends, and of a proxy before one that is not there."""
 Value = TypeVar("Value")
@@ -287,3 +289,17 @@ def _authority(path: str) -> bytes | None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigurationError(f"the certificates to trust cannot be read: {path}: {reason}") from None
+
+
+def pages(get: Callable[..., dict[str, Any]], path: str, **query: str) -> Iterator[list[dict[str, Any]]]:
+    """Yield the items of a list that a service divides into pages, page by page.
+
+    :param get: what :meth:`ServiceClient.reading` yields.
+    """
+    seen = 0
+    for number in count(1):
+        found = get(path, page=str(number), pageSize=str(_PAGE), **query)
+        yield found["items"]
+        seen += len(found["items"])
+        if not found["items"] or seen >= found["total"]:
+            return

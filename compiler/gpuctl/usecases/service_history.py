@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from gpuctl.apply.state.past_documents import PastDocument
@@ -12,9 +13,7 @@ from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
 from gpuctl.reading.find import two_meanings
-from gpuctl.usecases.service_client import ServiceClient
-
-_PAGE = 100
+from gpuctl.usecases.service_client import ServiceClient, pages
 
 
 @dataclass(frozen=True)
@@ -55,15 +54,10 @@ def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: Mapping[str,
 
     :raises SeveralJobs: it is.
     """
-    namespace, page, seen = meant["namespace"], 1, 0
-    while True:
-        found = get("/jobs", namespace=namespace, page=page, pageSize=_PAGE)
-        for job in found["items"]:
-            if job["name"] == text:
-                raise two_meanings(text, (job["kind"], text, namespace), (kind, meant["name"], namespace))
-        page, seen = page + 1, seen + len(found["items"])
-        if not found["items"] or seen >= found["total"]:
-            return
+    namespace = meant["namespace"]
+    for job in chain.from_iterable(pages(get, "/jobs", namespace=namespace)):
+        if job["name"] == text:
+            raise two_meanings(text, (job["kind"], text, namespace), (kind, meant["name"], namespace))
 
 
 def _row(item: Mapping[str, Any], *, is_first: bool) -> HistoryRow:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gpuctl.usecases.service_client import ServiceClient
+from itertools import chain, islice
 
-_PAGE = 100
+from gpuctl.usecases.service_client import ServiceClient, pages
+
 _MOST = 20
 """Pages that are read: a shell does not wait for more."""
 _PATHS = {"job": "/jobs", "pool": "/pools", "node": "/nodes", "quota": "/quotas", "namespace": "/namespaces"}
@@ -16,13 +17,10 @@ def names_of_service(service: ServiceClient, kind: str, namespace: str | None) -
     :param kind: ``job``, ``pool``, ``node``, ``quota`` or ``namespace``.
     :param namespace: where jobs are looked for; None for all.
     """
-    found: list[str] = []
+    path, field = _PATHS[kind], "nodeName" if kind == "node" else "name"
     with service.reading() as get:
-        for page in range(1, _MOST + 1):
-            query = {"namespace": namespace or "", "page": str(page), "pageSize": str(_PAGE)}
-            everything = {"all": "true"} if kind == "namespace" else {}
-            value = get(_PATHS[kind], **(query if kind in ("job", "node") else everything))
-            found += [str(item["nodeName" if kind == "node" else "name"]) for item in value["items"]]
-            if len(found) >= value["total"]:
-                break
-    return found
+        if kind in ("job", "node"):
+            found = list(chain.from_iterable(islice(pages(get, path, namespace=namespace or ""), _MOST)))
+        else:
+            found = get(path, all="true" if kind == "namespace" else "")["items"]
+        return [str(item[field]) for item in found]

@@ -10,7 +10,7 @@ from functools import partial
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import DEVICE_KINDS, Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
 from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
 from gpuctl_server.request_log import LOG
@@ -39,7 +39,7 @@ class _Kept:
     def is_left_to_the_server(self) -> bool:
         """Return True if the list may not be read, and each request asks for it and notes what it lacks."""
         error = self.failure
-        return self.watched.kind in DEVICE_KINDS and isinstance(error, ApiError) and error.lacks_permission
+        return not self.watched.is_needed and isinstance(error, ApiError) and error.lacks_permission
 
     def has_seen(self, key: Key, version: int) -> bool:
         """Whether an object is as it was written in this version, or later, or gone since.
