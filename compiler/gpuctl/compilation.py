@@ -136,9 +136,10 @@ def _each(items: Iterable[_Item], interrupt: Callable[[], None]) -> Iterator[_It
 
 
 def _check_faulty(context: Context, loaded: Loaded, tolerated: frozenset[str]) -> None:
-    """Report the errors of lowering although nothing is lowered: all mistakes of all documents in one run.
+    """Report the errors of lowering also when no objects are returned: all mistakes of all documents in one run.
 
-    A document that has errors is not lowered, and none is while the platform has: what is said would rest on these.
+    A document with errors is not lowered, and none is if the platform has errors: more errors would only follow from
+    these.
     """
     if loaded.settings.kubernetes_version in VERSIONS:
         context.check_pod_spec = _pod_spec_check(schema_validator(loaded.settings.kubernetes_version))

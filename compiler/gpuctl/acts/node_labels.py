@@ -35,9 +35,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a node could not be done: a word for programs, a sentence for people. ``cause`` is what the cluster answered,
-    as far as it was asked; ``is_outage`` when the cluster, or the right to change it, is to blame. ``hint`` lists names
-    that may have been meant."""
+    """The reason why the labels of a node were not changed: a word for programs and a sentence for people.
+
+    ``cause`` is the error of the cluster, None if it was not asked. ``is_outage``: the cluster could not be reached or
+    the right is missing. ``hint`` lists similar names.
+    """
 
     name: str
     error: str

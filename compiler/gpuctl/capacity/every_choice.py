@@ -1,7 +1,7 @@
-"""What becomes of the jobs of one component: certain where another order or choice changes nothing, else in order.
+"""Verdicts of the jobs of one component: certain if no other order or choice changes them, else for one order.
 
-A job that meets no other is followed choice by choice. Of several it is proven where there is room for all; the others
-come one after another, as ``apply`` creates them.
+A job alone in its component is followed through every choice of the scheduler. Of several jobs, those with room in
+every case are proven; the others are placed one after another, as ``apply`` creates them.
 """
 
 from __future__ import annotations

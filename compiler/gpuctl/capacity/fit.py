@@ -1,7 +1,7 @@
-"""Whether jobs would get their pods placed, all at once, in a cluster as a snapshot shows it; and if not, why.
+"""Judge whether the scheduler would place the pods of jobs in the cluster of a snapshot, and if not, why.
 
-Jobs that cannot influence each other are judged apart. Of those that can, what holds for every order and every choice
-of the scheduler is certain; of the rest the answer is what happens when they come one after another.
+Jobs that cannot influence each other are judged apart. For the others an answer is certain if it is the same in every
+order and for every choice of the scheduler; else it is the answer for one job after another.
 """
 
 from __future__ import annotations

@@ -54,11 +54,11 @@ class JobPods:
 
 
 class Lost(NamedTuple):
-    """What becomes of others when some pods are evicted.
+    """The effect of an eviction on other pods.
 
-    ``ending`` end with them, ``unsure`` may. ``over`` are all pods that do not come again, evicted and
-    waiting ones, too.
-    ``frees``: others that have no node yet may be gone as well, with the room that is kept for them.
+    ``ending`` end with the evicted pods, ``unsure`` may end. ``over`` are all pods that are not created again, the
+    evicted and the waiting ones too. ``frees``: pods without a node may end as well, and the room reserved for them
+    is free.
     """
 
     ending: tuple[PlacedPod, ...]

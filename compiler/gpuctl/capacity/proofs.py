@@ -1,4 +1,4 @@
-"""Which jobs find room wherever the others of their component go, and which find none even alone."""
+"""Proofs that a job has room wherever the other jobs of its component go, or has none even alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpuctl.capacity.scene import Scene
 
 
 class Proofs:
-    """What holds in whichever order pods come, and whichever nodes the scheduler takes."""
+    """Statements that hold for every order of pods and every choice of nodes."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -73,7 +73,7 @@ class Proofs:
         return number if rooms is None or not rooms.known else min(number, rooms.total)
 
     def lacks_room(self, position: int) -> bool:
-        """Return True if none of a job's pods has room, not even alone, and nobody makes any."""
+        """Return True if none of a job's pods has room, not even alone, and no eviction or end of a pod makes room."""
         groups = self._scene.shown[position]
         if not self._peaceful or not groups:
             return False

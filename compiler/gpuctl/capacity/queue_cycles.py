@@ -1,4 +1,4 @@
-"""How Kueue admits jobs that come one after another: cycle by cycle, each with the first job of every ClusterQueue.
+"""Kueue's admission of jobs that are created one after another, in cycles of the first job of every ClusterQueue.
 
 Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``, ``pkg/cache/queue/cluster_queue.go``. Of jobs created within one
 second the first in order comes first.

@@ -1,4 +1,4 @@
-"""What becomes of jobs in their queues when they come one after another, and what holds in every order."""
+"""Verdicts of queued jobs that are created one after another, and which of them hold in every order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MANY = 1 << 10
 
 
 class QueueOutcome(NamedTuple):
-    """The jobs in the order in which they are created, and whether every other order comes to the same.
+    """The jobs in their order of creation, and whether every other order has the same result.
 
-    ``sure`` tells by number who is admitted whatever happens.
+    ``sure`` are the numbers of the jobs that are admitted in every order.
     """
 
     run: QueueRun

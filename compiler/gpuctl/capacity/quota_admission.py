@@ -1,7 +1,7 @@
-"""What the quotas of its namespace let through of a workload's pods.
+"""The pods of a workload that the quotas of its namespace admit.
 
-A quota is charged when a pod is created, whatever its priority. Where all that could be let through fits together, the
-order does not matter; where it does not, jobs come in the order of ``Demand.created``.
+A quota is charged when a pod is created, whatever its priority. If the quotas have room for all pods that could be
+admitted, the order does not matter; else jobs are created in the order of ``Demand.created``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _Charge = dict[Limit, int]
 
 
 class Admission(NamedTuple):
-    """What quotas let through of a job: pods by group, and what stands against the rest.
+    """The pods of a job that quotas admit, by group, and the reason against the others.
 
-    Not ``settled``: it depends on the order in which pods are created. ``for_ever`` tells that it is refused even when
-    nothing else counts.
+    Not ``settled``: the number depends on the order in which pods are created. ``for_ever``: the job is refused even
+    if nothing else uses the quota.
     """
 
     groups: list[tuple[PodGroup, int]]

@@ -1,4 +1,4 @@
-"""How kube-scheduler ranks the nodes that a pod may go to, by what it asks for and by the nodes themselves.
+"""The scores by which kube-scheduler ranks the nodes that are feasible for a pod.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (named at each score). Left out are scores that hardly ever
 decide whether a job starts: of images, of soft spreading, and of preferred neighbours.
@@ -34,7 +34,7 @@ def amounts_score(pod: PlacedPod, seat: Seat) -> int:
 
 
 class NodeRanks:
-    """What ranks nodes for a pod besides amounts: taints to avoid, and preferred labels."""
+    """Ranks of nodes for a pod by taints to avoid and preferred labels, without amounts."""
 
     def __init__(self, incoming: Incoming, nodes: Sequence[SchedulableNode], places: Sequence[int]) -> None:
         taints = [taint_counts(incoming, node) if node.taints else 0 for node in nodes]

@@ -85,7 +85,7 @@ class LateClaim(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlacedPod:
-    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
+    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays``: every node runs one (DaemonSet).
 
     ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
     (``activeDeadlineSeconds``) are what quotas ask for. ``scored`` is its cpu and memory where nodes are ranked.

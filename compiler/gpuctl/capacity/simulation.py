@@ -1,4 +1,4 @@
-"""How the scheduler places pods that come one after another: filters, scores by amounts, preemption.
+"""The scheduler's placement of pods that are created one after another: filters, scores by amounts, preemption.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/schedule_one.go``, ``framework/preemption/preemption.go``. Where the scheduler
 chooses among equal nodes by chance, the first or the last one is taken; victims leave at once.
@@ -65,11 +65,11 @@ class _Kind:
 
 
 class Run:
-    """The scheduler and its nodes while pods come.
+    """The scheduler and its nodes in a simulation.
 
-    ``seats`` are the nodes as they are now, ``bound`` how many pods of each job have a node, ``evicted`` the victims of
-    each job with their nodes, of those that ran before. Pods that the snapshot promises a node are on it from the
-    beginning.
+    ``seats``: the current nodes. ``bound``: the number of pods of each job that have a node. ``evicted``: the victims
+    of each job with their nodes, of pods that ran before. Pods that are nominated to a node in the snapshot are on it
+    from the start.
     """
 
     def __init__(self, cluster: Cluster, coming: Iterable[PodGroup], *, last: bool = False) -> None:

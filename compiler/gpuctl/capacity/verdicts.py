@@ -50,10 +50,10 @@ class Fit:
     """The answer for one job.
 
     ``starts`` is how many of its pods would run now. ``victims`` are evicted for these, also when they are not all.
-    ``certain`` tells that all this is so whatever the scheduler chooses, and in whichever order pods come; without it
-    the answer is what happens when jobs come in their order. ``depends`` tells that the verdict may be another one in
-    another order. ``opening`` is when it will fit, where that is known. ``admitted`` tells of a job in a queue of Kueue
-    whether it gets its quota now; None: it is in no queue, or that is not known. ``component`` is one number for all
+    ``certain``: the answer holds for every choice of the scheduler and every order of pods; without it the answer is
+    that for jobs in their order. ``depends``: the verdict may differ in another order. ``opening`` is when the job
+    will fit, None if that is not known. ``admitted``: whether Kueue admits the job now; None if it is in no queue, or
+    that is not known. ``component`` is one number for all
     jobs that may influence each other's placing.
     """
 

@@ -44,8 +44,9 @@ _AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
 def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
     """Return the trees of a chunk's documents.
 
-    Duplicate keys are appended to ``diagnostics`` and reading goes on; anything else that is not acceptable YAML
-    raises :class:`ReadError`.
+    Duplicate keys are appended to ``diagnostics``.
+
+    :raises ReadError: the text is not valid YAML in any other way.
     """
     text = chunk.text
     restore: dict[int, str] = {}

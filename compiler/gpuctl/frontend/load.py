@@ -25,11 +25,11 @@ from gpuctl.language.spelling import nearest
 
 
 class Loaded:
-    """What the frontend found.
+    """The result of the frontend.
 
-    ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``faulty`` are
-    jobs that have mistakes, as far as they can be looked at; ``left_out`` are those of other clusters;
-    ``sources`` are by name, for showing lines; ``has_sound_platform`` is whether the platform has no errors.
+    ``documents``: the valid ones, in source order, without a platform file that was found beside them. ``faulty``: jobs
+    with mistakes that can be checked further. ``left_out``: documents of other clusters. ``sources``: by name, to show
+    lines. ``has_sound_platform``: the platform has no errors.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def load_found(
     cluster: str | None = None,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Loaded:
-    """As :func:`load`, of inputs that have been read; with ``cluster`` without what belongs on other clusters alone.
+    """Load inputs that have been read, as :func:`load` does; ``cluster`` leaves out the documents of other clusters.
 
     ``interrupt`` is called before each document is bound and checked.
     """

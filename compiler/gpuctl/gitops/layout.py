@@ -28,9 +28,9 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)")
 
 
 class File(NamedTuple):
-    """A file to write. ``source`` is where its document stands; None where several documents share the object.
+    """A file to write. ``source`` is the place of its document; None if several documents share the object.
 
-    ``object`` is None for ``kustomization.yaml``, which is no object of the cluster's.
+    ``object`` is None for ``kustomization.yaml``, which is not applied to a cluster.
     """
 
     path: str

@@ -23,8 +23,8 @@ from gpuctl.gitops.sources import BuildSource, enumerated, left_out
 
 
 class BuildOutcome(NamedTuple):
-    """What a build did, or would do, to a directory: the changes, sorted by path (the manifest's is among them), and
-    the files that were edited by hand."""
+    """The changes that a build made, or would make, to a directory, sorted by path (with the manifest), and the files
+    that were edited by hand."""
 
     directory: Path
     changes: list[FileChange]

@@ -65,8 +65,8 @@ class ConfigurationError(ClusterError):
 class ConnectionFailed(ClusterError):
     """No answer from the API server.
 
-    ``sent`` tells whether the request may have been acted on: False when no connection came about. ``is_untrusted``:
-    none did, because the server's certificate is not trusted.
+    ``sent``: the server may have acted on the request; False if there was no connection. ``is_untrusted``: there was
+    none because the server's certificate is not trusted.
 
     :param public: the message for users who need not know where the server is: those of a service. "" if the message
         does not say it.
@@ -89,7 +89,7 @@ class ConnectionFailed(ClusterError):
 
     @property
     def detail(self) -> str:
-        """What is wrong, with the server's address, for the log of a service."""
+        """Return the message with the server's address, for the log of a service."""
         return redact(self._whole)
 
 

@@ -49,7 +49,7 @@ class _Connection(HTTPConnection):
 
 
 class _TlsConnection(_Connection, HTTPSConnection):
-    """As :class:`_Connection`, by TLS."""
+    """A :class:`_Connection` with TLS."""
 
 
 class Reply:

@@ -55,7 +55,7 @@ def connection_of(client: Any) -> Connection:
 
 
 class _Credentials:
-    """What the client sends to authenticate."""
+    """The credentials of the official client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -243,7 +243,7 @@ class Transport:
         return (*authorization, *self._access.impersonation)
 
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
-        """What it means to people that a request was not answered: it may have been acted on, if it was sent."""
+        """Return the error for a request without an answer: if it was sent, the server may have acted on it."""
         if is_timeout(error):
             text = f"gave no answer within {within:.0f} s"
             return ConnectionFailed(f"{self.server} {text}", public=f"{_SERVER} {text}")

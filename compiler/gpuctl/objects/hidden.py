@@ -16,8 +16,8 @@ OTHERS = "(others)"
 class Hidden(str):
     """A name that reads as :data:`OTHERS`, and equals only the hidden name of the same object.
 
-    :param number: what tells objects apart; it is in no text that is made of the name.
-    :param prefix: text in front, such as a kind; it tells names apart, and is in no text either.
+    :param number: distinguishes objects; it is never part of a text.
+    :param prefix: text in front of the name, such as a kind; it distinguishes names and is never part of a text.
     """
 
     __slots__ = ("_number", "_prefix")

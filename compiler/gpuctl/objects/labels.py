@@ -17,7 +17,7 @@ LABEL_MAX = 63
 
 
 def owner_of(labels: Mapping[str, str]) -> str | None:
-    """Whose a job is, as far as its labels say."""
+    """Return the owner of a job by its labels; None if they name none."""
     return next((labels[name] for name in OWNERS if labels.get(name)), None)
 
 

@@ -40,12 +40,12 @@ def job_templates(jobset: Object) -> list[tuple[Object, int]]:
 
 
 def pods_left(workload: Object) -> int:
-    """How many pods an object runs at once from now on: what has succeeded does not come again."""
+    """Return how many pods an object still runs at once, without those that have succeeded."""
     return sum(pods for _, pods in pod_templates(workload))
 
 
 def replicas(workload: Object) -> int:
-    """How many pods an object runs at once when it runs in full, those that have succeeded among them."""
+    """Return how many pods an object runs at once in full, with those that have succeeded."""
     return pods_left({**workload, "status": {}})
 
 

@@ -38,7 +38,7 @@ class PriceList(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no model ever has a price."""
+        """Return True if no model has a price at any time."""
         return not self.models and not any(models for _, _, models in self.changes)
 
     def periods(self, start: float, end: float) -> Iterator[PricePeriod]:

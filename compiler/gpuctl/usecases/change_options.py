@@ -19,13 +19,13 @@ class InvalidOptions(ValueError):
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """Which documents, and how they are compiled.
+    """The documents, and the options of their compilation.
 
     ``sources`` are files, directories, ``-`` or :class:`gpuctl.Source` texts; ``platform`` is the platform's file, by
     default the one at or above the sources; ``namespace`` is that of jobs that name none, by default the context's.
-    ``strict`` makes errors of warnings. What does not belong on ``cluster`` is left out (None: nothing is).
-    ``are_here``: they were applied to this very cluster before, and their ``placement`` is not asked, whatever the
-    cluster is called. ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
+    ``strict`` makes errors of warnings. Documents that do not belong on ``cluster`` are left out (None: none).
+    ``are_here``: they were applied to this cluster before, so their ``placement`` is not checked against its name.
+    ``directory`` is where standard input and texts belong, ``stdin`` what ``-`` reads.
     ``interrupt`` is called before each step of the compile; what it raises ends the compile.
     """
 

@@ -64,10 +64,10 @@ class PresentLogs:
 
 
 class FollowedLogs:
-    """The logs as they are, then as they go on through restarts, broken connections and new pods.
+    """The lines of logs so far, then the new ones, through restarts, broken connections and new pods.
 
-    ``pods`` are the names of those that there are at the beginning, ``read_first`` the logs of which :meth:`past` has
-    the lines so far: it comes first.
+    ``pods``: the names of the pods at the start. ``read_first``: the logs whose lines so far :meth:`past` yields;
+    call it first.
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class JobLogs:
         return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
 
     def followed(self, *, read_all: bool = False) -> FollowedLogs:
-        """As they are, and as they go on.
+        """Return the lines so far and the ones that follow.
 
-        :param read_all: read the lines so far first also where there is one log.
+        :param read_all: read the lines so far first, also of a single log.
         """
         wanted = self._query.wanted(follow=True)
         return FollowedLogs(self._reader, self.job, self._pods, wanted, self.only, read_all=read_all)

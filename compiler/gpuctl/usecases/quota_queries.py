@@ -48,9 +48,9 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
 
 
 def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaState]:
-    """Return those of users or quotas' documents; without names all.
+    """Return the quotas of users or of quota documents with these names; all without names.
 
-    :raises NotThere: there is none of a name.
+    :raises NotThere: a name has no quota.
     """
     if not names:
         return there

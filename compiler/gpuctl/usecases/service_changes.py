@@ -74,7 +74,7 @@ def apply_by_service(
     *,
     preview: bool = False,
 ) -> Plan:
-    """As :func:`gpuctl.usecases.applying.apply_request`, or with ``preview`` as ``preview_request``.
+    """Apply documents through a service as :func:`gpuctl.usecases.applying.apply_request`; ``preview`` only plans.
 
     :raises NeedsKubeconfig: an option is for a cluster alone.
     :raises InvalidDocuments: there are errors in the documents.
@@ -115,9 +115,9 @@ def roll_back_by_service(
     *,
     preview: bool = False,
 ) -> Plan:
-    """Go back to an earlier document of a job, or with ``preview`` see what that would do.
+    """Apply an earlier document of a job through a service; ``preview`` only plans.
 
-    :param place: ``name``, ``where`` and ``to``: the job, its namespace and the revision, as far as they were said.
+    :param place: ``name``, ``where`` and ``to``: the job, its namespace and the revision, as far as they were given.
     :raises NeedsKubeconfig: an option is for a cluster alone.
     """
     refuse_options({"--adopt": planning.adopt})

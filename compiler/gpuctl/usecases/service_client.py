@@ -151,10 +151,10 @@ class ServiceClient:
 
     @contextmanager
     def reading(self) -> Iterator[Callable[..., dict[str, Any]]]:
-        """Yield what gets a path of the REST API, with parameters by name; empty ones are left out.
+        """Yield a function that gets a path of the REST API, with query parameters by name; empty ones are left out.
 
-        :raises ServiceRefusal: an answer is no success.
-        :raises ClusterError: there is none, or it lacks what is needed.
+        :raises ServiceRefusal: the status of an answer is not a success.
+        :raises ClusterError: there is no answer, or it lacks a field that is needed.
         """
         try:
             yield lambda path, **query: self.request("GET", path, query=query)

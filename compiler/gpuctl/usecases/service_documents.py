@@ -47,11 +47,11 @@ class GatheredDocuments(NamedTuple):
 
 
 def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
-    """Read documents, and the platform that stands beside them.
+    """Read documents and their platform file.
 
     :raises NeedsKubeconfig: an option is for a cluster alone.
     :raises InvalidDocuments: they cannot be read, or there are errors in the platform.
-    :raises InvalidOptions: there are none.
+    :raises InvalidOptions: no documents were found.
     """
     planning = planning or PlanOptions()
     given = {

@@ -18,12 +18,12 @@ from gpuctl.usecases.service_client import ServiceClient, pages
 
 @dataclass(frozen=True)
 class ServiceHistory(DocumentHistory):
-    """A history whose documents are read one by one, when they are asked for."""
+    """A history that gets each document from the service when it is used."""
 
     service: ServiceClient
 
     def row(self, revision: int) -> HistoryRow:
-        """As :meth:`DocumentHistory.row`, with the document."""
+        """Return the row of a revision, with its document."""
         found = super().row(revision)
         with self.service.reading() as get:
             document = get(f"/jobs/{self.name}/history/{revision}", namespace=self.namespace)["document"]
@@ -31,9 +31,9 @@ class ServiceHistory(DocumentHistory):
 
 
 def history_of_service(service: ServiceClient, scope: Scope, text: str) -> DocumentHistory:
-    """Return the history of the job that a name, id, or ``KIND/NAME`` means.
+    """Return the history of a job by its name, id, or ``KIND/NAME``.
 
-    :raises NoSuchJob: there is no history of it, or the name is none.
+    :raises NoSuchJob: the job has no history, or the name is invalid.
     """
     kind, name = parsed_name(text)
     with service.reading() as get:

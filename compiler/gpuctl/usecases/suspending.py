@@ -32,10 +32,10 @@ class PausedJob(NamedTuple):
 def pause_jobs(
     scope: Scope, names: Sequence[str], settings: Settings, callbacks: RunCallbacks | None
 ) -> Iterator[PausedJob]:
-    """End the pods of jobs and keep the jobs, one after another as this is iterated; all are looked up before.
+    """Pause jobs one by one, as the result is iterated: end their pods and keep the jobs. All are looked up first.
 
-    :param callbacks: for saving their progress before; None: they do not save it.
-    :raises NoSuchJob: there is none of a name, or there are several.
+    :param callbacks: for saving the progress of each job first; None: it is not saved.
+    :raises NoSuchJob: a name has no job, or several.
     :raises NotPausable: one has ended, is ending, or would not stay paused; those before it are paused.
     :raises CheckpointFailed: one could not save its progress, and goes on running; those before it are paused.
     """

@@ -1,9 +1,8 @@
-"""What the service and the command line as its client tell each other: the values of use cases, as JSON and back.
+"""Values of use cases as JSON and back, between the service and the command line as its client.
 
-Rows, details and plans are dataclasses and named tuples. Their fields are the form: nothing is written twice, and what
-is printed from a value that was sent is what is printed from the value itself. Of an answer, fields that are not known
-here are ignored, and those that are not there have their defaults, or are None: the other side may be a little older or
-newer. In what is asked, a field that is not known is refused, unless it asks for nothing.
+Rows, details and plans are dataclasses and named tuples, and their fields are the format. The other side may be a
+little older or newer: in an answer unknown fields are ignored, and missing ones have their defaults or are None. In a
+question an unknown field is refused unless its value is empty.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type[Value], value: Any, *, asks: bool = False) -> Value:
-    """The value of a type that JSON stands for: the inverse of :func:`encode`.
+    """Return the value of a type from its JSON: the inverse of :func:`encode`.
 
-    :param asks: it is part of a question: whatever it has is to be obeyed.
-    :raises NotOfThisForm: it is none.
+    :param asks: the value is part of a question, so no field of it may be ignored.
+    :raises NotOfThisForm: the JSON does not have the form of the type.
     """
     if asks:
         _refuse_unknown(kind, value)

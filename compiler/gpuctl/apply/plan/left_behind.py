@@ -1,4 +1,4 @@
-"""Jobs on nodes that leave their pool: they go on there, but their pods do not come back to these nodes."""
+"""Jobs on nodes that leave their pool: their pods keep running there, but new pods do not go to these nodes."""
 
 from __future__ import annotations
 

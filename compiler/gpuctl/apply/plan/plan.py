@@ -52,9 +52,9 @@ class EvictedJob(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """What the pods of a workload wait for once it is there: ``cause`` is ``quota``, ``queue`` or ``room``.
+    """The reason why pods of a workload will wait after it is created: ``cause`` is ``quota``, ``queue`` or ``room``.
 
-    ``likelihood`` is 1 if they do in any case, None if that depends on the order in which pods come.
+    ``likelihood`` is 1 if they wait in every order of pods, None if the order decides.
     """
 
     cause: str
@@ -289,7 +289,7 @@ class Declined(Refused):
 
 
 class Unasked(Refused):
-    """The plan needs a confirmation, and nobody can be asked."""
+    """The plan needs a confirmation, and there is no user to ask."""
 
 
 class Exists(Refused):

@@ -51,7 +51,7 @@ class BrokenOff(KeyboardInterrupt):
 
     @property
     def advice(self) -> str:
-        """What to do."""
+        """Return the next step for the user."""
         return f"what was begun is remembered: {RecoverHint()}, or the next apply, finishes it"
 
 

@@ -23,10 +23,10 @@ def refuse_questions(plan: Plan) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a plan is carried out.
+    """Options of a run.
 
-    ``timeout``: seconds for deletions, late quotas and answers together, and with ``wait`` once more until everything
-    runs; with ``rollback`` what does not run is brought back as it was. ``force`` ends pods without their grace
+    ``timeout``: seconds for deletions, late quotas and answers together, and with ``wait`` again until everything
+    runs; ``rollback`` restores what does not run by then. ``force`` ends pods without their grace
     period. ``until_gone`` waits also for deleted objects without a successor. ``checkpoint`` lets running jobs save
     their progress before they end. ``queue`` lets jobs that run again wait for a quota; for documents
     ``PlanOptions`` has it. ``dry_run`` makes and checks the plan only.

@@ -31,9 +31,9 @@ def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Pat
 
 
 def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
-    """Return why a run from ``given`` may not go on with a set from ``remembered``; None if it may.
+    """Return why a run from ``given`` must not update a set that came from ``remembered``; None if it may.
 
-    It may from the same sources, and from directories that contain them: nothing that came from them is missing then.
+    The same sources are allowed, and directories that contain them: then no document of the set is missing.
     """
     missing, new = sorted(set(remembered) - set(given)), sorted(set(given) - set(remembered))
     if not remembered:

@@ -144,9 +144,9 @@ def _named(kind: str, text: str) -> str:
 def _asked(
     kind: str, url: str, namespace: str | None, platform: str | None, keep_labels: bool, namespace_too: bool
 ) -> tuple[str, dict[str, Any]]:
-    """What a service is asked for, and with what beside names.
+    """Return the question to a service and its arguments besides names.
 
-    :raises NeedsKubeconfig: it deletes no namespaces.
+    :raises NeedsKubeconfig: the kind is a namespace, which a service does not delete.
     """
     no_platform(platform)
     if namespace_too or kind == "namespace":
