@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from gpuctl.answers.plan_answers import plan_value
+from gpuctl.api.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from gpuctl.api.admin_models import PoolBody, QuotaBody
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.options import RunOptions
@@ -30,7 +31,6 @@ from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_values import PLAN, VALIDATED, PlanAnswer, full_plan, intended, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
 from gpuctl_server.lookups import demand
-from gpuctl_server.models.admin_models import PoolBody, QuotaBody
 from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.problems import Problem
 from gpuctl_server.reading_bodies import NotReadable

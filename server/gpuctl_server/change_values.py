@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from gpuctl.answers.plan_answers import FAILED, plan_value
+from gpuctl.api.plan_answers import FAILED, plan_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
 from gpuctl_server.others import told_together

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpuctl.answers.plan_answers import recovery_value
+from gpuctl.api.plan_answers import recovery_value
 from gpuctl.apply.plan.plan import Plan, Unasked
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.kube.session import Session

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from gpuctl.answers.failures import meaning_of
+from gpuctl.api.failures import meaning_of
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change

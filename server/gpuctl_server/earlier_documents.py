@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.answers.history_answers import history_value, revision_value
+from gpuctl.api.history_answers import history_value, revision_value
+from gpuctl.api.question_models import JobDocuments, JobRevision
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -23,7 +24,6 @@ from gpuctl_server.change_values import NOTHING, VALIDATED, ChangedJob, RerunJob
 from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing, rerun_job
 from gpuctl_server.lookups import demand, find_job, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.models.question_models import JobDocuments, JobRevision
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.answers.job_answers import job_facts_value
+from gpuctl.api.job_answers import job_facts_value
 from gpuctl.language.masking import masked
 from gpuctl.reading.job_facts import JobFacts
 from gpuctl_server.mirror.job_board import ListedJob

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from gpuctl.answers.job_answers import log_end, log_line
+from gpuctl.api.job_answers import log_end, log_line
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.objects.durations import parse_duration
 from gpuctl.reading.log_streams import NoLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuctl.answers.node_answers import gpu_list, node_answer, pool_answer, pool_list
+from gpuctl.api.node_answers import gpu_list, node_answer, pool_answer, pool_list
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl_server.gpu_use import GpuUse

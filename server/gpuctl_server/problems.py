@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from gpuctl.answers.document_answers import diagnostics_answer
-from gpuctl.answers.failures import meaning_of
+from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
-from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.frontend.document import Document

@@ -17,7 +17,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import incoming_pods, snapshot_cluster
 from gpuctl.capacity import pod_admission as admission

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit
 from properties.scale import at_least
 from support.fit_parts import GPU

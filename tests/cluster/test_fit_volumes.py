@@ -22,7 +22,7 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from fault_tools.world import Api
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import claimed_volumes, incoming_pods, scheduling
 from gpuctl.capacity.fit import Fit, fit

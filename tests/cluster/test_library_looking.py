@@ -18,8 +18,8 @@ import pytest
 
 import gpuctl
 from control_plane import ControlPlane
-from gpuctl.answers.fit_answers import fit_answer
-from gpuctl.answers.why_answers import why_answer
+from gpuctl.api.fit_answers import fit_answer
+from gpuctl.api.why_answers import why_answer
 from gpuctl.kube.api_errors import ClusterError
 from support.cluster_tools import Place, training
 from support.pages import blocks

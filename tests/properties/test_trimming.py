@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.answers.job_answers import job_facts_value, job_list, row_value
-from gpuctl.answers.json_values import listed
-from gpuctl.answers.node_answers import gpu_label_list, gpu_list, node_list, pool_list
-from gpuctl.answers.quota_answers import namespace_list, quota_list
+from gpuctl.api.job_answers import job_facts_value, job_list, row_value
+from gpuctl.api.json_values import listed
+from gpuctl.api.node_answers import gpu_label_list, gpu_list, node_list, pool_list
+from gpuctl.api.quota_answers import namespace_list, quota_list
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, labels_of
 from gpuctl.objects.ownership_metadata import records

@@ -16,9 +16,9 @@ from fastapi.routing import APIRoute
 from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
+from gpuctl.api.label_models import NewLabel, NewLabels
 from gpuctl_server.administering import Given
 from gpuctl_server.app import ROUTERS
-from gpuctl_server.models.label_models import NewLabel, NewLabels
 from gpuctl_server.routes.auth import RightQuestion
 from gpuctl_server.routes.command_questions import FollowBody, QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody

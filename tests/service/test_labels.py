@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl_server.models.label_models import (
+from gpuctl.api.label_models import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,

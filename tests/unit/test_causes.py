@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.why_answers import why_answer, why_value
+from gpuctl.api.why_answers import why_answer, why_value
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import broken
 from gpuctl.cli.output.table import width_of

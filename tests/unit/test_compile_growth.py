@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import gpuctl
-from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.frontend.source import Source
 
 SIZE = 1500

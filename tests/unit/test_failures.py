@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import gpuctl
-from gpuctl.answers.failures import MEANINGS, Meaning, meaning_of
+from gpuctl.api.failures import MEANINGS, Meaning, meaning_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 

@@ -12,7 +12,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.cli.output.fit_lines import fit_lines
 from support.fit_objects import CLASSES, GPU, apart, cluster, job, node, running, service_of

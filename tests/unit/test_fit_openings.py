@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.projections import counted_job, counted_pod
 from gpuctl.cli.output.fit_lines import fit_lines

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.difference_answers import impact_answer
+from gpuctl.api.difference_answers import impact_answer
 from gpuctl.cli.output.printing import show_value
 from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.effects import Impact

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.answers.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_value
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.queue_configuration import counted_configuration
 from gpuctl.capacity.waiting_fit import fit_waiting

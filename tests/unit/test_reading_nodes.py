@@ -11,8 +11,8 @@ import yaml
 
 from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
-from gpuctl.answers.node_answers import node_answer, node_list
-from gpuctl.answers.quota_answers import quota_answer
+from gpuctl.api.node_answers import node_answer, node_list
+from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
 from gpuctl.kube.absent import no_such, suggestion

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows
+from gpuctl.api.usage_answers import IDLE_COLUMNS, idle_rows
 from gpuctl.cli.main import run
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from gpuctl.answers.job_answers import log_line
+from gpuctl.api.job_answers import log_line
 from gpuctl.reading.log_streams import ContainerLog
 from gpuctl.reading.loglines import LogLine, instant
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
+from gpuctl.api.audit_models import AuditPage
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit_trail import AuditFilter, read_audit
-from gpuctl_server.models.audit_models import AuditPage
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of, time_of
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
-from gpuctl.answers.fit_answers import fit_answer
+from gpuctl.api.fit_answers import fit_answer
+from gpuctl.api.question_models import FitAnswer
 from gpuctl.frontend.source import Source
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.command_fits import judged
-from gpuctl_server.models.question_models import FitAnswer
 from gpuctl_server.others import told_together
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.submissions import NAME, DocumentsBody, body_of, compile_to_fit, documents_of

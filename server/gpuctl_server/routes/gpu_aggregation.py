@@ -16,9 +16,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from gpuctl.reading.price_list import price_list
-from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.usage_models import (
+from gpuctl.api.usage_models import (
     AllocationHistory,
     ClusterHour,
     ClusterUsage,
@@ -36,6 +34,8 @@ from gpuctl_server.models.usage_models import (
     WorkloadHour,
     WorkloadUsage,
 )
+from gpuctl.reading.price_list import price_list
+from gpuctl_server.access.caller import Caller
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.openapi import ALWAYS, PROBLEMS, example_of
 from gpuctl_server.problems import Problem, Route, usage_form

@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 
-from gpuctl.answers.job_answers import history_answer, wait_answer
-from gpuctl.answers.why_answers import why_answer
+from gpuctl.api.base_models import Body
+from gpuctl.api.job_answers import history_answer, wait_answer
+from gpuctl.api.question_models import JobDocuments, JobRevision, JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl.api.why_answers import why_answer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
@@ -16,8 +18,6 @@ from gpuctl_server.changing import Meant
 from gpuctl_server.earlier_documents import job_documents, job_revision
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.models.question_models import JobDocuments, JobRevision, JobTimeline, WaitAnswer, WhyAnswer
-from gpuctl_server.models.shapes import Body
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, in_a_place_to_wait

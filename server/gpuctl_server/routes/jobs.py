@@ -9,6 +9,7 @@ import anyio.to_thread
 from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
+from gpuctl.api.job_models import JobDescription, JobPage
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import visible
@@ -26,7 +27,6 @@ from gpuctl_server.job_values import (
 )
 from gpuctl_server.lookups import board_of, decided, demand, demand_sight, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.problems import Problem

@@ -6,15 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
-from gpuctl.answers.change_answers import report_value
-from gpuctl.answers.node_answers import gpu_label_list, label_answer, label_list
-from gpuctl.reading.label_rows import labels, labels_with
-from gpuctl.usecases.labelling_nodes import check_labels
-from gpuctl.usecases.node_queries import labels_of_node
-from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_values import NOTHING
-from gpuctl_server.labelling import label, label_one, of_body
-from gpuctl_server.models.label_models import (
+from gpuctl.api.change_answers import report_value
+from gpuctl.api.label_models import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,
@@ -24,6 +17,13 @@ from gpuctl_server.models.label_models import (
     NewLabels,
     SetLabel,
 )
+from gpuctl.api.node_answers import gpu_label_list, label_answer, label_list
+from gpuctl.reading.label_rows import labels, labels_with
+from gpuctl.usecases.labelling_nodes import check_labels
+from gpuctl.usecases.node_queries import labels_of_node
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_values import NOTHING
+from gpuctl_server.labelling import label, label_one, of_body
 from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
 from gpuctl_server.problems import not_found
 from gpuctl_server.routes.common import (

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
-from gpuctl.answers.quota_answers import namespace_detail, namespace_list
+from gpuctl.api.question_models import NamespaceDetail, NamespaceList
+from gpuctl.api.quota_answers import namespace_detail, namespace_list
 from gpuctl.usecases.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.question_models import NamespaceDetail, NamespaceList
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 
 router = api_router()

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
-from gpuctl.answers.node_answers import node_list
+from gpuctl.api.node_answers import node_list
+from gpuctl.api.node_models import GpuPage, NodeDetail, NodePage
 from gpuctl.reading.node_rows import STATUSES
 from gpuctl.usecases.node_queries import NodeQuery
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.gpu_use import measured_use
 from gpuctl_server.lookups import demand
-from gpuctl_server.models.node_models import GpuPage, NodeDetail, NodePage
 from gpuctl_server.node_lookups import chosen_nodes, find_node, jobs_of, visible_nodes
 from gpuctl_server.node_values import gpu_items, node_value
 from gpuctl_server.problems import Problem

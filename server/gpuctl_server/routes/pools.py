@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
+from gpuctl.api.node_models import PoolDetail, PoolList
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.node_models import PoolDetail, PoolList
 from gpuctl_server.node_lookups import find_pool, jobs_of, visible_pools
 from gpuctl_server.node_values import pool_items, pool_value
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory

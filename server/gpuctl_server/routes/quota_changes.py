@@ -8,10 +8,10 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
+from gpuctl.api.admin_models import QuotaBody
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.administering import Administered, AdminManner, CreatedQuota, Given, quota_of
-from gpuctl_server.models.admin_models import QuotaBody
 from gpuctl_server.routes.common import (
     Confirm,
     DryRun,

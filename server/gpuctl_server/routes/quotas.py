@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
-from gpuctl.answers.quota_answers import quota_answer, quota_list
+from gpuctl.api.quota_answers import quota_answer, quota_list
+from gpuctl.api.quota_models import QuotaList, QuotaOrQuotas
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.models.quota_models import QuotaList, QuotaOrQuotas
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from gpuctl.answers.cluster_answers import clusters_difference_code
-from gpuctl.answers.difference_answers import differences_answer
-from gpuctl.answers.json_values import to_json
-from gpuctl.answers.plan_answers import difference_code
+from gpuctl.api.cluster_answers import clusters_difference_code
+from gpuctl.api.difference_answers import differences_answer
+from gpuctl.api.json_values import to_json
+from gpuctl.api.plan_answers import difference_code
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.changing import ChangeManner, changing, serviced

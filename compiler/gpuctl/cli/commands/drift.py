@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.drift_answers import drift_answer, drift_code
+from gpuctl.api.drift_answers import drift_answer, drift_code
 from gpuctl.cli.options.changing import ChangeManner, changing
 from gpuctl.cli.options.connecting import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import compile_options, input_options

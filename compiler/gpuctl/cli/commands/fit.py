@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.document_answers import diagnostics_answer
-from gpuctl.answers.fit_answers import fit_answer, fit_failure
-from gpuctl.answers.json_values import to_json
+from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.fit_answers import fit_answer, fit_failure
+from gpuctl.api.json_values import to_json
 from gpuctl.capacity.fit import Fit
 from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.capacity.told_fit import ToldFit

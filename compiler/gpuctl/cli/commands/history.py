@@ -6,7 +6,7 @@ import re
 
 import click
 
-from gpuctl.answers.history_answers import changes_value, history_value, revision_value
+from gpuctl.api.history_answers import changes_value, history_value, revision_value
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.options.completing import complete_job

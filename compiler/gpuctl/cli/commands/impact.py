@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from gpuctl.answers.difference_answers import impact_answer
-from gpuctl.answers.json_values import to_json
+from gpuctl.api.difference_answers import impact_answer
+from gpuctl.api.json_values import to_json
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.connecting import cluster_errors, cluster_options

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gpuctl.answers.job_answers import log_end
+from gpuctl.api.job_answers import log_end
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option

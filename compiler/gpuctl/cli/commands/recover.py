@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.plan_answers import recovery_code
+from gpuctl.api.plan_answers import recovery_code
 from gpuctl.apply.plan.plan import Plan, Unasked
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.cli.options.changing import ChangeManner, agreed, changing, serviced

@@ -11,7 +11,7 @@ import click
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
 def command(output: str) -> int:
     """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
-    from gpuctl.answers.document_answers import version_answer
+    from gpuctl.api.document_answers import version_answer
 
     answer = version_answer()
     if output == "json":

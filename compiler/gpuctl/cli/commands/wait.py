@@ -6,8 +6,8 @@ import re
 
 import click
 
-from gpuctl.answers.job_answers import wait_answer
-from gpuctl.answers.json_values import to_json
+from gpuctl.api.job_answers import wait_answer
+from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option

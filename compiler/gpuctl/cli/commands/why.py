@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from gpuctl.answers.why_answers import why_answer
+from gpuctl.api.why_answers import why_answer
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options

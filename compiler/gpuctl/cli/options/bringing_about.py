@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gpuctl.answers.cluster_answers import clusters_preview_code
+from gpuctl.api.cluster_answers import clusters_preview_code
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.cli.options.changing import ChangeManner, changing, finished, serviced
 from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster

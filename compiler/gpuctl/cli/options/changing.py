@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from gpuctl.answers.plan_answers import preview_code
+from gpuctl.api.plan_answers import preview_code
 from gpuctl.apply.plan.plan import Plan, Step, Unasked
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.cli.named_clusters import works_on

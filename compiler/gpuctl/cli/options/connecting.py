@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.answers.failures import failure_value, meaning_of
+from gpuctl.api.failures import failure_value, meaning_of
 from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.choosing_cluster import (
     chosen_context,
@@ -284,7 +284,7 @@ def _show_failure(error: ClusterError, *, of_plan: bool) -> None:
     if not of_plan:
         show_value(failure_value(error), "json")
         return
-    from gpuctl.answers.plan_answers import plan_value
+    from gpuctl.api.plan_answers import plan_value
     from gpuctl.apply.plan.plan import Plan
 
     show_value(plan_value(getattr(error, "plan", None) or Plan(), error=error.message), "json")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.cluster_answers import clusters_preview_code, clusters_result_code, clusters_value
+from gpuctl.api.cluster_answers import clusters_preview_code, clusters_result_code, clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.cli.named_clusters import stated_clusters, works_on

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from gpuctl.answers.cluster_answers import clusters_value
+from gpuctl.api.cluster_answers import clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.run.wait_running import NotRunning
 from gpuctl.cli.named_clusters import advised, recover_command

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.answers.document_answers import diagnostics_answer
-from gpuctl.answers.json_values import to_json
+from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.json_values import to_json
 from gpuctl.frontend.diagnostics import Diagnostic
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.acts.node_labels import Report
-from gpuctl.answers.change_answers import paused_value, report_code, report_value
+from gpuctl.api.change_answers import paused_value, report_code, report_value
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 

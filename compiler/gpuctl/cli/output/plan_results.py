@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gpuctl.answers.plan_answers import FAILED, plan_value, result_code
+from gpuctl.api.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.cli.named_clusters import advised, command_here, recover_command
 from gpuctl.cli.output import plan_lines as printer

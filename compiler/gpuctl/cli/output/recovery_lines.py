@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.plan_answers import recovery_value
+from gpuctl.api.plan_answers import recovery_value
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.printing import show_value
 

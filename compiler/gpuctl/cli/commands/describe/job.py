@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gpuctl.answers.job_answers import job_answer
-from gpuctl.answers.usage_answers import usage_answer
+from gpuctl.api.job_answers import job_answer
+from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.asking import kept_way
 from gpuctl.cli.options.completing import complete_job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.quota_answers import namespace_answer
+from gpuctl.api.quota_answers import namespace_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota

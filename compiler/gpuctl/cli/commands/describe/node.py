@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.answers.node_answers import node_answer
+from gpuctl.api.node_answers import node_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_node

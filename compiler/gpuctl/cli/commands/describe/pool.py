@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.node_answers import pool_answer
+from gpuctl.api.node_answers import pool_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.node_answers import gpu_type_list
+from gpuctl.api.node_answers import gpu_type_list
 from gpuctl.cli.commands.get.labels import show_gpu_labels
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.answers.job_answers import job_list, row_value
+from gpuctl.api.job_answers import job_list, row_value
 from gpuctl.cli.options.completing import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gpuctl.answers.node_answers import gpu_label_list, label_answer
+from gpuctl.api.node_answers import gpu_label_list, label_answer
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.completing import complete_node

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gpuctl.answers.node_answers import gpu_list, label_list, node_list
+from gpuctl.api.node_answers import gpu_list, label_list, node_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.quota_answers import quota_list
+from gpuctl.api.quota_answers import quota_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options

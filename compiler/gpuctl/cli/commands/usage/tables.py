@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.answers.usage_answers import columns_of, group_rows, usage_answer, usage_rows
+from gpuctl.api.usage_answers import columns_of, group_rows, usage_answer, usage_rows
 from gpuctl.cli.commands.usage.asking import (
     STEPS,
     Told,

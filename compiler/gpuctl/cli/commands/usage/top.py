@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
+from gpuctl.api.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
 from gpuctl.cli.commands.usage.asking import (
     Told,
     only_namespace,

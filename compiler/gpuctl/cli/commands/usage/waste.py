@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.answers.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
+from gpuctl.api.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
 from gpuctl.cli.commands.usage.asking import (
     Told,
     asked_range,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from gpuctl.answers.json_values import listed, number
+from gpuctl.api.json_values import listed, number
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.reading.label_rows import GpuType, Label

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpuctl.answers.json_values import listed, number
-from gpuctl.answers.node_answers import holders
+from gpuctl.api.json_values import listed, number
+from gpuctl.api.node_answers import holders
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
 from gpuctl.reading.quota_rows import Limit, QuotaState
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuctl.answers.json_values import listed
-from gpuctl.answers.why_answers import why_value
+from gpuctl.api.json_values import listed
+from gpuctl.api.why_answers import why_value
 from gpuctl.language.masking import masked
 from gpuctl.reading.access import Addresses
 from gpuctl.reading.job_facts import JobFacts

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from gpuctl_server.models.shapes import Answer
+from gpuctl.api.base_models import Answer
 
 
 class QuotaLimit(Answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.answers.json_values import listed
+from gpuctl.api.json_values import listed
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow
 
 

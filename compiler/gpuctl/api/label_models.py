@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl_server.models.node_models import LabelPair
-from gpuctl_server.models.shapes import Answer, Body
+from gpuctl.api.base_models import Answer, Body
+from gpuctl.api.node_models import LabelPair
 
 MOST_NODES = 500
 """Of one request."""

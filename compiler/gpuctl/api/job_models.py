@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpuctl_server.models.shapes import Answer
+from gpuctl.api.base_models import Answer
 
 
 class JobItem(Answer):

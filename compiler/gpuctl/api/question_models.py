@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from gpuctl_server.models.quota_models import Quota
-from gpuctl_server.models.shapes import Answer
+from gpuctl.api.base_models import Answer
+from gpuctl.api.quota_models import Quota
 
 
 class WhyEvidence(Answer):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gpuctl_server.models.shapes import Answer
+from gpuctl.api.base_models import Answer
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 GpuStatus = Literal["used", "free", "faulty", "unknown"]

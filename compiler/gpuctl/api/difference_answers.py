@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpuctl.answers.fit_answers import fit_value
-from gpuctl.answers.json_values import number
+from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.json_values import number
 from gpuctl.apply.plan.ended import Ended, RunAgain
 from gpuctl.gitops.effects import Cost, Impact
 from gpuctl.gitops.objects import ObjectChange, ObjectKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuctl.answers.failures import meaning_of
-from gpuctl.answers.plan_answers import difference_code, plan_value, preview_code, result_code
+from gpuctl.api.failures import meaning_of
+from gpuctl.api.plan_answers import difference_code, plan_value, preview_code, result_code
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.kube.api_errors import ClusterError

@@ -1,0 +1,24 @@
+"""The base classes of what the REST API answers and takes: fields are in camelCase in JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class Answer(BaseModel):
+    """An answer. A client ignores fields that it does not know: the service may be of a later version."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer as JSON has it, fields in the order of the class."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class Body(BaseModel):
+    """What is sent: a number is no string, and a string no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)

@@ -1,1 +1,0 @@
-"""What bodies and answers consist of, for the OpenAPI document and for whoever generates clients from it."""
