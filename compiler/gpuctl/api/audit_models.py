@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpuctl.api.base_models import Answer
+from gpuctl.api.base_models import ApiModel
 
 
-class AuditLine(Answer):
+class AuditLine(ApiModel):
     """A write, or the attempt of one."""
 
     time: str = Field(examples=["2024-06-01T10:00:00.123Z"])
@@ -25,7 +25,7 @@ class AuditLine(Answer):
     request_id: str = Field(examples=["4f1c2a9be0d35877"])
 
 
-class AuditPage(Answer):
+class AuditPage(ApiModel):
     """Lines of the audit, the newest first."""
 
     total: int = Field(examples=[1])

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 
-class Answer(BaseModel):
+class ApiModel(BaseModel):
     """An answer. A client ignores fields that it does not know: the service may be of a later version."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)

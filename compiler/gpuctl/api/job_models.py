@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpuctl.api.base_models import Answer
+from gpuctl.api.base_models import ApiModel
 
 
-class JobItem(Answer):
+class JobItem(ApiModel):
     """An item of ``GET /jobs``."""
 
     job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
@@ -25,14 +25,14 @@ class JobItem(Answer):
     progress: int | None = Field(description="Percent, where a training's log says it.", examples=[65])
 
 
-class JobPage(Answer):
+class JobPage(ApiModel):
     """``GET /jobs``: ``total`` of all pages, ``items`` of this one."""
 
     total: int = Field(examples=[42])
     items: list[JobItem]
 
 
-class JobResources(Answer):
+class JobResources(ApiModel):
     """What one pod asks for."""
 
     gpu: int = Field(examples=[4])
@@ -41,7 +41,7 @@ class JobResources(Answer):
     memory: str | None = Field(examples=["128Gi"])
 
 
-class JobMetrics(Answer):
+class JobMetrics(ApiModel):
     """The newest measurements; null where nothing measures it."""
 
     gpu_utilization: float | None = Field(examples=[89.2])
@@ -50,7 +50,7 @@ class JobMetrics(Answer):
     throughput: str | None = Field(examples=["245 tokens/sec"])
 
 
-class JobObjects(Answer):
+class JobObjects(ApiModel):
     """What the job is in Kubernetes."""
 
     kind: str | None = Field(examples=["Job"])
@@ -58,7 +58,7 @@ class JobObjects(Answer):
     pods: list[str] = Field(examples=[["qwen2-7b-sft-x7k2p"]])
 
 
-class JobPod(Answer):
+class JobPod(ApiModel):
     """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
 
     job_id: str = Field(description="The job's id.", examples=["qwen2-7b-sft-4k2p9"])
@@ -82,7 +82,7 @@ class JobPod(Answer):
     restarts: int = Field(examples=[0])
 
 
-class JobDescription(Answer):
+class JobDescription(ApiModel):
     """``GET /jobs/{jobId}``."""
 
     job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])

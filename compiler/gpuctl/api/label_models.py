@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl.api.base_models import Answer, Body
+from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.node_models import LabelPair
 
 MOST_NODES = 500
@@ -33,7 +33,7 @@ class NewLabels(NewLabel):
     )
 
 
-class SetLabel(Answer):
+class SetLabel(ApiModel):
     """A label that was set; `notes` are worth knowing."""
 
     node_name: str = Field(examples=["node-1"])
@@ -42,7 +42,7 @@ class SetLabel(Answer):
     notes: list[str] = Field(examples=[[]])
 
 
-class NodeFailure(Answer):
+class NodeFailure(ApiModel):
     """Why a node was not labelled."""
 
     node_name: str = Field(examples=["node-3"])
@@ -50,7 +50,7 @@ class NodeFailure(Answer):
     message: str = Field(examples=["there is no node node-3"])
 
 
-class BatchReport(Answer):
+class BatchReport(ApiModel):
     """What became of several nodes."""
 
     success: list[str] = Field(examples=[["node-2"]])
@@ -59,7 +59,7 @@ class BatchReport(Answer):
     notes: list[str] = Field(examples=[[]])
 
 
-class DeletedLabel(Answer):
+class DeletedLabel(ApiModel):
     """A label that was deleted."""
 
     node_name: str = Field(examples=["node-1"])
@@ -68,7 +68,7 @@ class DeletedLabel(Answer):
     notes: list[str] = Field(examples=[[]])
 
 
-class NodeLabel(Answer):
+class NodeLabel(ApiModel):
     """A label of a node."""
 
     node_name: str = Field(examples=["node-1"])
@@ -76,7 +76,7 @@ class NodeLabel(Answer):
     label_value: str = Field(examples=["a100-80g"])
 
 
-class LabelPage(Answer):
+class LabelPage(ApiModel):
     """A page of labels; `total` of all pages."""
 
     total: int = Field(examples=[5])
@@ -90,14 +90,14 @@ class DatedLabel(LabelPair):
     last_updated_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
 
 
-class KeptLabel(Answer):
+class KeptLabel(ApiModel):
     """One label of a node."""
 
     node_name: str = Field(examples=["node-1"])
     label: DatedLabel
 
 
-class GpuLabels(Answer):
+class GpuLabels(ApiModel):
     """The labels of a node that tell a type of GPU, those that jobs select on first."""
 
     node_name: str = Field(examples=["node-1"])
@@ -106,7 +106,7 @@ class GpuLabels(Answer):
     bound_pools: list[str] = Field(examples=[["training-pool"]])
 
 
-class GpuLabelPage(Answer):
+class GpuLabelPage(ApiModel):
     """A page of nodes; `total` of all pages."""
 
     total: int = Field(examples=[5])

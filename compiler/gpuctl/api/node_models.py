@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gpuctl.api.base_models import Answer
+from gpuctl.api.base_models import ApiModel
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 GpuStatus = Literal["used", "free", "faulty", "unknown"]
 
 
-class JobOnNodes(Answer):
+class JobOnNodes(ApiModel):
     """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
 
     job_id: str | None = Field(examples=["qwen2-7b-sft-k3x9q"])
@@ -22,7 +22,7 @@ class JobOnNodes(Answer):
     gpu: int = Field(description="GPUs that it holds there.", examples=[4])
 
 
-class PoolItem(Answer):
+class PoolItem(ApiModel):
     """A pool in a list. GPUs are null where pods may not be read."""
 
     name: str = Field(examples=["training-pool"])
@@ -35,21 +35,21 @@ class PoolItem(Answer):
     status: Literal["active", "maintaining", "faulty", "empty"] = Field(examples=["active"])
 
 
-class PoolList(Answer):
+class PoolList(ApiModel):
     """Pools."""
 
     total: int = Field(examples=[2])
     items: list[PoolItem]
 
 
-class PoolQuota(Answer):
+class PoolQuota(ApiModel):
     """What a pool allows its jobs; null: anything."""
 
     max_jobs: int | None = Field(examples=[100])
     max_gpu_per_job: int | None = Field(examples=[8])
 
 
-class PoolDetail(Answer):
+class PoolDetail(ApiModel):
     """A pool."""
 
     name: str = Field(examples=["training-pool"])
@@ -70,7 +70,7 @@ class PoolDetail(Answer):
     is_defined: bool = Field(description="Whether it has a definition, or only nodes.", examples=[True])
 
 
-class NodeItem(Answer):
+class NodeItem(ApiModel):
     """A node in a list."""
 
     node_name: str = Field(examples=["node-1"])
@@ -85,14 +85,14 @@ class NodeItem(Answer):
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
 
-class NodePage(Answer):
+class NodePage(ApiModel):
     """A page of nodes; `total` of all pages."""
 
     total: int = Field(examples=[5])
     items: list[NodeItem]
 
 
-class NodeConditions(Answer):
+class NodeConditions(ApiModel):
     """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
 
     conditions: list[dict[str, Any]] = Field(
@@ -108,7 +108,7 @@ class NodeConditions(Answer):
     container_runtime_version: str | None = Field(examples=["containerd://1.7.18"])
 
 
-class NodeResources(Answer):
+class NodeResources(ApiModel):
     """What pods can have of a node, what of it they request, and the rest. Cores are numbers, memory quantities."""
 
     cpu_total: int | float = Field(examples=[64])
@@ -123,7 +123,7 @@ class NodeResources(Answer):
     gpu_unhealthy: int = Field(examples=[0])
 
 
-class NodeGpu(Answer):
+class NodeGpu(ApiModel):
     """A GPU of a node; `utilization` in percent, null where nothing measures it."""
 
     gpu_id: str = Field(examples=["gpu-0"])
@@ -132,14 +132,14 @@ class NodeGpu(Answer):
     utilization: float | None = Field(examples=[89.2])
 
 
-class LabelPair(Answer):
+class LabelPair(ApiModel):
     """A label."""
 
     key: str = Field(examples=["nvidia.com/gpu-type"])
     value: str = Field(examples=["a100-80g"])
 
 
-class NodeDetail(Answer):
+class NodeDetail(ApiModel):
     """A node."""
 
     node_name: str = Field(examples=["node-1"])
@@ -161,7 +161,7 @@ class MeasuredGpu(NodeGpu):
     memory_usage: str | None = Field(examples=["72Gi/80Gi"])
 
 
-class GpusOfNode(Answer):
+class GpusOfNode(ApiModel):
     """The GPUs of a node."""
 
     node_name: str = Field(examples=["node-1"])
@@ -169,7 +169,7 @@ class GpusOfNode(Answer):
     gpus: list[MeasuredGpu]
 
 
-class GpuPage(Answer):
+class GpuPage(ApiModel):
     """A page of nodes that have GPUs; `total` of all pages."""
 
     total: int = Field(examples=[5])

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from gpuctl.api.base_models import Answer
+from gpuctl.api.base_models import ApiModel
 from gpuctl.api.quota_models import Quota
 
 
-class WhyEvidence(Answer):
+class WhyEvidence(ApiModel):
     """What speaks for a cause."""
 
     source: str = Field(examples=["event"])
@@ -19,7 +19,7 @@ class WhyEvidence(Answer):
     time: str | None = Field(examples=["2024-06-01T10:00:05Z"])
 
 
-class OtherCause(Answer):
+class OtherCause(ApiModel):
     """A cause that comes after the first."""
 
     cause: str = Field(examples=["image-not-found"])
@@ -28,7 +28,7 @@ class OtherCause(Answer):
     fix: str | None = Field(examples=["correct environment.image"])
 
 
-class WhyAnswer(Answer):
+class WhyAnswer(ApiModel):
     """``gpuctl why -o json``."""
 
     job: str = Field(examples=["qwen2-7b-sft"])
@@ -45,7 +45,7 @@ class WhyAnswer(Answer):
     notes: list[str] = Field(description="What could not be looked at.", examples=[[]])
 
 
-class PodStage(Answer):
+class PodStage(ApiModel):
     """A stage that a pod has reached, and the seconds since the one before."""
 
     stage: str = Field(examples=["started"])
@@ -53,14 +53,14 @@ class PodStage(Answer):
     seconds: float = Field(examples=[12.5])
 
 
-class PodTimeline(Answer):
+class PodTimeline(ApiModel):
     """The stages of a pod, in their order."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
     stages: list[PodStage]
 
 
-class WorkloadCondition(Answer):
+class WorkloadCondition(ApiModel):
     """A condition of what runs the job."""
 
     type: str | None = Field(examples=["Complete"])
@@ -70,7 +70,7 @@ class WorkloadCondition(Answer):
     last_transition_time: str | None = Field(examples=["2024-06-01T12:00:00Z"])
 
 
-class EventsAlike(Answer):
+class EventsAlike(ApiModel):
     """An event, or several of the same words."""
 
     type: str = Field(examples=["Warning"])
@@ -81,7 +81,7 @@ class EventsAlike(Answer):
     time: str = Field(examples=["2024-06-01T10:00:05Z"])
 
 
-class JobTimeline(Answer):
+class JobTimeline(ApiModel):
     """What ``gpuctl describe job -o json`` has of a job's history."""
 
     timeline: list[PodTimeline]
@@ -89,7 +89,7 @@ class JobTimeline(Answer):
     events: list[EventsAlike] | None = Field(description="Null where they may not be read.")
 
 
-class DocumentCommit(Answer):
+class DocumentCommit(ApiModel):
     """The commit that a document was applied from."""
 
     id: str = Field(examples=["9f2c1e07ab3d4c5e6f708192a3b4c5d6e7f80912"])
@@ -97,7 +97,7 @@ class DocumentCommit(Answer):
     repository: str | None = Field(examples=["git.example.com/team-a/jobs"])
 
 
-class JobDocument(Answer):
+class JobDocument(ApiModel):
     """A document of a job as it was applied, without credentials."""
 
     revision: int = Field(examples=[3])
@@ -115,7 +115,7 @@ class JobDocument(Answer):
     masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
 
 
-class JobDocuments(Answer):
+class JobDocuments(ApiModel):
     """``gpuctl history -o json``: the newest first."""
 
     name: str = Field(examples=["chat"])
@@ -131,7 +131,7 @@ class JobRevision(JobDocument):
     document: dict[str, Any] = Field(examples=[{"kind": "inference", "version": "v0.1", "job": {"name": "chat"}}])
 
 
-class WaitItem(Answer):
+class WaitItem(ApiModel):
     """What came of waiting for a job."""
 
     name: str = Field(examples=["qwen2-7b-sft"])
@@ -144,13 +144,13 @@ class WaitItem(Answer):
     reason: str | None = Field(examples=[None])
 
 
-class WaitAnswer(Answer):
+class WaitAnswer(ApiModel):
     """``gpuctl wait -o json``."""
 
     items: list[WaitItem]
 
 
-class FitVictim(Answer):
+class FitVictim(ApiModel):
     """A pod that would be evicted. All those whom the caller may not see are one."""
 
     namespace: str = Field(examples=["team-b"])
@@ -164,7 +164,7 @@ class FitVictim(Answer):
     )
 
 
-class FitEnding(Answer):
+class FitEnding(ApiModel):
     """Work that ends."""
 
     namespace: str = Field(examples=["team-b"])
@@ -175,7 +175,7 @@ class FitEnding(Answer):
     )
 
 
-class FitOpening(Answer):
+class FitOpening(ApiModel):
     """When a job that finds no room now will find some."""
 
     by: str = Field(description="At the latest, by the API server's clock.", examples=["2026-01-01T14:05:00Z"])
@@ -183,7 +183,7 @@ class FitOpening(Answer):
     after: list[FitEnding] = Field(description="What has to end before, the first to end first.")
 
 
-class FitSuggestion(Answer):
+class FitSuggestion(ApiModel):
     """A change of a document with which its job would fit now and evict nobody."""
 
     kind: str = Field(
@@ -199,7 +199,7 @@ class FitSuggestion(Answer):
     )
 
 
-class FitJob(Answer):
+class FitJob(ApiModel):
     """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str = Field(examples=["qwen2-7b-sft"])
@@ -246,14 +246,14 @@ class FitJob(Answer):
     )
 
 
-class FitAnswer(Answer):
+class FitAnswer(ApiModel):
     """``gpuctl fit -o json``."""
 
     jobs: list[FitJob]
     notes: list[str] = Field(description="What is not taken into account.", examples=[[]])
 
 
-class NamespaceItem(Answer):
+class NamespaceItem(ApiModel):
     """A namespace."""
 
     name: str = Field(examples=["team-a"])
@@ -271,7 +271,7 @@ class NamespaceQuota(Quota):
     is_managed: bool = Field(description="False for a ResourceQuota that gpuctl did not make.", examples=[True])
 
 
-class PodInNamespace(Answer):
+class PodInNamespace(ApiModel):
     """A pod that holds room on a node, or waits for some."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
@@ -282,7 +282,7 @@ class PodInNamespace(Answer):
     node_name: str | None = Field(examples=["node-1"])
 
 
-class NamespaceDetail(Answer):
+class NamespaceDetail(ApiModel):
     """A namespace with its quotas and pods."""
 
     name: str = Field(examples=["team-a"])
@@ -298,7 +298,7 @@ class NamespaceDetail(Answer):
     waiting_jobs: list[PodInNamespace] = Field(description="Pods that wait for a node.")
 
 
-class NamespaceList(Answer):
+class NamespaceList(ApiModel):
     """``gpuctl get namespaces -o json``."""
 
     total: int = Field(examples=[2])

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from gpuctl.api.base_models import Answer
+from gpuctl.api.base_models import ApiModel
 
 
-class QuotaLimit(Answer):
+class QuotaLimit(ApiModel):
     """One limit: `resource` is Kubernetes' key, `name` the short one."""
 
     resource: str = Field(examples=["requests.nvidia.com/gpu"])
@@ -22,7 +22,7 @@ class QuotaLimit(Answer):
     used_percent: float | None = Field(examples=[50.0])
 
 
-class Quota(Answer):
+class Quota(ApiModel):
     """The quota of a user, who is a namespace."""
 
     name: str = Field(examples=["team-resource-quota"])
@@ -44,7 +44,7 @@ class Quota(Answer):
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
 
-class QuotaList(Answer):
+class QuotaList(ApiModel):
     """Quotas."""
 
     total: int = Field(examples=[2])
