@@ -16,7 +16,7 @@ from control_plane import ControlPlane
 from control_plane.streams import Streams
 from control_plane.users import Rule
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run import pending
+from gpuctl.apply.run import unfinished_runs
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
@@ -430,7 +430,7 @@ def test_what_the_journal_of_a_killed_run_says(
     assert disk.saved == [f"{place.namespace}/{first}/main"]
     assert f"checkpoint of training/all in {place.namespace} has just run, in a run that did not finish" in done.err
     journal(place, session, "late", pods["late"].values())
-    monkeypatch.setattr(pending, "RECENT", -60.0)
+    monkeypatch.setattr(unfinished_runs, "RECENT", -60.0)
     place.apply(*changed, flags=("--yes",))
     assert disk.saved[1:] == [f"{place.namespace}/{pod}/main" for pod in pods["late"]]
     session.close()

@@ -14,7 +14,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, shared
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.run import turns
+from gpuctl.apply.run import sequential_create
 from gpuctl.kube.configuration import session_of
 from gpuctl.objects.api_resources import key_of
 from support.cluster_tools import Document, Place, inference, training
@@ -125,7 +125,7 @@ def test_ctrl_c_leaves_those_whose_turn_has_not_come(place: Place, proxy: Proxy,
 def test_pods_of_which_nothing_is_heard_are_not_waited_for_long(
     place: Place, proxy: Proxy, small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE", 0.2)
+    monkeypatch.setattr(sequential_create, "_PATIENCE", 0.2)
     proxy.reset(on(matching("GET", "/pods", watch=True), hang))
     place.apply(*jobs(small))
     place.running("c-medium", "d-medium", "e-high")
@@ -149,7 +149,7 @@ def test_jobs_in_a_queue_come_one_after_another(
     queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kueue says when it has one in its queue; pods come when it admits it."""
-    monkeypatch.setattr(turns, "_PATIENCE", 3600.0)
+    monkeypatch.setattr(sequential_create, "_PATIENCE", 3600.0)
     place = queue_place
     queues.active(queues.team(gpus=4))
     mine = [
@@ -166,7 +166,7 @@ def test_jobs_in_a_queue_come_one_after_another(
 @pytest.mark.slow
 def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pods of chat-v2 are not chat's: its turn would be waited for in vain."""
-    monkeypatch.setattr(turns, "_PATIENCE", 3600.0)
+    monkeypatch.setattr(sequential_create, "_PATIENCE", 3600.0)
     place = queue_place
     place.platform("training: {backend: jobset}")
     mine = {
@@ -182,7 +182,7 @@ def test_pods_of_what_is_called_alike_are_told_apart(queue_place: Place, monkeyp
     assert [step.key.kind for step in lane] == ["Deployment", "Deployment", "JobSet", "JobSet", "Job"]
     came: list[str] = []
     with session_of(None) as session:
-        order = turns.Turns(session, [lane], lambda: None)
+        order = sequential_create.Turns(session, [lane], lambda: None)
         order.start()
         try:
             while order.left:

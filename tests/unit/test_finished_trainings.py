@@ -10,10 +10,10 @@ import pytest
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.decide import decide, settle
 from gpuctl.apply.plan.decision import Ask, Target, Wish
+from gpuctl.apply.plan.disruption import note_finished
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.run_again import plan_rerun
-from gpuctl.apply.plan.stakes import note_finished
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.run.turns import Turns
+from gpuctl.apply.run.sequential_create import Turns
 from gpuctl.kube.reflector import Event, Watched
 from gpuctl.objects.api_resources import Key
 

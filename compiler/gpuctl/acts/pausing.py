@@ -11,9 +11,9 @@ import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gpuctl.apply.plan.dry_run_pods import TrialPod, as_its_controller_makes_it
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trackers import tracked_by
-from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of

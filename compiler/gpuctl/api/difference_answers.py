@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuctl.api.fit_answers import fit_value
 from gpuctl.api.json_values import number
-from gpuctl.apply.plan.ended import Ended, RunAgain
+from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.gitops.effects import Cost, Impact
 from gpuctl.gitops.objects import ObjectChange, ObjectKey
 from gpuctl.gitops.rows import Amount

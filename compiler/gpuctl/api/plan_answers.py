@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuctl.apply.plan.differences import before_and_after, masked_change
-from gpuctl.apply.plan.losses import LostField
+from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
-from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
+from gpuctl.apply.run.recovery_plan import RecoveryProblem
 from gpuctl.apply.state.compare import Change
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import Key, Object

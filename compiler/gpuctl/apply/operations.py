@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.disruption import note_finished, sign, weigh
 from gpuctl.apply.plan.evictions import foresee
-from gpuctl.apply.plan.homes import add_home
+from gpuctl.apply.plan.missing_namespaces import add_home
 from gpuctl.apply.plan.plan import Declined, Exists, Forbidden, Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import CheckOptions, Request, SetOptions
 from gpuctl.apply.plan.save_points import note_checkpoints
 from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
-from gpuctl.apply.plan.stakes import note_finished, sign, weigh
-from gpuctl.apply.run import pending as others
-from gpuctl.apply.run import recovery
+from gpuctl.apply.run import recovery, unfinished_runs
+from gpuctl.apply.run.checkpoint_before_stop import unsaved
 from gpuctl.apply.run.checkpointing import save
 from gpuctl.apply.run.execute import Execution
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.run.recording import record_deletions
-from gpuctl.apply.run.saving_first import unsaved
+from gpuctl.apply.run.unfinished_runs import Pending
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
@@ -274,14 +273,14 @@ def _recover(
         if found is not None:
             step.result = "failed" if found.outcome == "failed" else "done"
             step.reason = found.message
-    others.refuse(result, plan)
+    unfinished_runs.refuse(result, plan)
     pending.is_done = True
 
 
 def _finish(session: Session, pending: Pending, plan: Plan, keys: Records, options: RunOptions) -> None:
     """Journals whose objects the plan has brought about are taken away."""
     if all(step.result == "done" for step in plan.steps):
-        others.finish(session, keys, pending, plan, options.timeout, LEASE_WAIT)
+        unfinished_runs.finish(session, keys, pending, plan, options.timeout, LEASE_WAIT)
     else:
         plan.unfinished = True
 
@@ -325,7 +324,7 @@ def _whole_plan(
             add_home(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
             if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
-                unwanted = others.pruned(pending, plan, run.id, set_options.name)
+                unwanted = unfinished_runs.pruned(pending, plan, run.id, set_options.name)
         pending.join(session, plan, request.keys, unwanted)
         note_finished(plan, request)
         weigh(session, plan, request.keys)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gpuctl.apply.plan.ended import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.evictions import evicted_jobs
+from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain, ended, run_again
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.context import GitOps
 from gpuctl.capacity.demand import is_object_of

@@ -12,7 +12,7 @@ from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.plan.run_again import plan_rerun
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.pending import Pending
+from gpuctl.apply.run.unfinished_runs import Pending
 from gpuctl.compilation import Compilation
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.kueue import find_workload

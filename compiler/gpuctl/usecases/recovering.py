@@ -8,8 +8,8 @@ from gpuctl.apply.operations import LEASE_WAIT
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.outlook import Outlook, look
 from gpuctl.apply.run.recovery import Recovery
+from gpuctl.apply.run.recovery_plan import Outlook, look
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records

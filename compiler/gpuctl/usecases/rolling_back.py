@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.powers import powers
+from gpuctl.apply.run.pod_privileges import powers
 from gpuctl.apply.run.recording import ApplyOrigin
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, hide
 from gpuctl.backend.emitter import emit_object

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.acts.node_labels import Report
-from gpuctl.apply.plan.losses import LostField
+from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.takeover import Claims

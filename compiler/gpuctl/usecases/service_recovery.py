@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Declined, Step
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
+from gpuctl.apply.run.recovery_plan import RecoveryProblem
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records, records
@@ -24,7 +24,7 @@ class ToldFallback(NamedTuple):
 
 
 class ToldOutlook(NamedTuple):
-    """As :class:`~gpuctl.apply.run.outlook.Outlook`; ``journals`` is how many there are."""
+    """As :class:`~gpuctl.apply.run.recovery_plan.Outlook`; ``journals`` is how many there are."""
 
     journals: int
     steps: list[Step]
@@ -45,7 +45,7 @@ class ToldRecovery(NamedTuple):
 
 @dataclass(frozen=True)
 class SeenOutlook:
-    """What is shown of an :class:`~gpuctl.apply.run.outlook.Outlook`."""
+    """What is shown of an :class:`~gpuctl.apply.run.recovery_plan.Outlook`."""
 
     journals: int
     steps: list[Step]

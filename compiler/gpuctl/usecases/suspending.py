@@ -10,8 +10,8 @@ from gpuctl.acts.pausing import NotPausable, Paused
 from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.plan import Declined, Plan, Step
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
+from gpuctl.apply.run.checkpoint_before_stop import saved_first
 from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.apply.run.saving_first import saved_first
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.decide import joined
 from gpuctl.apply.plan.decision import Wish
-from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.live_state import COMPANIONS

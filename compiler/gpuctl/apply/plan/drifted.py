@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuctl.apply.plan.decide import KEPT
 from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
-from gpuctl.apply.plan.losses import ADMISSION, is_hidden, lost_fields, written_by
+from gpuctl.apply.plan.overwritten_foreign_fields import ADMISSION, is_hidden, lost_fields, written_by
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
 from gpuctl.apply.plan.request import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.plan.losses import LostField
+from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere

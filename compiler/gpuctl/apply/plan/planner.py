@@ -10,17 +10,17 @@ from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
 from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
 from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
+from gpuctl.apply.plan.disruption import others_autoscalers
+from gpuctl.apply.plan.dry_run_pods import refused
 from gpuctl.apply.plan.expired import keep_expired
-from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.last_applied import LastApplied
 from gpuctl.apply.plan.left_behind import note_jobs_left_behind
-from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.missing_namespaces import undeclared
+from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.sets import in_other_sets
-from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
-from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.context import Lowered

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.budget import check_quotas
+from gpuctl.apply.plan.dependency_checks import look_around
+from gpuctl.apply.plan.dry_run_pods import TrialPod, refused, try_pods
 from gpuctl.apply.plan.evictions import never_fitting
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.quota_waits import Queueing
 from gpuctl.apply.plan.request import CheckOptions
-from gpuctl.apply.plan.surroundings import look_around
-from gpuctl.apply.plan.trial import TrialPod, refused, try_pods
 from gpuctl.apply.state.field_merge import conflicts
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY

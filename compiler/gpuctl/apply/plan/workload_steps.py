@@ -14,7 +14,7 @@ from gpuctl.apply.plan.decision import (
     reason_of,
     without_records,
 )
-from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import IN_PLACE, Change, is_pod_metadata, metadata_changes, spec_changes
 from gpuctl.apply.state.field_merge import merge

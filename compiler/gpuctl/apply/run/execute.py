@@ -13,17 +13,17 @@ from typing import Any
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.departures import Departures, held_by
+from gpuctl.apply.run.deletion_waiter import Departures, held_by
 from gpuctl.apply.run.entries import SavedNote, entries_of, not_noted
 from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.restoring import remember
+from gpuctl.apply.run.sequential_create import Turns
 from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
-from gpuctl.apply.run.turns import Turns
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.creation import created
+from gpuctl.apply.run.create_with_quota_retry import created
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
+from gpuctl.apply.run.recovery_plan import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
 from gpuctl.apply.run.terminating import goes
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError

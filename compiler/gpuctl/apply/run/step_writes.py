@@ -7,7 +7,7 @@ import time
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
-from gpuctl.apply.run.creation import created
+from gpuctl.apply.run.create_with_quota_retry import created
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import named, spec_changes, without_effect
 from gpuctl.apply.state.field_holders import holders_of, holdings_of

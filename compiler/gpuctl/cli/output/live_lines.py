@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.apply.plan.ended import Ended, RunAgain
+from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.cli.output.fit_lines import SAID
 from gpuctl.gitops.report import Lists
 from gpuctl.gitops.sides import JobId

@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal, MissingPart
 from gpuctl.apply.run.lease import Sightings, holders
-from gpuctl.apply.run.powers import powers
+from gpuctl.apply.run.pod_privileges import powers
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
 from gpuctl.hints import RecoverHint

@@ -10,7 +10,7 @@ from gpuctl.apply.run.checkpointing import Saving, save, saving_of
 from gpuctl.apply.run.entries import SavedNote, not_noted
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.apply.run.pending import Pending
+from gpuctl.apply.run.unfinished_runs import Pending
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, annotations_of, key_of

@@ -11,8 +11,8 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
-from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
 from gpuctl.apply.run.recovery import Recovery
+from gpuctl.apply.run.recovery_plan import Outlook, Spared, is_untouched, look
 from gpuctl.apply.state.live_state import read
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session

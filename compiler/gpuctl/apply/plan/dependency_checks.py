@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from gpuctl.apply.plan.dry_run_pods import TrialPod
 from gpuctl.apply.plan.plan import WRITING, Plan
-from gpuctl.apply.plan.trial import TrialPod
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
