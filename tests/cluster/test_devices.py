@@ -10,7 +10,7 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, training
-from support.command import Start
+from support.command import Start, on_a_terminal
 from support.device_nodes import CLASS, claim_template, claimant, device_nodes
 from support.why_records import record
 
@@ -86,6 +86,9 @@ def test_claims_of_pods(place: Place, devices: None, start: Start) -> None:
         assert row["gpu"] == 3
     (pod,) = place.gpuctl("describe", "job", "claims", "-o", "json").value["pods"]
     assert pod["gpu"] == 3
+    total = sum(node["gpuTotal"] for node in place.anywhere("get", "nodes", "-o", "json").value["items"])
+    for flags, footer in (((), f"GPUs: 3/{total} allocated"), (("-n", place.namespace), "GPUs: 3 allocated")):
+        assert footer in on_a_terminal("get", "jobs", "-l", "app=claims", *flags)[1]
     (holder,) = place.anywhere("describe", "node", DRA, "-o", "json").value["runningJobs"]
     assert holder["gpu"] == 3
 

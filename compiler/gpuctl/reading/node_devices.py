@@ -29,6 +29,10 @@ class Devices:
     by_pod: Mapping[str, Amounts] = field(default_factory=dict)
     is_known: bool = True
 
+    def gpus_by_pod(self) -> dict[str, int]:
+        """Return uid of a pod -> GPUs that its claims hold."""
+        return {uid: int(sum(held.values())) for uid, held in self.by_pod.items()}
+
 
 NO_DEVICES = Devices()
 
@@ -62,7 +66,7 @@ def gpus_of_claims(scope: Scope, resources: Iterable[str], pods: Iterable[Object
     """
     if not any(pod["spec"].get("resourceClaims") for pod in pods):
         return {}
-    return {uid: int(sum(held.values())) for uid, held in read_devices(scope, resources).by_pod.items()}
+    return read_devices(scope, resources).gpus_by_pod()
 
 
 def count_devices(

@@ -12,6 +12,8 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
+from gpuctl.reading.node_devices import read_devices
+from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.watching import changes
 from gpuctl.usecases.looking import Reader, opened
@@ -162,6 +164,16 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
     if reader.service is not None:
         return reader.service.ask("gpu-use", GpuUse, reader.scope)
     jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
+    nodes = reader.scope.maybe("Node", why="the total of GPUs is not shown")
+    total = None
+    if nodes is None or reader.scope.namespace is not None:
+        labels = job_rows.counting_claims(labels, reader.scope, jobs)
+    else:
+        gpus, devices = Gpus(reader.settings), read_devices(reader.scope, labels.gpus)
+        labels = labels._replace(claimed=devices.gpus_by_pod())
+        offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
+        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
+        total = sum(map(gpus.count, (*capacity, *offered)))
     asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
     allocated = sum(
         job_rows.pod_row(pod, job.identity, labels).gpu
@@ -169,11 +181,6 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
         for pod in job.pods
         if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
     )
-    nodes = reader.scope.maybe("Node", why="the total of GPUs is not shown")
-    total = None
-    if nodes is not None and reader.scope.namespace is None:
-        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
-        total = int(sum(amount for each in capacity for name, amount in each.items() if name in labels.gpus))
     return GpuUse(allocated, total, max(0, asked - allocated))
 
 
