@@ -67,6 +67,7 @@ LINES = {
     "chinese": "echo 训练 && python 训练.py",
     "command of a CI system": "echo a\n::set-output name=x::y\n",
     "blank lines": "\n\necho a\n\n\necho b\n\n",
+    "append all": "python train.py &>> log",
 }
 WORDS = {
     "plain": ("python train.py --lr 2e-5", ["python", "train.py", "--lr", "2e-5"]),
@@ -201,6 +202,15 @@ def test_args_follow_a_command_that_needs_a_shell() -> None:
         (["a", "&&", "b", "c d"], ["bash", "-c", "a && b 'c d'"]),
         (["bash", "-c", "python t.py", "&&", "echo done"], ["bash", "-c", "python t.py && echo done"]),
         (["python t.py --lr 1", "--epochs 3"], ["python", "t.py", "--lr", "1", "--epochs", "3"]),
+        (["CUDA_VISIBLE_DEVICES=0", "python", "t.py"], ["bash", "-c", "CUDA_VISIBLE_DEVICES=0 python t.py"]),
+        (["cd", "/w"], ["bash", "-c", "cd /w"]),
+        (["source", "/opt/x/activate"], ["bash", "-c", "source /opt/x/activate"]),
+        (["exec", "python", "t.py"], ["bash", "-c", "exec python t.py"]),
+        (["python", "t.py", ">/log", "2>&1"], ["bash", "-c", "python t.py >/log 2>&1"]),
+        (["python", "t.py", "&>>", "log"], ["bash", "-c", "python t.py &>> log"]),
+        (["python", "t.py", "1>&2"], ["bash", "-c", "python t.py 1>&2"]),
+        (["python", "t.py", "|&", "tee", "log"], ["bash", "-c", "python t.py |& tee log"]),
+        (["a\r\nb\r\n"], ["bash", "-c", "a\nb\n"]),
     ],
 )
 def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> None:
@@ -209,6 +219,15 @@ def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> 
     right = pasted(wrong.hint)
     assert found(right) == []
     assert container(right)["command"] == words
+
+
+@pytest.mark.parametrize("text", ["bash 'cd /w && ls'", '/bin/sh "cd /w && ls"'])
+def test_a_shell_without_its_option(text: str) -> None:
+    (wrong,) = found(spelled(text, "quoted"))
+    assert wrong.hint is not None
+    right = pasted(wrong.hint)
+    assert found(right) == []
+    assert container(right)["command"] == ["bash", "-c", "cd /w && ls"]
 
 
 def test_words_of_args_are_not_put_behind_another_program() -> None:
@@ -291,6 +310,9 @@ def test_a_home_directory_and_the_name_of_a_claim() -> None:
         ["python", "t.py", "--prompt", "costs 5$ & more?"],
         ["python", "t.py", "--extra-args", "--lr 1"],
         ["java", "-Dname=a b", "-jar", "x.jar"],
+        ["find", "/d", "-exec", "gzip", "{}", ";"],
+        ["python", "t.py", "<pad>", "<|end|>", ">5", ">=1"],
+        ["time", "python", "t.py"],
     ],
 )
 def test_right_commands_raise_no_warning(command: list[str]) -> None:

@@ -19,7 +19,7 @@ HIDDEN = {
     "alone": "{}",
     "path": "/opt/bin/{}",
     "env": "env A=b {}",
-    "exec": "exec {}",
+    "exec": "bash -c 'exec -a name {}'",
     "numactl": "numactl --cpunodebind=0 -m 0 {}",
     "nohup": "nohup {}",
     "timeout": "timeout -k 5 12h {}",
@@ -271,6 +271,23 @@ def test_credentials_by_name(env: str, expected: bool) -> None:
 )
 def test_credentials_in_scripts(script: str) -> None:
     assert codes(TRAINING, ["bash", "-c", f"cd /w && {script}"]) == ["GPU507"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat > x <<E\n{a: 8}\nE\ntorchrun --nproc_per_node 8 t.py",
+        "# 8 and 8\ntorchrun --nproc_per_node 8 t.py",
+        "echo 8 88; torchrun --nproc_per_node 8 t.py",
+    ],
+)
+def test_the_place_in_a_script_is_that_of_the_word(script: str) -> None:
+    lines = "".join(f"      {line}\n" for line in script.split("\n"))
+    text = f"{TRAINING}environment:\n  image: a:1\n  command: [bash, -c]\n  args:\n    - |\n{lines}"
+    (found,) = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
+    assert found.code == "GPU504"
+    assert found.span is not None
+    assert text.split("\n")[found.span.line - 1][found.span.column - 1 :].startswith("8 t.py")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from gpuctl.frontend.shell import ShellWord, read_command
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
+LINE = r"\S\s+-?\S"
+"""A text of several words."""
 _LONGEST = 8000
 """Characters of a command that a hint repeats."""
 _WORKFLOW_COMMAND = r"(?m)^\s*(?:::|##\[)"
@@ -39,6 +41,8 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
         return _NOT_CLOSED
     if reading.words is not None and not reading.needs_shell:
         words = [*map(_as_item, reading.words), *(part for word in rest for part in _split_option(word))]
+        if lacks_script_option(words):
+            return advise_shell(words[1], words[2:], indent=indent)
         return f"write a list: {flow_list(words)}"
     return advise_shell(text.replace("$$", "$$$$"), [*rest, *args], has_args=bool(args), indent=indent)
 
@@ -75,7 +79,8 @@ def advise_shell(
     """
     if len(script) + sum(map(len, rest)) > _LONGEST:
         return _TOO_LONG
-    script = script.strip()
+    # A shell takes a carriage return for a part of the word before it.
+    script = script.replace("\r\n", "\n").strip()
     start = f"{because}; {'remove `args` and ' if has_args else ''}write"
     last_line = script[script.rfind("\n") + 1 :]
     if not script.endswith("&") and not any(sign in last_line for sign in "|;#>"):
@@ -103,6 +108,12 @@ def is_shell(words: Sequence[str]) -> bool:
     """Return True if the last word is a shell's option ``-c``, so that a script has to follow."""
     names = [word.rpartition("/")[2] for word in words]
     return len(words) > 1 and any(name in SHELLS for name in names) and re.match(r"-[a-z]*c\Z", words[-1]) is not None
+
+
+def lacks_script_option(words: Sequence[str]) -> bool:
+    """Return True for a shell that is given a script without ``-c``, and takes it for the name of a file."""
+    is_given = len(words) > 1 and words[0].rpartition("/")[2] in SHELLS
+    return is_given and not words[1].startswith(("-", "+")) and re.search(LINE, words[1]) is not None
 
 
 def flow_list(words: Sequence[str]) -> str:

@@ -20,13 +20,15 @@ _DEEPEST = 8
 class Word(NamedTuple):
     """A word of a command and the path of the field that it stands in.
 
-    ``known`` is False if something replaces a part of it. ``in_script``: the field holds a whole script.
+    ``known`` is False if something replaces a part of it. ``in_script``: the field holds a whole script, in which
+    ``text`` stands ``earlier`` times before the word.
     """
 
     text: str
     path: FieldPath
     known: bool = True
     in_script: bool = False
+    earlier: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -125,7 +127,10 @@ def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, dep
         yield Program(words, variables, name, arguments, background)
         return
     for command in simple_commands(script.text):
-        inside = tuple(Word(word.text, script.path, word.known, True) for word in command.words)
+        inside = tuple(
+            Word(word.text, script.path, word.known, True, script.text.count(word.text, 0, word.start))
+            for word in command.words
+        )
         runs_beside = background or command.background
         yield from _programs(inside, in_script=True, background=runs_beside, depth=depth + 1)
 
@@ -203,7 +208,7 @@ def _named(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
 def diagnostic_at(document: Document, code: str, message: str, word: Word, hint: str | None) -> Diagnostic:
     """Return a warning at a word of a command."""
     diagnostic = document.diagnostic(Severity.WARNING, code, message, word.path, hint)
-    return document.within(diagnostic, word.text) if word.in_script else diagnostic
+    return document.within(diagnostic, word.text, word.earlier) if word.in_script else diagnostic
 
 
 def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:

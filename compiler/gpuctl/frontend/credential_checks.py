@@ -28,7 +28,7 @@ def check_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
         if word.path not in said:
             said.add(word.path)
             diagnostic = _credential(document, word.path, message, name)
-            yield document.within(diagnostic, word.text) if word.in_script else diagnostic
+            yield document.within(diagnostic, word.text, word.earlier) if word.in_script else diagnostic
     yield from _in_variables(document, model)
 
 

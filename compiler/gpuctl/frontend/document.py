@@ -69,11 +69,14 @@ class Document:
         """A diagnostic at one of the document's fields."""
         return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
 
-    def within(self, diagnostic: Diagnostic, part: str) -> Diagnostic:
-        """Return the diagnostic at the place of ``part`` in the field's text, where the source has it literally."""
+    def within(self, diagnostic: Diagnostic, part: str, earlier: int = 0) -> Diagnostic:
+        """Return the diagnostic at the place of ``part`` in the field's text, where the source has it literally.
+
+        :param earlier: the number of times that it stands there before.
+        """
         if diagnostic.span is None:
             return diagnostic
-        return diagnostic._replace(span=within(self.chunk, diagnostic.span, part))
+        return diagnostic._replace(span=within(self.chunk, diagnostic.span, part, earlier))
 
     def column(self, path: FieldPath) -> int | None:
         """Return the column, from 0, of a key; None if it is not written, or stands in flow style."""

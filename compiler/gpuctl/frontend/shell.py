@@ -44,6 +44,8 @@ _OF_A_SHELL = frozenset(
 _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _BETWEEN = frozenset({"then", "do", "else", "elif", "!"})
 _TESTS = frozenset({"[", "[[", "test"})
+_NO_PROGRAMS = _OF_A_SHELL - {"time", "command"}
+"""Words of a shell that no usual image has as a program."""
 # Groups that run what is in them in any case.
 _GROUPS = frozenset({"}", ")"})
 
@@ -52,12 +54,13 @@ class ShellWord(NamedTuple):
     """A word after quotation marks are removed.
 
     ``known`` is False where the shell replaces a part of it. ``bare`` is the text with a NUL for each quoted character:
-    what the shell may still expand.
+    what the shell may still expand. ``start`` is the word's place in the text.
     """
 
     text: str
     known: bool
     bare: str
+    start: int
 
 
 class SimpleCommand(NamedTuple):
@@ -101,6 +104,11 @@ def read_command(text: str) -> CommandText:
     if words:
         needs = needs or words[0].text in _OF_A_SHELL or re.match(_ASSIGNMENT, words[0].text) is not None
     return CommandText(words, needs)
+
+
+def begins_like_a_shells(word: str) -> bool:
+    """Return True if a shell takes a first word for its own: a builtin command, a keyword, or an assignment."""
+    return word in _NO_PROGRAMS or re.match(_ASSIGNMENT, word) is not None
 
 
 def simple_commands(script: str) -> tuple[SimpleCommand, ...]:
@@ -262,7 +270,7 @@ class _Lexer:
 
     def _word(self, depth: int) -> ShellWord:
         """Read a word from here to the next blank or operator."""
-        text = self.text
+        text, start = self.text, self.at
         parts: list[str] = []
         bare: list[str] = []
         known = True
@@ -276,10 +284,10 @@ class _Lexer:
             if char in " \t\r\n;&|()" or (char in "<>" and text[self.at + 1 : self.at + 2] != "("):
                 break
             if char in "<>":
-                start = self.at
+                opened = self.at
                 self.at += 2
                 self._skip(")", depth)
-                add(text[start : self.at], True)
+                add(text[opened : self.at], True)
                 known, self.special = False, True
             elif char == "\\":
                 if text[self.at + 1 : self.at + 2] != "\n":
@@ -299,7 +307,7 @@ class _Lexer:
             else:
                 add(char, False)
                 self.at += 1
-        return ShellWord("".join(parts), known, "".join(bare))
+        return ShellWord("".join(parts), known, "".join(bare), start)
 
     def _double_quoted(self, add: object, depth: int) -> bool:
         text, known = self.text, True

@@ -7,19 +7,29 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuctl.frontend.command_advice import SHELLS, advise_command, advise_shell, flow_list, option_with_value, quote
+from gpuctl.frontend.command_advice import (
+    LINE,
+    SHELLS,
+    advise_command,
+    advise_shell,
+    flow_list,
+    lacks_script_option,
+    option_with_value,
+    quote,
+)
 from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.shell import begins_like_a_shells
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import shorten
 
-_OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
+_OPERATOR = r"(?:&&|\|\|?|\|&|;|&|<|<<<?|[0-9]?>[>|]?|&>>?|[0-9]?>&[0-9])\Z|(?:[0-9]>>?|&>>?|>>?/)\S+\Z"
+"""Operators of a shell, and redirections with their file."""
 _CONNECTORS = frozenset({"&&", "||", "|", ";", "&"})
 _ONE_ITEM = "the script is one item"
-_LINE = r"\S\s+-?\S"
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
@@ -134,7 +144,7 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
     """Whole lines in one item, and scripts of a shell that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
-    if first.path[-2] == "command" and re.search(_LINE, first.text):
+    if first.path[-2] == "command" and re.search(LINE, first.text):
         indent = document.column(first.path[:-1])
         lines = [word.text for word in (first, *rest)]
         others = _texts_of(rest)
@@ -160,7 +170,7 @@ def _of_line(document: Document, command: CheckedCommand) -> Iterator[Diagnostic
         message = f"`{shorten(second.text)}` is one argument, and the shell takes it for options"
         hint = advise_shell(second.text[match.end() :], _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
         yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
-    elif script is None and not second.text.startswith(("-", "+")) and re.search(_LINE, second.text):
+    elif lacks_script_option(_texts_of(words)):
         message = f"the shell looks for a file called `{shorten(second.text)}`: `-c` is missing"
         hint = advise_shell(second.text, _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
         yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
@@ -182,7 +192,7 @@ def _joined(words: Sequence[Word]) -> str:
     """Words as a line for a shell: operators and what begins a command stay, everything else is quoted."""
     line = [words[0].text]
     for before, word in pairwise(words):
-        is_raw = word.text in _OPERATORS or before.text in _CONNECTORS
+        is_raw = re.match(_OPERATOR, word.text) is not None or before.text in _CONNECTORS
         line.append(word.text if is_raw else quote(word.text))
     return " ".join(line)
 
@@ -193,13 +203,15 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     if script_of(inner) is not None:
         return
     program = inner[0].text.rpartition("/")[2] if inner else ""
-    for index, word in enumerate(command.words):
-        if word.text in _OPERATORS and index and command.words[0].path[-2] == "command":
-            message = f"`{word.text}` is passed to the program as an argument: no shell reads this command"
-            indent = document.column(command.words[0].path[:-1])
-            hint = advise_shell(_joined(command.words), has_args=command.args > 0, indent=indent)
-            yield document.diagnostic(Severity.WARNING, "GPU510", message, word.path, hint)
-            return
+    if (place := _only_of_a_shell(command, program)) is not None:
+        text = command.words[place].text
+        message = f"`{shorten(text)}` is passed to the program as an argument: no shell reads this command"
+        if not place:
+            message = f"the program would be called `{shorten(text)}`: no shell reads this command"
+        indent = document.column(command.words[0].path[:-1])
+        hint = advise_shell(_joined(command.words), has_args=command.args > 0, indent=indent)
+        yield document.diagnostic(Severity.WARNING, "GPU510", message, command.words[place].path, hint)
+        return
     before = ""
     for word in command.words:
         if (pair := option_with_value(word.text)) is not None and not before.startswith("-"):
@@ -217,6 +229,17 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
                 message = f"`{shorten(part)}` is passed to the program as it is: no shell reads this command"
                 yield document.within(document.diagnostic(severity, "GPU510", message, word.path, hint), part)
         before = word.text
+
+
+def _only_of_a_shell(command: CheckedCommand, program: str) -> int | None:
+    """Return the index of the first word that is an operator, or begins a command, for a shell alone."""
+    if command.words[0].path[-2] != "command":
+        return None
+    for index, word in enumerate(command.words[1:], start=1):
+        # `find -exec` ends its own command with `;`.
+        if re.match(_OPERATOR, word.text) and not (word.text == ";" and program in _OWN_PATTERNS):
+            return index
+    return 0 if begins_like_a_shells(command.words[0].text) else None
 
 
 def _replaced(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:

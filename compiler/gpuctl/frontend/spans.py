@@ -10,14 +10,20 @@ from gpuctl.language.spelling import fold
 _LONG = 32
 
 
-def within(chunk: Chunk, span: Span, part: str) -> Span:
-    """The span of ``part`` inside a value's span, where the source shows it literally; else the value's span."""
+def within(chunk: Chunk, span: Span, part: str, earlier: int = 0) -> Span:
+    """Return the span of ``part`` inside a value's span, where the source shows it literally; else the value's span.
+
+    :param earlier: the number of times that it stands there before.
+    """
     lines = lines_of(chunk.text)
     for number in range(span.line, span.end_line + 1):
         line = lines[number - chunk.first_line - 1]
         first = span.column - 1 if number == span.line else 0
         last = span.end_column - 1 if number == span.end_line else len(line)
         found = line.find(part, first, last)
+        while found >= 0 and earlier:
+            earlier -= 1
+            found = line.find(part, found + len(part), last)
         if found >= 0:
             return Span(span.file, number, found + 1, number, found + 1 + len(part))
     return span
