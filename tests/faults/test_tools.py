@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from control_plane import ControlPlane
 from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import (
     Proxy,
@@ -32,7 +25,6 @@ from fault_tools.proxy import (
 )
 from fault_tools.site import Base, site
 from fault_tools.world import FOREIGN, HASH, Api, Seen, Snapshot, foreign_objects, state_of
-from fault_tools.zygote import Zygote
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 
@@ -83,51 +75,6 @@ def test_only_the_chosen_request_fails(proxy: Proxy) -> None:
     client = _Client(proxy)
     assert client.send("GET", "/version")[0] == 200
     assert [client.send("GET", path)[0] for _ in range(5)] == [200, 429, 503, 503, 200]
-
-
-def test_a_fork_is_as_good_as_a_process(zygote: Zygote, plane: ControlPlane) -> None:
-    """The same bytes and exit code as a cold start gives, in an environment that is the command's own."""
-    script = "import sys; from gpuctl.__main__ import main; main()"
-    for arguments in (["explain", "training"], ["schema", "training"], ["validate", "-f", "/nonexistent"]):
-        cold = subprocess.run(
-            [sys.executable, "-c", script, *arguments],
-            capture_output=True,
-            text=True,
-            env={"PYTHONPATH": str(Path(__file__).parents[2] / "compiler"), "PATH": "", "HOME": "/nonexistent"},
-        )
-        assert zygote.run(arguments, env={"PATH": ""}) == (cold.returncode, cold.stdout, cold.stderr)
-
-
-def test_the_zygote_leaves_nothing_behind() -> None:
-    zygote = Zygote()
-    pid = zygote.pid
-    with _endless_file() as file:
-        child = zygote.start(["render", "-f", file]).pid
-        assert _lives(child)
-        os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while _lives(child) and time.monotonic() < deadline:
-            time.sleep(0.01)
-    zygote.__exit__()
-    assert not _lives(child)
-
-
-@contextmanager
-def _endless_file() -> Iterator[str]:
-    """A file whose reader waits."""
-    reading, writing = os.pipe()
-    try:
-        yield f"/proc/{os.getpid()}/fd/{reading}"
-    finally:
-        os.close(reading)
-        os.close(writing)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:

@@ -129,13 +129,16 @@ def test_all_checks_of_the_example_build_alike() -> None:
 # Installed as the Action installs it -----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` of a Python in which the Action's own step has installed gpuctl.
+@pytest.fixture
+def installed() -> Path:
+    """The ``bin`` of the Python that runs the tests, in which gpuctl is installed."""
+    return Path(sys.executable).parent
 
-    Dependencies are this interpreter's, so that a registry is asked for the build backend alone.
-    """
-    venv = tmp_path_factory.mktemp("installed") / "venv"
+
+@pytest.mark.slow
+def test_the_action_installs_gpuctl(team: Repository, tmp_path: Path) -> None:
+    """Dependencies are this interpreter's, so that a registry is asked for the build backend alone."""
+    venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
     lines = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
@@ -147,7 +150,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if done.code != 0:
         missing(f"pip cannot install gpuctl here: {done.err.strip().splitlines()[-1]}")
     assert (venv / "bin" / "gpuctl").exists()
-    return venv / "bin"
+    assert {name: ran.code for name, ran in Action(team, venv / "bin", base="HEAD").run().items()} == {
+        "Validate": 0,
+        "Impact": 0,
+    }
 
 
 # How GitHub runs a step of a composite action, and GitLab a script. Source: the workflow syntax's `shell`.
@@ -313,8 +319,8 @@ KEPT += "rendered is up to date\n"
         # The pull request's own commit before it was pushed to.
         ("pull_request", None, 1, 1),
         ("push", None, 1, 0),
-        ("push", None, 0, 1),
-        ("push", None, None, 1),
+        pytest.param("push", None, 0, 1, marks=pytest.mark.slow),
+        pytest.param("push", None, None, 1, marks=pytest.mark.slow),
     ],
 )
 def test_the_action_accepts_older_manifests_of_the_base_alone(
@@ -328,7 +334,7 @@ def test_the_action_accepts_older_manifests_of_the_base_alone(
     assert (checked.code, checked.out == KEPT) == (code, code == 0), checked.out + checked.err
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("shell", ["bash", pytest.param("sh", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("variables", "code"),
     [

@@ -68,16 +68,7 @@ def test_good_objects_pass(version: str) -> None:
     [
         (("image:", "imagee:"), JOB, "additional properties 'imagee' not allowed"),
         (("restartPolicy: Never", "hostNetwork: sometimes"), JOB, "got string, want null or boolean"),
-        (("- name: main\n          image", "- image"), JOB, "missing property 'name'"),
-        (("kind: Job", "kind: Jobb"), JOB, "could not find schema for Jobb"),
-        (
-            ("restartPolicy: Never", "restartPolicy: Never\n      restartPolicy: Always"),
-            JOB,
-            "already set in map",
-        ),
         (("maxRestarts: 3", "maxRestart: 3"), JOBSET, "additional properties 'maxRestart' not allowed"),
-        (("name: main", "nam: main"), JOBSET, "missing property 'name'"),
-        (("metadata: {labels", "metadata: {generation: 1, labels"), JOBSET, "'generation' not allowed"),
     ],
 )
 def test_bad_objects_fail(good: tuple[str, str], bad: str, complaint: str) -> None:
@@ -87,27 +78,5 @@ def test_bad_objects_fail(good: tuple[str, str], bad: str, complaint: str) -> No
     assert complaint in found
 
 
-def test_one_bad_object_among_many_is_named() -> None:
-    bad = JOB.replace("name: train", "name: wrong").replace("image:", "imagee:")
-    (found,) = run_kubeconform("---\n".join([JOB, bad, JOBSET]), DEFAULT_VERSION)
-    assert found.startswith("Job/wrong: ")
-
-
-@pytest.mark.parametrize("text", ["", "---\n---\n", "# nothing\n"])
-def test_no_object_is_a_failure(text: str) -> None:
-    assert run_kubeconform(text, DEFAULT_VERSION) == ["kubeconform saw no object"]
-
-
-def test_what_is_no_object_is_a_failure() -> None:
-    assert len(run_kubeconform("a: [", DEFAULT_VERSION)) == 1
-    assert len(run_kubeconform("a: 1", DEFAULT_VERSION)) == 1
-
-
-def test_further_schemas(tmp_path: Path) -> None:
-    custom = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: q}\n"
-    assert run_kubeconform(custom, DEFAULT_VERSION) == ["Queue/q: could not find schema for Queue"]
-    (tmp_path / "queue.json").write_text('{"required": ["spec"]}', encoding="utf-8")
-    location = f"{tmp_path}/{{{{ .ResourceKind }}}}.json"
-    (found,) = run_kubeconform(custom, DEFAULT_VERSION, location)
-    assert "missing property 'spec'" in found
-    assert run_kubeconform(custom + "spec: {}\n", DEFAULT_VERSION, location) == []
+def test_no_object_is_a_failure() -> None:
+    assert run_kubeconform("---\n---\n", DEFAULT_VERSION) == ["kubeconform saw no object"]

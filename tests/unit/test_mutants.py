@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gpuctl.objects import durations
-from mutants.__main__ import subjects
 from mutants.changes import Change, changes
 from mutants.forks import CannotChange, replace
 
@@ -46,21 +45,6 @@ def test_the_changes_of_a_function() -> None:
         ("max(item, LIMIT)", "max(LIMIT, item)", "first"),
         ('raise ValueError(f"none of {len(items) + 1}")', "pass", "first"),
     ]
-
-
-def test_places_are_bytes() -> None:
-    code = "NAME = '中文'; X = 1\n"
-    assert found(code)[0].applied(code.encode()).decode() == "NAME = '中文'; X = 2\n"
-
-
-def test_what_runs_on_import_is_not_of_a_function() -> None:
-    places = {item.was: item.in_function for item in found("def f(a=1):\n    return 2\n") if item.kind == "constant"}
-    assert places == {"1": False, "2": True}
-
-
-def test_there_are_subjects() -> None:
-    names = {path.relative_to("compiler/gpuctl").parts[0] for path in subjects()}
-    assert names == {"language", "frontend", "backend", "compilation.py", "gitops", "capacity", "apply"}
 
 
 def test_a_function_has_the_changed_code() -> None:

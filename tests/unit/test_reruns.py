@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PLUGINS = ("-p", "xdist", "-p", "pytest_rerunfailures")
 SHAKY = """
 from pathlib import Path
@@ -26,9 +24,9 @@ def test_shaky(number):
 """
 
 
-def ran(directory: Path, *options: str, shaky: int, ci: bool = True, room: str = "cluster") -> tuple[int, list[str]]:
+def ran(directory: Path, *options: str, shaky: int) -> tuple[int, list[str]]:
     """Run tests that fail once each, with the suite's conftest; the exit code, and what was printed."""
-    path = directory / "tests" / room
+    path = directory / "tests" / "cluster"
     path.mkdir(parents=True)
     shutil.copy(Path(__file__).parents[1] / "conftest.py", path.parent)
     (path / "test_shaky.py").write_text(SHAKY.format(number=shaky))
@@ -38,40 +36,24 @@ def ran(directory: Path, *options: str, shaky: int, ci: bool = True, room: str =
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", f"--rootdir={directory}", *PLUGINS, *options, "tests"],
         cwd=directory,
-        env={**environment, **({"CI": "true"} if ci else {})},
+        env={**environment, "CI": "true"},
         capture_output=True,
         text=True,
     )
     return done.returncode, done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("room", ["cluster", "service"])
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
-def test_three_tests_may_be_run_again(tmp_path: Path, options: tuple[str, ...], room: str) -> None:
-    code, lines = ran(tmp_path, *options, shaky=3, room=room)
+def test_three_tests_may_be_run_again(tmp_path: Path) -> None:
+    code, lines = ran(tmp_path, shaky=3)
     assert code == 0
     assert lines[-1].startswith("3 passed, 3 rerun in ")
     named = sorted(line for line in lines if line.startswith("run again: "))
-    assert named == [f"run again: tests/{room}/test_shaky.py::test_shaky[{n}]" for n in range(3)]
+    assert named == [f"run again: tests/cluster/test_shaky.py::test_shaky[{n}]" for n in range(3)]
 
 
-def test_those_of_the_service_are_counted_apart(tmp_path: Path) -> None:
-    (tmp_path / "tests" / "service").mkdir(parents=True)
-    (tmp_path / "tests" / "service" / "test_other.py").write_text(SHAKY.format(number=3))
-    code, lines = ran(tmp_path, shaky=3)
-    assert code == 0
-    assert lines[-1].startswith("6 passed, 6 rerun in ")
-
-
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
-def test_a_fourth_fails_the_run_and_all_are_named(tmp_path: Path, options: tuple[str, ...]) -> None:
-    code, lines = ran(tmp_path, *options, shaky=4)
+def test_a_fourth_fails_the_run_and_all_are_named(tmp_path: Path) -> None:
+    code, lines = ran(tmp_path, "-n", "2", shaky=4)
     assert code == 1
     assert lines[-1].startswith("1 failed, 4 passed, 3 rerun in ")
     said = lines.index("4 tests were run again, 3 may be:")
     assert sorted(lines[said + 1 : said + 5]) == [f"tests/cluster/test_shaky.py::test_shaky[{n}]" for n in range(4)]
-
-
-def test_nothing_else_is_run_again(tmp_path: Path) -> None:
-    assert ran(tmp_path / "elsewhere", shaky=1, room="unit")[0] == 1
-    assert ran(tmp_path / "at home", shaky=1, ci=False)[0] == 1
