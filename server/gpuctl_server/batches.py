@@ -1,24 +1,37 @@
-"""Many submissions at once: each on its own, and what becomes of one changes nothing for the others."""
+"""Batches of submissions. Each entry succeeds or fails on its own; all of them share one look at the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
+from gpuctl.apply.plan.batch_fit import BatchFit
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_values import Batch, BatchFailure, BatchItem, Submitted
-from gpuctl_server.changing import await_listed
-from gpuctl_server.creating import Ask, create, validate
+from gpuctl_server.changing import await_listed, changing
+from gpuctl_server.creating import Ask, create_submitted, submission_of, validate_submitted
 from gpuctl_server.mirror.survey import Lookback
 from gpuctl_server.problems import Problem, problem_for
 from gpuctl_server.service import Service
+from gpuctl_server.submissions import Submission
 
 PATH = "/jobs/batch"
 MOST = 100
 """Entries of a batch."""
-_LOOKBACK = 15.0
-"""Seconds for which the entries of a batch share a list of all pods: each entry would read it anew."""
+_LOOKBACK = 60.0
+"""Seconds for which the entries of a batch share lists of all pods and nodes."""
+
+
+class _Entry(NamedTuple):
+    """An entry: its request, the names of its documents, and what they compile to, or why they do not."""
+
+    ask: Ask
+    names: list[str]
+    compiled: Submission | Problem
 
 
 def create_each(
@@ -33,42 +46,75 @@ def create_each(
     dry_run: bool = False,
 ) -> Batch:
     """Create what each entry describes, or with ``dry_run`` only check it."""
-    act = validate if dry_run else create
+    lookback = Lookback(_LOOKBACK)
+    asks = [Ask(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
+    with service.asking(caller, lookback) as session:
+        entries = [_compiled(service, caller, session, ask) for ask in asks]
+    fits = BatchFit(dict(_objects(entries)))
     batch = Batch(success=[], failed=[])
     away: Problem | None = None
-    lookback = Lookback(_LOOKBACK)
-    for index, text in enumerate(texts):
-        before = len(touched)
-        if away is None:
-            ask = Ask(text, key and f"{key}\0{index}", confirmed, queue)
-            problem = _created(partial(act, service, caller, ask, touched, lookback), batch)
-        else:
-            # Each would wait for a cluster that does not answer.
-            problem = away
-        names = touched[before:]
-        if problem is not None:
-            away = problem if problem.status == 503 else None
-            batch.failed.append(
-                BatchFailure(
-                    index=index,
-                    name=names[0].partition("/")[2].partition(" in ")[0] if names else None,
-                    error=problem.error,
-                    message=problem.message,
-                    details=problem.details,
-                )
+    for index, entry in enumerate(entries):
+        touched += entry.names
+        # Each would wait for a cluster that does not answer.
+        found = away or _made(service, caller, entry, fits, touched, lookback, dry_run=dry_run)
+        if isinstance(found, Submitted):
+            batch.success += _items(found)
+            continue
+        fits.leave_out(index)
+        away = found if found.status == 503 else None
+        batch.failed.append(
+            BatchFailure(
+                index=index,
+                name=entry.names[0].partition("/")[2].partition(" in ")[0] if entry.names else None,
+                error=found.error,
+                message=found.message,
+                details=found.details,
             )
+        )
     if not dry_run:
         await_listed(service, (item.jobId for item in batch.success))
     return batch
 
 
-def _created(act: Callable[[], Submitted], batch: Batch) -> Problem | None:
+def _compiled(service: Service, caller: Caller, session: Session, ask: Ask) -> _Entry:
+    names: list[str] = []
     try:
-        made = act()
+        return _Entry(ask, names, submission_of(service, caller, session, ask, names))
+    except Exception as error:
+        return _Entry(ask, names, problem_for(error, PATH))
+
+
+def _objects(entries: Sequence[_Entry]) -> Iterator[tuple[int, list[Object]]]:
+    """Yield the number and the objects of each entry that compiles."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry.compiled, Submission):
+            yield index, [item.object for item in entry.compiled.wanted.request.lowered]
+
+
+def _made(
+    service: Service,
+    caller: Caller,
+    entry: _Entry,
+    fits: BatchFit,
+    touched: AuditTrail,
+    lookback: Lookback,
+    *,
+    dry_run: bool,
+) -> Submitted | Problem:
+    """Create or check one entry."""
+    if isinstance(entry.compiled, Problem):
+        return entry.compiled
+    wanted = entry.compiled.wanted
+    submission = replace(entry.compiled, wanted=replace(wanted, request=replace(wanted.request, batch=fits)))
+    try:
+        with changing(service, caller, lookback, dry_run=dry_run) as session:
+            if dry_run:
+                return validate_submitted(service, caller, session, submission)
+            return create_submitted(service, caller, session, submission, entry.ask, touched)
     except Exception as error:
         return problem_for(error, PATH)
+
+
+def _items(made: Submitted) -> list[BatchItem]:
     shared = {"notes": made.notes, "questions": made.questions, "warnings": made.warnings}
-    batch.success += [
-        BatchItem(jobId=job.jobId, name=job.name, message=job.message, **shared) for job in made.jobs or [made]
-    ]
-    return None
+    return [BatchItem(jobId=job.jobId, name=job.name, message=job.message, **shared) for job in made.jobs or [made]]

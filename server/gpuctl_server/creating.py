@@ -49,37 +49,50 @@ class Ask(NamedTuple):
     queue: bool = False
 
 
-def create(
-    service: Service, caller: Caller, ask: Ask, touched: AuditTrail, lookback: Lookback | None = None
-) -> Submitted:
+def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
     """Create what documents describe. :func:`await_listed` follows, once for all.
 
-    :param touched: hears the names of what they are about.
-    :param lookback: how old lists of all pods and nodes may be.
+    :param touched: takes the names of the documents.
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller, lookback) as session:
-        submission = _submission(service, caller, session, ask, touched)
-        mark = _mark(caller, ask)
-        submission = _marked(submission, mark)
-        plan = Plan()
-        if ask.key is None or not _is_created(service, caller, session, submission, mark):
-            demand_homes(caller, session, submission.documents)
-            plan = _apply(service, session, submission, ask, mark, touched)
-        return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
+    with changing(service, caller) as session:
+        submission = submission_of(service, caller, session, ask, touched)
+        return create_submitted(service, caller, session, submission, ask, touched)
 
 
-def validate(
-    service: Service, caller: Caller, ask: Ask, touched: AuditTrail, lookback: Lookback | None = None
+def create_submitted(
+    service: Service, caller: Caller, session: Session, submission: Submission, ask: Ask, touched: AuditTrail
 ) -> Submitted:
+    """Create what compiled documents describe, unless the same request has created it before.
+
+    :raises Problem: 403, 409.
+    """
+    mark = _mark(caller, ask)
+    submission = _marked(submission, mark)
+    plan = Plan()
+    if ask.key is None or not _is_created(service, caller, session, submission, mark):
+        demand_homes(caller, session, submission.documents)
+        plan = _apply(service, session, submission, ask, mark, touched)
+    return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
+
+
+def validate(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
     """Check documents here and at the API server, which writes nothing.
 
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller, lookback or Lookback(READING), dry_run=True) as session:
-        submission = _submission(service, caller, session, ask, touched)
-        demand_homes(caller, session, submission.documents)
-        plan = _tried(session, submission, RunOptions(dry_run=True), talking(service))
+    with changing(service, caller, Lookback(READING), dry_run=True) as session:
+        submission = submission_of(service, caller, session, ask, touched)
+        return validate_submitted(service, caller, session, submission)
+
+
+def validate_submitted(service: Service, caller: Caller, session: Session, submission: Submission) -> Submitted:
+    """Check compiled documents at the API server, which writes nothing.
+
+    :raises Problem: 403, 409.
+    """
+    demand_homes(caller, session, submission.documents)
+    plan = _tried(session, submission, RunOptions(dry_run=True), talking(service))
     waits = _waits(plan)
     jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
     return _submitted(submission, jobs, plan)
@@ -90,7 +103,13 @@ def _waits(plan: Plan) -> dict[Key | None, str]:
     return {step.key: told_together(step.waiting) for step in plan.steps if step.waits}
 
 
-def _submission(service: Service, caller: Caller, session: Session, ask: Ask, touched: AuditTrail) -> Submission:
+def submission_of(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
+    """Compile the documents of a request, and check that the caller may create them.
+
+    :param touched: takes the names of the documents.
+    :raises InvalidDocuments: they have errors.
+    :raises Problem: 400, 403.
+    """
     submission = compile_documents(
         service, caller, session, ask.text, planning=PlanOptions(create_only=True, queue=ask.queue)
     )

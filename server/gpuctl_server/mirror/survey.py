@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
+from gpuctl_server.mirror.selectors import LabelSelector
 
 SHARED = frozenset({"Pod", "Node"})
 READING = 60.0
@@ -93,7 +94,9 @@ class SurveyedSession(Session):
         on_restart: Callable[[], None] | None = None,
     ) -> Iterator[list[Object]]:
         """As :meth:`Session.pages`."""
-        if self._survey is None or namespace is not None or labels or resource.kind not in SHARED:
+        # A few pods by their labels are read alone; nodes are few, and a batch asks for them once an entry.
+        is_shared = resource.kind in SHARED and namespace is None and (not labels or resource.kind == "Node")
+        if self._survey is None or not is_shared:
             yield from super().pages(
                 resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
             )
@@ -102,7 +105,7 @@ class SurveyedSession(Session):
             resource.kind, self._lookback.since(), lambda: self._read(resource, fields), fields
         )
         on_version(found.version)
-        yield found.objects
+        yield list(filter(LabelSelector(labels).matches, found.objects)) if labels else found.objects
 
     def _read(self, resource: Resource, fields: str) -> tuple[list[Object], str]:
         versions: list[str] = []

@@ -95,7 +95,7 @@ def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
 
 def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
     try:
-        snapshot = _snapshot(session, steps)
+        snapshot, answers = _judged(session, plan, steps, options)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -103,7 +103,6 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
         plan.notes.append(f"whether these jobs {what} is not known: that takes the rights to list nodes and all pods")
         return
     by_key = {step.key: step for step in steps}
-    answers = fit(snapshot, _objects(plan, steps), {step.key for step in steps if is_new(step)})
     plan.notes += assumed(snapshot, answers)
     for answer in answers:
         step = by_key[answer.demand.key]
@@ -112,6 +111,17 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     number = sum(map(len, plan.turns))
     if number:
         plan.notes.append(f"{number} jobs compete for room: they are created in turn, the most important first")
+
+
+def _judged(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
+    """Return the cluster and the answers for the workloads of a plan, those of its batch where it belongs to one."""
+    if options.batch is not None:
+        left_out = frozenset({"custom_resources"})
+        found = options.batch.answers({step.key for step in steps}, lambda: take_snapshot(session, left_out=left_out))
+        if found is not None:
+            return found
+    snapshot = _snapshot(session, steps)
+    return snapshot, fit(snapshot, _objects(plan, steps), {step.key for step in steps if is_new(step)})
 
 
 def _makes_pods(step: Step) -> bool:
@@ -246,6 +256,9 @@ def evicted_jobs(
     victims: Iterable[Victim], snapshot: Snapshot, keys: Records, sees: Sees = sees_all
 ) -> list[EvictedJob]:
     """Return victims by the jobs that they belong to; all that may not be seen are one job without a name."""
+    victims = list(victims)
+    if not victims:
+        return []
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
     taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
     found: dict[tuple[str, str, int], list[Object]] = {}

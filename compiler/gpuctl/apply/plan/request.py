@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuctl.apply.plan.batch_fit import BatchFit
 from gpuctl.apply.state.repository import Checkout
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
@@ -34,6 +35,7 @@ class Request:
     be evicted are told without their names. ``queue`` creates workloads also where a quota has no room for their pods.
     ``confirm`` has to be confirmed before anything is written. ``rerun`` creates also trainings that their ttl has
     removed. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
+    ``batch`` judges its workloads together with those of the other requests of a batch.
     """
 
     lowered: list[Lowered]
@@ -57,13 +59,15 @@ class Request:
     confirm: tuple[str, ...] = ()
     rerun: bool = False
     instead: Mapping[Key, Object] = field(default_factory=dict)
+    batch: BatchFit | None = None
 
 
 class CheckOptions(NamedTuple):
     """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
 
     ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
-    ``queue`` workloads may wait for a quota; ``sees`` tells which of the jobs may be named that have it.
+    ``queue`` workloads may wait for a quota; ``sees`` tells which of the jobs may be named that have it. ``batch`` has
+    the answers of ``fit`` for all jobs of a batch.
     """
 
     keys: Records
@@ -71,11 +75,13 @@ class CheckOptions(NamedTuple):
     lenient: bool = False
     queue: bool = False
     sees: Sees = sees_all
+    batch: BatchFit | None = None
 
     @classmethod
     def of(cls, request: Request) -> CheckOptions:
         """What a request says of it."""
-        return cls(request.keys, request.gpu_resources, request.no_probe, request.queue, request.sees)
+        no_probe, queue = request.no_probe, request.queue
+        return cls(request.keys, request.gpu_resources, no_probe, queue, request.sees, request.batch)
 
 
 @dataclass(frozen=True)
