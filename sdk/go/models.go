@@ -249,11 +249,15 @@ type EventsAlike struct {
 	Time    string `json:"time"`
 }
 
-// FitAnswer: `gpuctl fit -o json`.
+// FitAnswer: `gpuctl fit`, with what it prints beside the jobs.
 type FitAnswer struct {
 	Jobs []FitJob `json:"jobs"`
 	// What is not taken into account.
 	Notes []string `json:"notes"`
+	// Diagnostics of the documents.
+	Warnings []DocumentWarning `json:"warnings"`
+	// What is to be known of the request itself.
+	Messages []string `json:"messages"`
 }
 
 // FitEnding: Work that ends.
@@ -273,9 +277,13 @@ type FitJob struct {
 	Verdict string      `json:"verdict"`
 	Victims []FitVictim `json:"victims"`
 	// Whether it is known that it is just these.
-	VictimsCertain bool  `json:"victimsCertain"`
-	Pods           int64 `json:"pods"`
-	StartingPods   int64 `json:"startingPods"`
+	VictimsCertain bool `json:"victimsCertain"`
+	// Whether verdict, pods and victims are these whatever the scheduler chooses.
+	Certain bool `json:"certain"`
+	// 1 if no other order of pods changes the verdict; null if that is not known.
+	Likelihood   *float64 `json:"likelihood"`
+	Pods         int64    `json:"pods"`
+	StartingPods int64    `json:"startingPods"`
 	// What the pods that start hold while the others of their job have no room.
 	HeldByStartingPods map[string]float64 `json:"heldByStartingPods"`
 	// Of all pods; in `perPod` of one.
@@ -291,10 +299,6 @@ type FitJob struct {
 	// When it will find room, where that is known.
 	Opening        *FitOpening `json:"opening"`
 	SmallestChange *string     `json:"smallestChange"`
-	// Whether verdict, pods and victims are these whatever the scheduler chooses.
-	Certain bool `json:"certain"`
-	// 1 if no other order of pods changes the verdict; null if that is not known.
-	Likelihood *float64 `json:"likelihood"`
 	// With `suggest`, of a job that does not fit: the smallest change of each kind.
 	Suggestions []FitSuggestion `json:"suggestions"`
 }
@@ -511,7 +515,7 @@ type JobDocument struct {
 	Masked []string `json:"masked"`
 }
 
-// JobDocuments: `gpuctl history -o json`: the newest first.
+// JobDocuments: The history of a job, with what was passed over.
 type JobDocuments struct {
 	Name      string        `json:"name"`
 	Namespace string        `json:"namespace"`
@@ -890,9 +894,7 @@ type NamespaceDetail struct {
 	Name   string  `json:"name"`
 	Status *string `json:"status"`
 	// Jobs that have not ended.
-	Jobs int64 `json:"jobs"`
-	// Jobs, also those that have ended.
-	AllJobs   int64             `json:"allJobs"`
+	Jobs      int64             `json:"jobs"`
 	Pods      int64             `json:"pods"`
 	GPUUsed   int64             `json:"gpuUsed"`
 	Quotas    []NamespaceQuota  `json:"quotas"`
@@ -902,6 +904,8 @@ type NamespaceDetail struct {
 	RunningJobs []PodInNamespace `json:"runningJobs"`
 	// Pods that wait for a node.
 	WaitingJobs []PodInNamespace `json:"waitingJobs"`
+	// Jobs, also those that have ended.
+	AllJobs int64 `json:"allJobs"`
 }
 
 // NamespaceHour: A namespace in an hour.
@@ -971,8 +975,8 @@ type NamespaceItem struct {
 
 // NamespaceList: `gpuctl get namespaces -o json`.
 type NamespaceList struct {
-	Total int64           `json:"total"`
 	Items []NamespaceItem `json:"items"`
+	Total int64           `json:"total"`
 }
 
 // NamespaceQuota: A quota of a namespace.
@@ -1277,10 +1281,10 @@ type QuotaLimit struct {
 	UsedPercent *float64 `json:"usedPercent"`
 }
 
-// QuotaList: Quotas.
+// QuotaList: `gpuctl get quotas -o json`.
 type QuotaList struct {
-	Total int64   `json:"total"`
 	Items []Quota `json:"items"`
+	Total int64   `json:"total"`
 }
 
 // RecoveredObject: What became of an object that a killed run had left.

@@ -938,7 +938,7 @@ func (a *GetQuotaAnswer) UnmarshalJSON(data []byte) error {
 	if hasKeys(data, "name", "namespace", "description", "status", "cpuTotal", "cpuUsed", "memoryTotalBytes", "memoryUsedBytes", "gpuTotal", "gpuUsed", "maxJobs", "jobsUsed", "resources", "defaultRequest", "createdAt") {
 		return json.Unmarshal(data, &a.Quota)
 	}
-	if hasKeys(data, "total", "items") {
+	if hasKeys(data, "items", "total") {
 		return json.Unmarshal(data, &a.QuotaList)
 	}
 	return errNoOption
@@ -1009,10 +1009,15 @@ func (c *Client) GetNamespace(ctx context.Context, namespaceName string) (*Names
 type FitDocumentsOptions struct {
 	// Only check them; nothing is written.
 	DryRun bool
+	Files  []map[string]any
+	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	Platform map[string]any
 	// Of jobs that name none.
 	Namespace string
 	// Find the smallest changes with which jobs that do not fit would, of 20 documents.
 	Suggest bool
+	// Reject documents that have warnings.
+	Strict bool
 }
 
 // FitDocuments: Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
@@ -1023,12 +1028,39 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "suggest", options.Suggest)
+	set(query, "strict", options.Strict)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
 	}
+	if options.Files != nil {
+		body["files"] = options.Files
+	}
+	if options.Platform != nil {
+		body["platform"] = options.Platform
+	}
 	var answer FitAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/fit", query: query, body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// FitWaitingOptions are what may be said to FitWaiting. The zero value says nothing.
+type FitWaitingOptions struct {
+	// Only jobs of this namespace.
+	Namespace string
+}
+
+// FitWaiting: Return the same of each job whose pods wait for a node now.
+func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*FitAnswer, error) {
+	if options == nil {
+		options = &FitWaitingOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	var answer FitAnswer
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/fit", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

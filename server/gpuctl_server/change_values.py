@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.plan_answers import FAILED, plan_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
@@ -58,33 +59,6 @@ PLAN: dict[str, JsonValue] = {
     "errors": [],
 }
 """An example of a plan."""
-
-
-class RelatedPlace(BaseModel):
-    """Another place that a diagnostic is about. Lines and columns count from 1."""
-
-    message: str = Field(examples=["the first is here"])
-    file: str = Field(examples=["yamlContent"])
-    line: int = Field(examples=[3])
-    column: int = Field(examples=[1])
-    endLine: int = Field(examples=[3])  # noqa: N815 - as the answer has it
-    endColumn: int = Field(examples=[4])  # noqa: N815
-
-
-class DocumentWarning(BaseModel):
-    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
-
-    severity: str = Field(examples=["warning"])
-    code: str = Field(examples=["GPU501"])
-    message: str = Field(examples=["the image has the tag `latest`"])
-    file: str | None = Field(examples=["yamlContent"])
-    line: int | None = Field(examples=[7])
-    column: int | None = Field(examples=[10])
-    endLine: int | None = Field(examples=[7])  # noqa: N815
-    endColumn: int | None = Field(examples=[22])  # noqa: N815
-    path: str = Field(examples=["environment.image"])
-    hint: str | None = Field(examples=["name a version"])
-    related: list[RelatedPlace]
 
 
 class SubmittedJob(BaseModel):

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.api.history_answers import history_value, revision_value
-from gpuctl.api.question_models import JobDocuments, JobRevision
+from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -96,7 +95,7 @@ def job_documents(service: Service, caller: Caller, meant: Meant) -> JobDocument
     :raises Problem: 403, 404, 409.
     """
     history, notes = _history(service, caller, meant)
-    return JobDocuments(**history_value(history), notes=notes)
+    return JobDocuments(**dict(HistoryAnswer.of(history)), notes=notes)
 
 
 def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) -> JobRevision:
@@ -106,7 +105,7 @@ def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) 
     :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, meant)
-    return JobRevision(**revision_value(history.row(revision), whole=True))
+    return JobRevision.of(history.row(revision))
 
 
 def run_again(

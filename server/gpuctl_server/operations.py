@@ -21,6 +21,7 @@ _NAMES = {
     "POST /jobs/batch": "createJobBatch",
     "GET /jobs/{jobId}/history/{revision}": "getJobRevision",
     "POST /plan": "planDocuments",
+    "GET /fit": "fitWaiting",
     "POST /fit": "fitDocuments",
     "POST /recoveries": "recover",
     "POST /auth/check": "checkRight",

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from starlette.requests import Request
 
+from gpuctl.api.base_models import Body as Sent
 from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.recording import ApplyOrigin
@@ -69,6 +70,31 @@ class DocumentsBody(BaseModel):
 
     yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
     dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+
+
+class SentFile(Sent):
+    """A file of documents."""
+
+    name: str = Field(max_length=4096, description="Its name in diagnostics.", examples=["jobs/train.yaml"])
+    text: str = Field(examples=[EXAMPLE])
+    in_directory: bool = Field(
+        False, description="It was found in a directory: documents of other tools are left out with a note."
+    )
+
+
+class SentPlatform(Sent):
+    """The platform file beside the documents. It is not used; a message says how it differs from the service's."""
+
+    name: str = Field(max_length=4096, examples=["platform.yaml"])
+    value: dict[str, JsonValue] = Field(examples=[{"labelDomain": "runwhere.ai"}])
+
+
+class FilesBody(DocumentsBody):
+    """Documents in one text or in several files."""
+
+    yamlContent: str = Field("", description="The documents.")  # noqa: N815 - as the body has it
+    files: list[SentFile] = Field(default_factory=list)
+    platform: SentPlatform | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +196,23 @@ async def documents_of(request: Request) -> DocumentsBody:
     return DocumentsBody(yamlContent=document_text(await request.body()), dryRun=False)
 
 
+async def files_of(request: Request) -> FilesBody:
+    """Return the documents of a request. A body of YAML is one text of documents.
+
+    :raises RequestValidationError: the body has another form.
+    :raises Problem: 400.
+    """
+    if not sends_yaml(request):
+        return await parsed(FilesBody, request)
+    return FilesBody(yamlContent=document_text(await request.body()))
+
+
+def sources_of(body: FilesBody) -> list[Source]:
+    """Return the texts of a request with the names that diagnostics use."""
+    files = [Source(item.name, item.text, direct=not item.in_directory) for item in body.files]
+    return [Source(NAME, body.yamlContent), *files] if body.yamlContent or not files else files
+
+
 def document_text(body: bytes) -> str:
     """A body that is documents.
 
@@ -238,6 +281,7 @@ def compile_to_fit(
     :raises InvalidDocuments: there are errors in them.
     :raises Problem: 400, 403.
     """
+    _see_that_few(len(sources))
     cluster = cluster_for(service, sources)
     home = home_of(service, caller, "\n".join(source.text for source in sources), namespace)
     with _turn(service, caller) as interrupt:

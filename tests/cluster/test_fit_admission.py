@@ -17,7 +17,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import incoming_pods, snapshot_cluster
 from gpuctl.capacity import pod_admission as admission
@@ -246,7 +246,7 @@ def trials() -> Iterator[list[Trial]]:
 def test_fit_agrees_with_admission_and_scheduler(trials: list[Trial]) -> None:
     apart = {trial.world.seed: found for trial in trials if (found := disagreement(trial))}
     first = [trial for trial in trials if trial.world.seed in list(apart)[:3]]
-    shown = "\n".join(json.dumps([vars(trial.world), fit_value(trial.answer)], indent=1) for trial in first)
+    shown = "\n".join(json.dumps([vars(trial.world), fit_job(trial.answer).as_json()], indent=1) for trial in first)
     assert not apart, f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
 
 

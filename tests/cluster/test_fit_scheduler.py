@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import (
@@ -72,7 +72,7 @@ def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Tria
 
 
 def _print(trial: Trial) -> str:
-    answers = [fit_value(answer) for answer in trial.answers().values()]
+    answers = [fit_job(answer).as_json() for answer in trial.answers().values()]
     parts = {"seed": trial.world.seed, "features": sorted(trial.world.features), "now": trial.now, "empty": trial.empty}
     return json.dumps({**parts, "answers": answers, "jobs": trial.world.jobs}, default=sorted, indent=1)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.fit import Fit
 from properties.scale import at_least
 from support.fit_parts import GPU
@@ -157,7 +157,7 @@ def _gpus(pod: dict[str, Any]) -> int:
 
 def test_certain_victims_are_evicted(worlds: list[Judged], disorderly: list[Judged]) -> None:
     worlds = [*worlds, *disorderly]
-    told = [(trial, answer, fit_value(answer)) for trial, answer in _told(worlds)]
+    told = [(trial, answer, fit_job(answer).as_json()) for trial, answer in _told(worlds)]
     certain = [(trial, answer, value["victims"]) for trial, answer, value in told if value["victimsCertain"]]
     wrong = [
         (trial, answer)

@@ -22,7 +22,7 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from fault_tools.world import Api
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import claimed_volumes, incoming_pods, scheduling
 from gpuctl.capacity.fit import Fit, fit
@@ -264,7 +264,7 @@ def trials() -> Iterator[list[Trial]]:
 
 
 def _print(trial: Trial) -> str:
-    answers = [fit_value(answer) for answer in trial.answers().values()]
+    answers = [fit_job(answer).as_json() for answer in trial.answers().values()]
     return json.dumps([vars(trial.world), trial.bound, answers], indent=1)
 
 

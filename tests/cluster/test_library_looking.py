@@ -18,7 +18,7 @@ import pytest
 
 import gpuctl
 from control_plane import ControlPlane
-from gpuctl.api.fit_answers import fit_answer
+from gpuctl.api.fit_answers import fit_jobs
 from gpuctl.api.why_answers import why_answer
 from gpuctl.kube.api_errors import ClusterError
 from support.cluster_tools import Place, training
@@ -159,11 +159,11 @@ def test_fit_is_what_the_command_says(place: Place) -> None:
     snapshot.write_text(place.anywhere("snapshot").out, encoding="utf-8")
     told = place.gpuctl("fit", "-f", path, "--snapshot", str(snapshot), "-o", "json", code=1).value
     result = gpuctl.fit(path, snapshot=snapshot, namespace=place.namespace)
-    assert fit_answer(result.jobs) == told
+    assert fit_jobs(result.jobs).as_json() == told
     assert {job.demand.name: job.verdict for job in result.jobs} == {"small": "fits", "huge": "never"}
     assert (result.fits, result.notes) == (False, [])
     with snapshot.open("rb") as stream:
-        assert fit_answer(gpuctl.fit(path, snapshot=stream, namespace=place.namespace).jobs) == told
+        assert fit_jobs(gpuctl.fit(path, snapshot=stream, namespace=place.namespace).jobs).as_json() == told
     alone = gpuctl.fit(place.file(training("small")), namespace=place.namespace)
     assert (alone.fits, alone.jobs[0].demand.namespace) == (True, place.namespace)
     with pytest.raises(gpuctl.InvalidOptions):

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from gpuctl.api.job_answers import job_facts_value, job_list, row_value
 from gpuctl.api.json_values import listed
+from gpuctl.api.namespaces import NamespaceList
 from gpuctl.api.node_answers import gpu_label_list, gpu_list, node_list, pool_list
-from gpuctl.api.quota_answers import namespace_list, quota_list
+from gpuctl.api.quotas import QuotaList
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, labels_of
 from gpuctl.objects.ownership_metadata import records
@@ -251,8 +252,8 @@ def of_nodes(objects: list[Object]) -> list[Any]:
         gpu_list(states),
         gpu_label_list(states),
         pool_list(read_pools(inventory, SETTINGS, KEYS)),
-        quota_list(read_quotas(quotas, ranges, SETTINGS, foreign=True)),
-        namespace_list(item.row for item in read_namespaces(contents, SETTINGS, KEYS)),
+        QuotaList.of(read_quotas(quotas, ranges, SETTINGS, foreign=True)).as_json(),
+        NamespaceList.of(item.row for item in read_namespaces(contents, SETTINGS, KEYS)).as_json(),
     ]
 
 

@@ -42,7 +42,7 @@ class Remote:
         with self._monkeypatch.context() as patch:
             patch.setenv("XDG_CONFIG_HOME", str(self.directory))
             patch.setenv("KUBECONFIG", str(self.directory / "no-kubeconfig"))
-            patch.setattr("sys.stdin", io.StringIO(text))
+            patch.setattr("sys.stdin", standard_input(text))
             return self.place.anywhere(*arguments, code=code)
 
     def start(self, *arguments: str) -> Command:
@@ -88,6 +88,11 @@ class Remote:
                 continue
             assert _told(far) == _told(near)
             return far
+
+
+def standard_input(text: str) -> io.TextIOWrapper:
+    """Return a stream that stands in for standard input."""
+    return io.TextIOWrapper(io.BytesIO(text.encode()))
 
 
 def _told(outcome: Outcome) -> tuple[str, str, int]:

@@ -12,7 +12,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable
@@ -452,13 +452,13 @@ def test_what_is_told_of_a_shortage() -> None:
     ]
     found = answer(cluster([node("a"), node("b")], pods), job(pods=2, gpus=5, amounts={"cpu": "1500m"}))
     why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in all, "
-    assert list(lines(found)) == [
+    assert list(lines(fit_job(found))) == [
         "job.batch/train -n team: does not fit now, but may later (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
         f"{why}at most 4 on one node (a)",
         "  nvidia.com/gpu on nodes open to it held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
     ]
-    value = fit_value(found)
+    value = fit_job(found).as_json()
     assert value["need"] == {GPU: 10, "cpuCores": 3, "perPod": {GPU: 5, "cpuCores": 1.5}}
     assert value["free"] == {GPU: 7, "cpuCores": 64, "pods": 17}
     assert value["largestNode"] == {"name": "a", GPU: 4, "cpuCores": 32, "pods": 9}
@@ -743,7 +743,7 @@ def test_command_refuses_wrong_documents(tmp_path: Path, capsys: pytest.CaptureF
 def test_holders_of_room_are_the_jobs_before_it() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
-    assert [(item["job"], item["nvidia.com/gpu"]) for item in fit_value(second)["heldBy"]] == [("Job/train", 6)]
+    assert [(item["job"], item["nvidia.com/gpu"]) for item in fit_job(second).as_json()["heldBy"]] == [("Job/train", 6)]
 
 
 @pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.cli.output.fit_lines import fit_lines
 from support.fit_objects import CLASSES, GPU, apart, cluster, job, node, running, service_of
@@ -25,10 +25,10 @@ def test_what_some_pods_of_a_job_hold_is_told() -> None:
     nodes = [node(name) for name in "abcd"]
     found = answer(nodes, job(pods=4, gpus=8), pods=[running("other", "d", 1, 200)])
     assert (found.verdict, found.starts) == ("fits-when-empty", 3)
-    value = fit_value(found)
+    value = fit_job(found).as_json()
     assert (value["startingPods"], value["heldByStartingPods"]) == (3, {GPU: 24})
     told = "  partly: 3 of 4 would start and hold 24 nvidia.com/gpu while they wait for the others"
-    assert told in list(fit_lines(found))
+    assert told in list(fit_lines(fit_job(found)))
 
 
 def test_what_some_pods_hold_is_told_where_the_rest_never_starts() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.projections import counted_job, counted_pod
 from gpuctl.cli.output.fit_lines import fit_lines
@@ -49,7 +49,7 @@ def test_which_work_ends_first_is_told() -> None:
         "2026-01-01T09:00:00Z",
         ["Job/soon", "Job/late"],
     )
-    assert fit_value(found)["opening"] == {
+    assert fit_job(found).as_json()["opening"] == {
         "by": "2026-01-01T09:00:00Z",
         "takenAt": "2026-01-01T00:00:00Z",
         "after": [
@@ -59,7 +59,7 @@ def test_which_work_ends_first_is_told() -> None:
     }
     found = answer(pods, job(gpus=4), jobs=final("late", "soon", "sooner"))
     told = "  when: fits when Job/sooner in team (at most 2 h 1 min more) has ended, at 02:01 UTC at the latest"
-    assert told in list(fit_lines(found))
+    assert told in list(fit_lines(fit_job(found)))
 
 
 def test_another_day_is_told_with_its_date() -> None:
@@ -68,7 +68,7 @@ def test_another_day_is_told_with_its_date() -> None:
     told = (
         "  when: fits when Job/old in team (at most 1 d 2 h more) has ended, at 02:00 UTC on 2026-01-02 at the latest"
     )
-    assert told in list(fit_lines(found))
+    assert told in list(fit_lines(fit_job(found)))
 
 
 @pytest.mark.parametrize(

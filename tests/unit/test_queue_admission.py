@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.capacity.fit import fit
 from gpuctl.capacity.queue_configuration import counted_configuration
 from gpuctl.capacity.waiting_fit import fit_waiting
@@ -28,7 +28,7 @@ def test_a_job_waits_with_the_numbers_of_its_queue() -> None:
     assert verdict(have, job("new", "team", 1)) == ("fits", True)
     small, free = judged(have, job("new", "team", 1))["new"], judged(have, queue_job("free", "lab", "", 1))["free"]
     assert "admits it with flavor card" in small.reason
-    assert [fit_value(item)["admitted"] for item in (found, small, free)] == [False, True, None]
+    assert [fit_job(item).as_json()["admitted"] for item in (found, small, free)] == [False, True, None]
 
 
 def test_a_job_is_told_by_its_name_in_the_documents_not_twice() -> None:

@@ -12,7 +12,7 @@ import yaml
 from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
 from gpuctl.api.node_answers import node_answer, node_list
-from gpuctl.api.quota_answers import quota_answer
+from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
 from gpuctl.kube.absent import no_such, suggestion
@@ -266,7 +266,7 @@ def test_keys_as_the_api_returns_them() -> None:
     ]
     assert found.status == "full"
     assert found.amount("cpu") == (10, Fraction(5, 2))
-    assert quota_answer([found])["cpuUsed"] == 2.5
+    assert quota_answer([found]).as_json()["cpuUsed"] == 2.5
 
 
 def test_what_the_cluster_has_not_counted_yet_is_unknown() -> None:

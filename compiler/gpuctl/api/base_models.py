@@ -14,11 +14,11 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as JSON has it, fields in the order of the class."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Return the answer as JSON has it, fields in the order of the class. Fields that were not set are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class Body(BaseModel):
     """What is sent: a number is no string, and a string no number."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpuctl.api.fit_answers import fit_value
+from gpuctl.api.fit_answers import fit_job
 from gpuctl.api.json_values import number
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.gitops.effects import Cost, Impact
@@ -125,7 +125,7 @@ def _live(live: LiveImpact) -> dict[str, Any]:
         "ended": [_ended(item) for item in live.ended],
         "runsAgain": None if live.runs_again is None else [_run_again(item) for item in live.runs_again],
         "finished": [job._asdict() for job in sorted(live.finished[1])],
-        "fit": [fit_value(answer) for answer in live.fits],
+        "fit": [fit_job(answer).as_json() for answer in live.fits],
         "evictions": {
             "jobs": len(live.evictions),
             "pods": live.evicted_pods,

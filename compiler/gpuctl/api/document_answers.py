@@ -5,10 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
 from gpuctl.backend.validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
 from gpuctl.language.kinds import VERSION
 from gpuctl.release import __version__
+
+
+class RelatedPlace(ApiModel):
+    """Another place that a diagnostic is about. Lines and columns count from 1."""
+
+    message: str = Field(examples=["the first is here"])
+    file: str = Field(examples=["yamlContent"])
+    line: int = Field(examples=[3])
+    column: int = Field(examples=[1])
+    end_line: int = Field(examples=[3])
+    end_column: int = Field(examples=[4])
+
+
+class DocumentWarning(ApiModel):
+    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
+
+    severity: str = Field(examples=["warning"])
+    code: str = Field(examples=["GPU501"])
+    message: str = Field(examples=["the image has the tag `latest`"])
+    file: str | None = Field(examples=["yamlContent"])
+    line: int | None = Field(examples=[7])
+    column: int | None = Field(examples=[10])
+    end_line: int | None = Field(examples=[7])
+    end_column: int | None = Field(examples=[22])
+    path: str = Field(examples=["environment.image"])
+    hint: str | None = Field(examples=["name a version"])
+    related: list[RelatedPlace]
 
 
 def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:

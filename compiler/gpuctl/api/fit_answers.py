@@ -1,58 +1,162 @@
-"""Whether jobs find room, as JSON: ``fit``."""
+"""Answers of ``fit``: for each job, whether its pods find room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.capacity.fit import Fit, named
 from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
-from gpuctl.capacity.told_fit import ToldFit, ToldOpening
-from gpuctl.capacity.verdicts import Opening
+from gpuctl.capacity.verdicts import LACKING, STARTS, Opening
 
 
-def fit_answer(
-    fits: Iterable[Fit | ToldFit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None
-) -> dict[str, Any]:
-    """``fit -o json``: the jobs in the order in which they are placed, with what was suggested if anybody asked."""
-    if suggestions is None:
-        return {"jobs": [fit_value(item) for item in fits]}
-    return {"jobs": [{**fit_value(item), "suggestions": _suggested(item, suggestions)} for item in fits]}
+class FitVictim(ApiModel):
+    """A pod that would be evicted. All those whom the caller may not see are one."""
+
+    namespace: str = Field(examples=["team-b"])
+    name: str = Field(examples=["llama3-pretrain-8c4fn"])
+    job: str = Field(examples=["llama3-pretrain"])
+    node: str | None = Field(description="Null where several on different nodes are told as one.", examples=["node-1"])
+    priority: int | None = Field(description="Null where several are told as one.", examples=[1000])
+    likelihood: float | None = Field(
+        description="1 if this pod is evicted in any case; null if another pod may be evicted instead.",
+        examples=[1.0],
+    )
 
 
-def _suggested(answer: Fit | ToldFit, suggestions: Mapping[JobName, Sequence[Suggestion]]) -> list[dict[str, Any]]:
-    found = suggestions.get((answer.demand.namespace, answer.demand.name), ())
-    return [{"kind": item.kind, "changes": [_field_change(change) for change in item.changes]} for item in found]
+class FitEnding(ApiModel):
+    """Work that ends."""
+
+    namespace: str = Field(examples=["team-b"])
+    job: str = Field(examples=["Job/llama3-pretrain"])
+    ends_by: str | None = Field(
+        description="When it has left its nodes at the latest; null where several are told as one.",
+        examples=["2026-01-01T14:05:00Z"],
+    )
 
 
-def _field_change(change: FieldChange) -> dict[str, Any]:
-    span = change.span
-    where = {"file": span.file, "line": span.line, "column": span.column}
-    return {"path": change.path, "from": change.old, "to": change.new, **where}
+class FitOpening(ApiModel):
+    """When a job that finds no room now will find some."""
+
+    by: str = Field(description="At the latest, by the API server's clock.", examples=["2026-01-01T14:05:00Z"])
+    taken_at: str = Field(description="When the cluster was looked at.", examples=["2026-01-01T10:45:00Z"])
+    after: list[FitEnding] = Field(description="What has to end before, the first to end first.")
 
 
-def _opening_value(opening: Opening | ToldOpening) -> dict[str, Any]:
-    after = [{"namespace": item.namespace, "job": item.job, "endsBy": item.at} for item in opening.after]
-    return {"by": opening.at, "takenAt": opening.now, "after": after}
+class FitSuggestion(ApiModel):
+    """A change of a document with which its job would fit now and evict nobody."""
+
+    kind: str = Field(
+        description="less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or "
+        "fewer nodes.",
+        examples=["fewer GPUs"],
+    )
+    changes: list[dict[str, Any]] = Field(
+        description="What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.",
+        examples=[
+            [{"path": "resources.gpu", "from": 8, "to": 4, "file": "yamlContent", "line": 9, "column": 8}],
+        ],
+    )
+
+
+class FitJob(ApiModel):
+    """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    verdict: str = Field(description="fits, preempts, fits-when-empty, never or unknown.", examples=["fits"])
+    victims: list[FitVictim]
+    victims_certain: bool = Field(description="Whether it is known that it is just these.", examples=[True])
+    certain: bool = Field(
+        description="Whether verdict, pods and victims are these whatever the scheduler chooses.", examples=[True]
+    )
+    likelihood: float | None = Field(
+        description="1 if no other order of pods changes the verdict; null if that is not known.",
+        examples=[1.0],
+    )
+    pods: int = Field(examples=[2])
+    starting_pods: int = Field(examples=[2])
+    held_by_starting_pods: dict[str, int | float] = Field(
+        description="What the pods that start hold while the others of their job have no room.",
+        examples=[{"nvidia.com/gpu": 24}],
+    )
+    need: dict[str, Any] = Field(
+        description="Of all pods; in `perPod` of one.",
+        examples=[{"nvidia.com/gpu": 8, "cpuCores": 16, "perPod": {"nvidia.com/gpu": 4, "cpuCores": 8}}],
+    )
+    free: dict[str, int | float] = Field(examples=[{"nvidia.com/gpu": 16, "cpuCores": 96.5}])
+    largest_node: dict[str, Any] | None = Field(
+        description="The node with the most room, by `name`, and what is free of it.",
+        examples=[{"name": "node-2", "nvidia.com/gpu": 8}],
+    )
+    held_by: list[dict[str, Any]] = Field(
+        description="Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.",
+        examples=[[{"namespace": "team-b", "job": "wide", "priority": 0, "pods": 2, "nvidia.com/gpu": 8}]],
+    )
+    reason: str = Field(examples=["both pods find room"])
+    admitted: bool | None = Field(
+        description="Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown.",
+        examples=[None],
+    )
+    opening: FitOpening | None = Field(description="When it will find room, where that is known.")
+    smallest_change: str | None = Field(examples=[None])
+    suggestions: list[FitSuggestion] = Field(
+        [], description="With `suggest`, of a job that does not fit: the smallest change of each kind."
+    )
+
+
+class FitJobs(ApiModel):
+    """``gpuctl fit -o json``: the jobs in the order in which they are placed."""
+
+    jobs: list[FitJob]
+
+    @property
+    def fits(self) -> bool | None:
+        """True if every job finds room, perhaps by evicting others; None if that is not known of one."""
+        verdicts = {job.verdict for job in self.jobs}
+        if verdicts & LACKING:
+            return False
+        return None if verdicts - STARTS else True
+
+
+class FitAnswer(FitJobs):
+    """``gpuctl fit``, with what it prints beside the jobs."""
+
+    notes: list[str] = Field(description="What is not taken into account.", examples=[[]])
+    warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
+    messages: list[str] = Field([], description="What is to be known of the request itself.", examples=[[]])
+
+
+def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJobs:
+    """Return the answer for jobs.
+
+    :param suggestions: the changes with which jobs would fit; None if there is no search for them.
+    """
+    return FitJobs(jobs=[fit_job(item, suggestions) for item in fits])
 
 
 def fit_failure(message: str) -> dict[str, Any]:
-    """``fit -o json`` when nothing could be told."""
+    """Return ``fit -o json`` of a command that failed."""
     return {"jobs": [], "error": message}
 
 
-def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
-    """The answer for one job, amounts with their units in the names."""
-    demand, found = answer.demand, answer.balance
+def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJob:
+    """Return the answer for one job."""
+    demand, found, opening = answer.demand, answer.balance, answer.opening
     victims = [
-        {
-            "namespace": victim.pod.namespace,
-            "name": victim.pod.name,
-            "job": victim.pod.owner,
-            "node": victim.node,
-            "priority": victim.pod.priority,
-            "likelihood": 1.0 if answer.certain else None,
-        }
+        FitVictim(
+            namespace=victim.pod.namespace,
+            name=victim.pod.name,
+            job=victim.pod.owner,
+            node=victim.node,
+            priority=victim.pod.priority,
+            likelihood=1.0 if answer.certain else None,
+        )
         for victim in answer.victims
     ]
     held = [
@@ -65,24 +169,42 @@ def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
         }
         for holder in found.held_by
     ]
-    return {
-        "name": demand.name,
-        "namespace": demand.namespace,
-        "kind": demand.kind,
-        "verdict": answer.verdict,
-        "victims": victims,
-        "victimsCertain": answer.certain,
-        "certain": answer.certain,
-        "likelihood": answer.likelihood,
-        "pods": demand.pods,
-        "startingPods": answer.starts,
-        "heldByStartingPods": named(answer.held),
-        "need": {**named(found.need), "perPod": named(found.per_pod)},
-        "free": named(found.free),
-        "largestNode": None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
-        "heldBy": held,
-        "reason": answer.reason,
-        "admitted": answer.admitted,
-        "opening": None if answer.opening is None else _opening_value(answer.opening),
-        "smallestChange": answer.change,
-    }
+    suggested = {}
+    if suggestions is not None:
+        changes = suggestions.get((demand.namespace, demand.name), ())
+        suggested["suggestions"] = [
+            FitSuggestion(kind=item.kind, changes=list(map(_field_change, item.changes))) for item in changes
+        ]
+    return FitJob(
+        name=demand.name,
+        namespace=demand.namespace,
+        kind=demand.kind,
+        verdict=answer.verdict,
+        victims=victims,
+        victims_certain=answer.certain,
+        certain=answer.certain,
+        likelihood=answer.likelihood,
+        pods=demand.pods,
+        starting_pods=answer.starts,
+        held_by_starting_pods=named(answer.held),
+        need={**named(found.need), "perPod": named(found.per_pod)},
+        free=named(found.free),
+        largest_node=None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
+        held_by=held,
+        reason=answer.reason,
+        admitted=answer.admitted,
+        opening=None if opening is None else _opening(opening),
+        smallest_change=answer.change,
+        **suggested,
+    )
+
+
+def _field_change(change: FieldChange) -> dict[str, Any]:
+    span = change.span
+    where = {"file": span.file, "line": span.line, "column": span.column}
+    return {"path": change.path, "from": change.old, "to": change.new, **where}
+
+
+def _opening(opening: Opening) -> FitOpening:
+    after = [FitEnding(namespace=item.namespace, job=item.job, ends_by=item.at) for item in opening.after]
+    return FitOpening(by=opening.at, taken_at=opening.now, after=after)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gpuctl.capacity.told_fit import ToldOpening
 from gpuctl.capacity.verdicts import Opening
 
 _SHOWN = 3
 
 
-def told_opening(opening: Opening | ToldOpening) -> str:
+def told_opening(opening: Opening) -> str:
     """Which work has to end, how long that takes at most, and when it has."""
     works = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
     first, rest = works[:_SHOWN], works[_SHOWN:]

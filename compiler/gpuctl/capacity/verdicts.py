@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -14,6 +14,8 @@ from gpuctl.capacity.shortage import Balance
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
 """All pods of a job start now."""
+LACKING: frozenset[Verdict] = frozenset({"never", "fits-when-empty"})
+"""A job lacks room now."""
 VERDICTS: tuple[Verdict, ...] = ("fits", "preempts", "fits-when-empty", "never", "unknown")
 
 _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-storage": ("ephemeralStorageBytes", 1)}
@@ -27,11 +29,14 @@ class Victim(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Work that has ended at a time (RFC 3339), at the latest; ``job`` is ``Job/NAME``, as owners of pods are told."""
+    """Work that has ended at a time (RFC 3339), at the latest. ``job`` is ``Job/NAME``.
+
+    ``at`` is None for all jobs together that the caller may not see.
+    """
 
     namespace: str
     job: str
-    at: str
+    at: str | None
 
 
 class Opening(NamedTuple):
@@ -115,4 +120,14 @@ def named(amounts: Units) -> dict[str, float | int]:
     for name, amount in amounts.items():
         key, size = _UNITS.get(name, (name, 1))
         result[key] = amount / size if amount % size else amount // size
+    return result
+
+
+def units_of(amounts: Mapping[str, float | int]) -> Units:
+    """Return amounts in the scheduler's units: the inverse of :func:`named`."""
+    names = {key: (name, size) for name, (key, size) in _UNITS.items()}
+    result: Units = {}
+    for key, amount in amounts.items():
+        name, size = names.get(key, (key, 1))
+        result[name] = round(amount * size)
     return result

@@ -14,7 +14,7 @@ _LOST = 1e-6
 """Part of a sum that rounding to millionths of a GPU-second may lose; a second at least."""
 
 
-class HeldModel(NamedTuple):
+class ModelUse(NamedTuple):
     """GPU-seconds that a workload held of one GPU model while its label or annotation had one value."""
 
     holder: GpuHolder
@@ -34,12 +34,12 @@ class GroupCost(NamedTuple):
     free: float | None = None
 
 
-GroupOf = Callable[[HeldModel], GpuHolder]
+GroupOf = Callable[[ModelUse], GpuHolder]
 
 
 def group_costs(
     groups: Sequence[GroupUse],
-    rows: Iterable[HeldModel],
+    rows: Iterable[ModelUse],
     group_of: GroupOf,
     models: Iterable[GroupUse],
     workloads: Mapping[GpuHolder, GroupUse],
@@ -58,8 +58,8 @@ def group_costs(
     price = held_at.pop() if len(held_at) == 1 else None
     if price is not None:
         return [GroupCost(*(part / HOUR * price for part in (group.total.held, group.total.idle))) for group in groups]
-    of_group: dict[GpuHolder, list[HeldModel]] = defaultdict(list)
-    of_workload: dict[GpuHolder, list[HeldModel]] = defaultdict(list)
+    of_group: dict[GpuHolder, list[ModelUse]] = defaultdict(list)
+    of_workload: dict[GpuHolder, list[ModelUse]] = defaultdict(list)
     for row in rows:
         of_group[group_of(row)].append(row)
         of_workload[row.holder].append(row)
@@ -110,9 +110,9 @@ def total_costs(
 
 def _idle_cost(
     group: GroupUse,
-    own: Sequence[HeldModel],
+    own: Sequence[ModelUse],
     group_of: GroupOf,
-    of_workload: Mapping[GpuHolder, Sequence[HeldModel]],
+    of_workload: Mapping[GpuHolder, Sequence[ModelUse]],
     workloads: Mapping[GpuHolder, GroupUse],
     prices: Mapping[str, float],
 ) -> float | None:

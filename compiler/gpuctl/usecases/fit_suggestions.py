@@ -13,7 +13,7 @@ from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.seats import units
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
-from gpuctl.capacity.verdicts import STARTS
+from gpuctl.capacity.verdicts import LACKING, STARTS
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
@@ -24,14 +24,13 @@ from gpuctl.objects.quantities import parse_quantity
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Sources, a platform and a namespace -> what they compile to; None where they are not valid."""
-_LACKING = frozenset({"never", "fits-when-empty"})
 
 
 def suggest(
     compilation: Compilation, snapshot: Snapshot, answers: Sequence[Fit], compiled: Compile
 ) -> dict[JobName, list[Suggestion]]:
     """For each job that does not fit, the smallest change of each kind with which it does."""
-    lacking = {(item.demand.namespace, item.demand.name) for item in answers if item.verdict in _LACKING}
+    lacking = {(item.demand.namespace, item.demand.name) for item in answers if item.verdict in LACKING}
     found: dict[JobName, list[Suggestion]] = {}
     for document in compilation.documents:
         if isinstance(document.model, Workload) and (document.namespace, document.model.job.name) in lacking:

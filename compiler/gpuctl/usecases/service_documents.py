@@ -45,6 +45,19 @@ class GatheredDocuments(NamedTuple):
     sources: dict[str, Source]
     notes: list[Diagnostic]
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The documents as a request sends them."""
+        files = [_file(source) for source in self.sent.sources]
+        if not self.sent.platform:
+            return {"files": files}
+        return {"files": files, "platform": {"name": self.sent.platform_name, "value": json.loads(self.sent.platform)}}
+
+    @property
+    def query(self) -> dict[str, str]:
+        """How they are compiled, as query parameters."""
+        return {"namespace": self.sent.namespace or "", "strict": "true" if self.sent.strict else ""}
+
 
 def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
     """Read documents and their platform file.
@@ -75,6 +88,11 @@ def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> G
     return GatheredDocuments(sent, loaded.sources, found.diagnostics)
 
 
+def _file(source: Source) -> dict[str, Any]:
+    file = {"name": source.name, "text": source.text}
+    return file if source.direct else {**file, "inDirectory": True}
+
+
 def refuse_options(given: Mapping[str, bool]) -> None:
     """See that no option is given that is for a cluster alone.
 
@@ -98,14 +116,20 @@ def unlike(sent: SentDocuments, settings: Settings) -> str:
         here = json.loads(sent.platform)
     except ValueError:
         here = None
-    if not isinstance(here, dict):
-        return ""
+    return platform_message(here, sent.platform_name, settings) if isinstance(here, dict) else ""
+
+
+def platform_message(here: Mapping[str, Any], name: str, settings: Settings) -> str:
+    """Return a warning about a platform file that differs from the service's platform; "" if it does not.
+
+    :param here: the file's content without kind and version, and its ``name``.
+    """
     there = _said(settings)
-    names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+    names = sorted(key for key in {*here, *there} if here.get(key) != there.get(key))
     if not names:
         return ""
     return (
-        f"warning: {sent.platform_name} is not used: the service has a platform of its own, which says something else "
+        f"warning: {name} is not used: the service has a platform of its own, which says something else "
         f"of {', '.join(names)}"
     )
 
@@ -138,14 +162,14 @@ def worded(sources: Mapping[str, Source]) -> Iterator[None]:
         yield
     except ServiceRefusal as error:
         if error.name == "InvalidDocuments" and error.details:
-            raise InvalidDocuments([_diagnostic(item) for item in error.details], dict(sources)) from None
+            raise InvalidDocuments([diagnostic_of(item) for item in error.details], dict(sources)) from None
         if error.name == "InvalidOptions":
             raise InvalidOptions(error.message) from None
         raise
 
 
-def _diagnostic(value: dict[str, Any]) -> Diagnostic:
-    """A diagnostic of :meth:`Diagnostic.to_dict`, whose path stays the text that it is."""
+def diagnostic_of(value: Mapping[str, Any]) -> Diagnostic:
+    """Return the diagnostic of a :meth:`Diagnostic.to_dict`; its path stays one text."""
     related = tuple(Related(item["message"], span) for item in value["related"] if (span := _span(item)) is not None)
     path = (value["path"],) if value["path"] else ()
     return Diagnostic(
@@ -153,7 +177,7 @@ def _diagnostic(value: dict[str, Any]) -> Diagnostic:
     )
 
 
-def _span(value: dict[str, Any]) -> Span | None:
+def _span(value: Mapping[str, Any]) -> Span | None:
     if value["file"] is None:
         return None
     return Span(value["file"], value["line"], value["column"], value["endLine"], value["endColumn"])

@@ -1,13 +1,14 @@
-"""The history of a job as a service's REST API answers it. Fields that are not known here are ignored."""
+"""The history of a job through a service."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
-from gpuctl.apply.state.past_documents import PastDocument
+from gpuctl.api.job_history import JobDocument, JobDocuments, JobRevision
+from gpuctl.apply.state.past_documents import Cause, PastDocument
 from gpuctl.apply.state.repository import Commit
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
@@ -26,8 +27,8 @@ class ServiceHistory(DocumentHistory):
         """Return the row of a revision, with its document."""
         found = super().row(revision)
         with self.service.reading() as get:
-            document = get(f"/jobs/{self.name}/history/{revision}", namespace=self.namespace)["document"]
-        return found._replace(past=replace(found.past, document=document))
+            answer = JobRevision.model_validate(get(f"/jobs/{self.name}/history/{revision}", namespace=self.namespace))
+        return found._replace(past=replace(found.past, document=answer.document))
 
 
 def history_of_service(service: ServiceClient, scope: Scope, text: str) -> DocumentHistory:
@@ -37,43 +38,40 @@ def history_of_service(service: ServiceClient, scope: Scope, text: str) -> Docum
     """
     kind, name = parsed_name(text)
     with service.reading() as get:
-        value = get(f"/jobs/{name}/history", namespace=scope.namespace or "")
-        for note in value.get("notes") or ():
-            scope.note(str(note))
-        items = value["items"]
-        rows = [_row(item, is_first=item is items[-1]) for item in items if kind in ("", "job", item["kind"])]
+        answer = JobDocuments.model_validate(get(f"/jobs/{name}/history", namespace=scope.namespace or ""))
+        for note in answer.notes:
+            scope.note(note)
+        items = answer.items
+        rows = [_row(item, is_first=item is items[-1]) for item in items if kind in ("", "job", item.kind)]
         if not rows:
             raise no_history(text, scope.namespace)
-        if text == name and value["name"] != name:
-            _refuse_two_meanings(get, value, items[0]["kind"], name)
-        return ServiceHistory(value["name"], value["namespace"], rows, service)
+        if text == name and answer.name != name:
+            _refuse_two_meanings(get, answer, items[0].kind, name)
+        return ServiceHistory(answer.name, answer.namespace, rows, service)
 
 
-def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: Mapping[str, Any], kind: str, text: str) -> None:
+def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: JobDocuments, kind: str, text: str) -> None:
     """Check that the id of a job is not the name of another one: the service takes it for the id.
 
     :raises SeveralJobs: it is.
     """
-    namespace = meant["namespace"]
-    for job in chain.from_iterable(pages(get, "/jobs", namespace=namespace)):
+    for job in chain.from_iterable(pages(get, "/jobs", namespace=meant.namespace)):
         if job["name"] == text:
-            raise two_meanings(text, (job["kind"], text, namespace), (kind, meant["name"], namespace))
+            raise two_meanings(text, (job["kind"], text, meant.namespace), (kind, meant.name, meant.namespace))
 
 
-def _row(item: Mapping[str, Any], *, is_first: bool) -> HistoryRow:
-    commit = item.get("commit")
+def _row(item: JobDocument, *, is_first: bool) -> HistoryRow:
+    commit = item.commit
     past = PastDocument(
-        int(item["revision"]),
-        {"kind": item["kind"]},
-        tuple(item.get("masked") or ()),
-        item.get("createdAt") or "",
-        item.get("who"),
-        None if commit is None else Commit(commit["id"], commit["dirty"], commit.get("repository")),
-        item.get("gpuctl") or "",
-        item.get("cause") or "applied",
-        item.get("to"),
+        item.revision,
+        {"kind": item.kind},
+        tuple(item.masked),
+        item.created_at or "",
+        item.who,
+        None if commit is None else Commit(commit.id, commit.dirty, commit.repository),
+        item.gpuctl,
+        cast(Cause, item.cause),
+        item.to,
     )
-    changes = [
-        ValueChange(change["path"], change.get("from"), change.get("to")) for change in item.get("changes") or ()
-    ]
+    changes = [ValueChange(change["path"], change.get("from"), change.get("to")) for change in item.changes]
     return HistoryRow(past, changes, is_first)

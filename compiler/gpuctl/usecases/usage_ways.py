@@ -11,7 +11,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
 from gpuctl.reading.price_list import price_list
-from gpuctl.reading.usage_costs import HeldModel
+from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import OtherVersion, ServiceClient, ServiceRefusal
 
@@ -35,7 +35,7 @@ class UsageWay(Protocol):
         :param step: ``hour``, ``day``, ``week``, ``month``, or ``total``: one row a group.
         """
 
-    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         """Return what workloads held of each GPU model.
 
         :param level: the kind of ``key``, ``label`` or ``annotation``; "" for no key.
@@ -104,7 +104,7 @@ class DatabaseWay:
 
         return map(ledger_line, _rows(page))
 
-    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         from gpuctl_usage.answers.held_models import held_models
         from gpuctl_usage.answers.hourly_answers import Hours
         from gpuctl_usage.answers.scopes import Paging
@@ -113,7 +113,7 @@ class DatabaseWay:
         cluster = self._cluster(asked.cluster)
         hours = Hours(cluster, asked.start, asked.end, paging=Paging(1, 2**31), tz=asked.zone)
         return [
-            _held_model(row) for row in _page(self._ask(lambda it: held_models(it, hours, Level(level), key)))["data"]
+            _model_use(row) for row in _page(self._ask(lambda it: held_models(it, hours, Level(level), key)))["data"]
         ]
 
     def snapshot(self, cluster: str) -> Mapping[str, Any]:
@@ -210,7 +210,7 @@ class ServiceWay:
         except NotALedger:
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
 
-    def held_models(self, asked: UsageRange, level: str, key: str) -> list[HeldModel]:
+    def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         times = {"start_time": stamped(asked.start), "end_time": stamped(asked.end), "cluster": asked.cluster}
         query = {**times, "dimension_type": level, "dimension_key": key, "page_size": str(_PAGE)}
 
@@ -218,7 +218,7 @@ class ServiceWay:
             return _page(self._ask("workloads/models", {**query, "page": str(number)}))
 
         try:
-            return [_held_model(row) for row in _rows(page)]
+            return [_model_use(row) for row in _rows(page)]
         except (NotALedger, KeyError, TypeError, ValueError):
             raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
 
@@ -258,10 +258,10 @@ class ServiceWay:
             raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
 
 
-def _held_model(row: Mapping[str, Any]) -> HeldModel:
+def _model_use(row: Mapping[str, Any]) -> ModelUse:
     names = (visible(str(row[name])[:317]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
     value, model = (visible(str(row[name])[:317]) for name in ("value", "model"))
-    return HeldModel(GpuHolder(*names), value, model, float(row["allocated_gpu_seconds"]))
+    return ModelUse(GpuHolder(*names), value, model, float(row["allocated_gpu_seconds"]))
 
 
 def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

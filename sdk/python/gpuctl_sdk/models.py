@@ -280,11 +280,15 @@ class EventsAlike(Answer):
 
 
 class FitAnswer(Answer):
-    """``gpuctl fit -o json``."""
+    """``gpuctl fit``, with what it prints beside the jobs."""
 
     jobs: list[FitJob]
     notes: list[str]
     """What is not taken into account."""
+    warnings: list[DocumentWarning] = Field(default_factory=list)
+    """Diagnostics of the documents."""
+    messages: list[str] = Field(default_factory=list)
+    """What is to be known of the request itself."""
 
 
 class FitEnding(Answer):
@@ -307,6 +311,10 @@ class FitJob(Answer):
     victims: list[FitVictim]
     victims_certain: bool
     """Whether it is known that it is just these."""
+    certain: bool
+    """Whether verdict, pods and victims are these whatever the scheduler chooses."""
+    likelihood: float | None
+    """1 if no other order of pods changes the verdict; null if that is not known."""
     pods: int
     starting_pods: int
     held_by_starting_pods: dict[str, float]
@@ -324,10 +332,6 @@ class FitJob(Answer):
     opening: FitOpening | None
     """When it will find room, where that is known."""
     smallest_change: str | None
-    certain: bool
-    """Whether verdict, pods and victims are these whatever the scheduler chooses."""
-    likelihood: float | None
-    """1 if no other order of pods changes the verdict; null if that is not known."""
     suggestions: list[FitSuggestion] = Field(default_factory=list)
     """With `suggest`, of a job that does not fit: the smallest change of each kind."""
 
@@ -563,7 +567,7 @@ class JobDocument(Answer):
 
 
 class JobDocuments(Answer):
-    """``gpuctl history -o json``: the newest first."""
+    """The history of a job, with what was passed over."""
 
     name: str
     namespace: str
@@ -975,8 +979,6 @@ class NamespaceDetail(Answer):
     status: str | None
     jobs: int
     """Jobs that have not ended."""
-    all_jobs: int
-    """Jobs, also those that have ended."""
     pods: int
     gpu_used: int
     quotas: list[NamespaceQuota]
@@ -986,6 +988,8 @@ class NamespaceDetail(Answer):
     """Pods on nodes."""
     waiting_jobs: list[PodInNamespace]
     """Pods that wait for a node."""
+    all_jobs: int
+    """Jobs, also those that have ended."""
 
 
 class NamespaceHour(Answer):
@@ -1061,8 +1065,8 @@ class NamespaceItem(Answer):
 class NamespaceList(Answer):
     """``gpuctl get namespaces -o json``."""
 
-    total: int
     items: list[NamespaceItem]
+    total: int
 
 
 class NamespaceQuota(Answer):
@@ -1390,10 +1394,10 @@ class QuotaLimit(Answer):
 
 
 class QuotaList(Answer):
-    """Quotas."""
+    """``gpuctl get quotas -o json``."""
 
-    total: int
     items: list[Quota]
+    total: int
 
 
 class RecoveredObject(Answer):

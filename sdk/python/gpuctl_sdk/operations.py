@@ -936,23 +936,46 @@ class Operations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
         namespace: str | None = None,
         suggest: bool | None = None,
+        strict: bool | None = None,
     ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
         :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
         :param namespace: Of jobs that name none.
         :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
+        :param strict: Reject documents that have warnings.
         """
         found: models.FitAnswer = self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                query=given({"namespace": namespace, "suggest": suggest, "strict": strict}),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                    }
+                ),
             )
+        )
+        return found
+
+    def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
+        """Return the same of each job whose pods wait for a node now.
+
+        :param namespace: Only jobs of this namespace.
+        """
+        found: models.FitAnswer = self.send(
+            Call("GET", "/fit", models.FitAnswer, query=given({"namespace": namespace}))
         )
         return found
 
@@ -2487,23 +2510,46 @@ class AsyncOperations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
         namespace: str | None = None,
         suggest: bool | None = None,
+        strict: bool | None = None,
     ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
         :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
         :param namespace: Of jobs that name none.
         :param suggest: Find the smallest changes with which jobs that do not fit would, of 20 documents.
+        :param strict: Reject documents that have warnings.
         """
         found: models.FitAnswer = await self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                query=given({"namespace": namespace, "suggest": suggest, "strict": strict}),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                    }
+                ),
             )
+        )
+        return found
+
+    async def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
+        """Return the same of each job whose pods wait for a node now.
+
+        :param namespace: Only jobs of this namespace.
+        """
+        found: models.FitAnswer = await self.send(
+            Call("GET", "/fit", models.FitAnswer, query=given({"namespace": namespace}))
         )
         return found
 

@@ -12,7 +12,6 @@ from gpuctl.usecases.wire import encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.command_changes import CHANGES, preview, preview_rollback
-from gpuctl_server.command_fits import fit, fit_waiting_jobs
 from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question, asked_by, called
 from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
@@ -39,8 +38,6 @@ _LOOKS: dict[str, Callable[..., Any]] = {
     **QUESTIONS,
     "preview": preview,
     "preview-rollback": preview_rollback,
-    "fit": fit,
-    "fit-waiting": fit_waiting_jobs,
     "recoveries": recoveries,
 }
 _CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **NODE_CHANGES, **REMOVALS}

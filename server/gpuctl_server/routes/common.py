@@ -257,7 +257,7 @@ def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 def made(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONResponse:
     """The answer of a creation: 201 with the path of what was created, or 200 where it was only checked."""
     headers = {} if location is None or is_checked else {"Location": f"{BASE}{location}"}
-    return JSONResponse(value.model_dump(exclude_unset=True), 200 if is_checked else 201, headers)
+    return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)
 
 
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]

@@ -132,7 +132,7 @@ def create_batch(
         queue=queue,
         dry_run=only_look,
     )
-    return JSONResponse(batch.model_dump(), 200) if only_look else batch
+    return JSONResponse(batch.model_dump(by_alias=True), 200) if only_look else batch
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
@@ -287,5 +287,5 @@ def recover(
 
 
 def _submitted(made: Submitted) -> dict[str, Any]:
-    value = made.model_dump()
+    value = made.model_dump(by_alias=True)
     return value if made.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from gpuctl.api.base_models import Body
 from gpuctl.api.job_answers import history_answer, wait_answer
-from gpuctl.api.question_models import JobDocuments, JobRevision, JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl.api.job_history import JobDocuments, JobRevision
+from gpuctl.api.question_models import JobTimeline, WaitAnswer, WhyAnswer
 from gpuctl.api.why_answers import why_answer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
-from gpuctl.api.question_models import NamespaceDetail, NamespaceList
-from gpuctl.api.quota_answers import namespace_detail, namespace_list
+from gpuctl.api.namespaces import NamespaceDetail, NamespaceList
 from gpuctl.usecases.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
@@ -24,7 +23,7 @@ def namespaces(
 ) -> dict[str, Any]:
     """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen."""
     with service.looking(caller) as reader:
-        return namespace_list(list_namespaces(reader, everything=everything))
+        return NamespaceList.of(list_namespaces(reader, everything=everything)).as_json()
 
 
 @router.get("/namespaces/{namespaceName}", responses={200: {"model": NamespaceDetail}})
@@ -35,4 +34,4 @@ def namespace(
 ) -> dict[str, Any]:
     """A namespace: what limits it, what runs in it, and what waits."""
     with service.looking(caller) as reader:
-        return namespace_detail(describe_namespace(reader, name))
+        return NamespaceDetail.of(describe_namespace(reader, name)).as_json()

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
-from gpuctl.api.quota_answers import quota_answer, quota_list
-from gpuctl.api.quota_models import QuotaList, QuotaOrQuotas
+from gpuctl.api.quotas import QuotaList, QuotaOrQuotas, quota_answer
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
@@ -20,7 +19,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 @from_memory
 def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """The quotas of the namespaces that may be seen."""
-    return quota_list(visible_quotas(service, caller))
+    return QuotaList.of(visible_quotas(service, caller)).as_json()
 
 
 @router.get("/quotas/{userName}", tags=["quotas"], responses={200: {"model": QuotaOrQuotas}})
@@ -31,4 +30,4 @@ def one_quota(
     name: Annotated[str, Path(alias="userName", max_length=253, description="The user.", examples=["elon-musk"])],
 ) -> dict[str, Any]:
     """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users."""
-    return quota_answer(find_quotas(service, caller, name))
+    return quota_answer(find_quotas(service, caller, name)).as_json()

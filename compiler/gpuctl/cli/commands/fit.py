@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import click
 
 from gpuctl.api.document_answers import diagnostics_answer
-from gpuctl.api.fit_answers import fit_answer, fit_failure
+from gpuctl.api.fit_answers import FitAnswer, FitJob, FitJobs, fit_failure, fit_jobs
 from gpuctl.api.json_values import to_json
-from gpuctl.capacity.fit import Fit
-from gpuctl.capacity.suggestions import JobName, Suggestion
-from gpuctl.capacity.told_fit import ToldFit
+from gpuctl.capacity.verdicts import LACKING
 from gpuctl.cli.options.choosing_cluster import stated_cluster
 from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected, json_option
 from gpuctl.cli.options.document_options import compile_options, input_options
@@ -26,12 +24,8 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.fit_documents import fit, fit_waiting
+from gpuctl.usecases.fit_documents import FitResult, fit, fit_waiting
 from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.fit_documents import FitResult
-    from gpuctl.usecases.service_fit import ToldFits
 
 
 @click.command(
@@ -92,11 +86,11 @@ def command(
             if as_json:
                 click.echo(to_json(fit_failure(error.message)), nl=False)
             raise
-    found = result.suggestions
     if as_json:
-        click.echo(to_json(fit_answer(result.jobs, found)), nl=False)
+        click.echo(to_json(FitJobs(jobs=result.jobs).as_json()), nl=False)
     else:
-        _show(result.jobs, found, "There is no job in the documents." if inputs else "No pod waits for a node.")
+        nothing = "There is no job in the documents." if inputs else "No pod waits for a node."
+        _show(result.jobs, nothing, suggested=suggest)
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     return {True: 0, False: 1, None: 2}[result.fits]
@@ -110,7 +104,7 @@ def _fit(
     *,
     as_json: bool,
     suggest: bool,
-) -> FitResult | ToldFits:
+) -> FitAnswer:
     """The answer. Mistakes in the documents end the command with 2."""
 
     def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
@@ -120,11 +114,8 @@ def _fit(
     session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
         if service is not None:
-            told = fit_by_service(service, documents, diagnosed, suggest=suggest)
-            if told.platform:
-                click.echo(told.platform, err=True)
-            return told
-        return fit(
+            return fit_by_service(service, documents, diagnosed, partial(click.echo, err=True), suggest=suggest)
+        found = fit(
             documents.sources,
             cluster=session.connection if session is not None else None,
             snapshot=named_snapshot(snapshot_file),
@@ -135,6 +126,7 @@ def _fit(
             suggest=suggest,
             diagnosed=diagnosed,
         )
+        return _answer(found)
     except InvalidDocuments as error:
         text.write(error.diagnostics, error.sources, sys.stderr)
         if as_json:
@@ -148,10 +140,10 @@ def _fit(
 
 def _fit_waiting(
     namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
-) -> FitResult | ToldFits:
+) -> FitAnswer:
     """The answer for what waits now."""
     if snapshot_file is not None:
-        return fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace)
+        return _answer(fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace))
     if (service := asked_service(kubeconfig, context)) is not None:
         try:
             return fit_waiting_by_service(service, namespace)
@@ -159,18 +151,21 @@ def _fit_waiting(
             service.close()
     session = connected(kubeconfig, context)
     try:
-        return fit_waiting(cluster=session.connection, namespace=namespace)
+        return _answer(fit_waiting(cluster=session.connection, namespace=namespace))
     finally:
         session.close()
 
 
-def _show(answers: Sequence[Fit | ToldFit], found: Mapping[JobName, Sequence[Suggestion]] | None, nothing: str) -> None:
-    if not answers:
+def _answer(result: FitResult) -> FitAnswer:
+    return FitAnswer(jobs=fit_jobs(result.jobs, result.suggestions).jobs, notes=result.notes)
+
+
+def _show(jobs: Sequence[FitJob], nothing: str, *, suggested: bool) -> None:
+    if not jobs:
         click.echo(nothing, err=True)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    for answer in answers:
-        for line in fit_lines(answer, coloured=coloured):
+    for job in jobs:
+        for line in fit_lines(job, coloured=coloured):
             click.echo(line)
-        suggestions = None if found is None else found.get((answer.demand.namespace, answer.demand.name))
-        for line in suggestion_lines(suggestions) if suggestions is not None else ():
+        for line in suggestion_lines(job.suggestions) if suggested and job.verdict in LACKING else ():
             click.echo(line)

@@ -6,15 +6,13 @@ import re
 
 import click
 
-from gpuctl.api.history_answers import changes_value, history_value, revision_value
+from gpuctl.api.job_history import HistoryAnswer, JobRevision, RevisionChanges
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.gitops.value_changes import value_changes
-from gpuctl.reading.document_history import HistoryRow
 from gpuctl.usecases.job_queries import document_history
 
 
@@ -61,13 +59,13 @@ def command(
             row = history.row(revision)
             past = row.past
             if machine:
-                _show(row, output)
+                show_value(JobRevision.of(row).as_json(), output)
             else:
                 click.echo(emit_object(past.document), nl=False)
                 for note in notes(past):
                     looking.scope.note(note)
         elif machine:
-            show_value(history_value(history), output)
+            show_value(HistoryAnswer.of(history).as_json(), output)
         else:
             show_table(HEADERS, map(cells, history.rows), with_blanks=True)
     return 0
@@ -87,9 +85,4 @@ def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
         for line in difference(old.document, new.document, titles):
             click.echo(line, nl=False)
         return
-    changes = changes_value(value_changes(old.document, new.document))
-    show_value({"from": old.revision, "to": new.revision, "changes": changes}, output)
-
-
-def _show(row: HistoryRow, output: str) -> None:
-    show_value(revision_value(row, whole=True), output)
+    show_value(RevisionChanges.of(old, new).as_json(), output)

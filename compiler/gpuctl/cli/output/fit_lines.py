@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
-from gpuctl.capacity.fit import Fit
+from gpuctl.api.fit_answers import FitJob, FitSuggestion
 from gpuctl.capacity.gangs import partly
-from gpuctl.capacity.shortage import Holder, told
-from gpuctl.capacity.suggestions import FieldChange, Suggestion
-from gpuctl.capacity.told_fit import ToldFit, ToldHolder
+from gpuctl.capacity.shortage import PODS, told
 from gpuctl.capacity.told_times import told_opening
+from gpuctl.capacity.verdicts import Ending, Opening, units_of
 from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3
@@ -26,40 +26,55 @@ SAID = {
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
 
 
-def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]:
-    """An answer for people: the verdict, then what it rests on."""
-    demand, found = answer.demand, answer.balance
-    title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
-    pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"
-    asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items())
-    said = SAID[answer.verdict]
+def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
+    """Yield the answer for a job: the verdict, then what it rests on."""
+    title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
+    pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
+    asked = ", ".join(told(name, amount) for name, amount in units_of(job.need.get("perPod") or {}).items())
+    said = SAID.get(job.verdict, job.verdict)
     if coloured:
-        said = click.style(said, fg=_COLOURS[answer.verdict])
+        said = click.style(said, fg=_COLOURS.get(job.verdict))
     yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"
-    if answer.reason:
-        yield f"  reason: {answer.reason}"
-    if answer.opening is not None:
-        yield f"  when: {told_opening(answer.opening)}"
-    if answer.held:
-        yield f"  partly: {partly(answer.starts, demand.pods, answer.held)}"
-    for victim in answer.victims:
-        if victim.pod.priority is None:
+    if job.reason:
+        yield f"  reason: {job.reason}"
+    if job.opening is not None:
+        after = [Ending(item.namespace, item.job, item.ends_by) for item in job.opening.after]
+        yield f"  when: {told_opening(Opening(job.opening.taken_at, job.opening.by, after))}"
+    if job.held_by_starting_pods:
+        yield f"  partly: {partly(job.starting_pods, job.pods, units_of(job.held_by_starting_pods))}"
+    for victim in job.victims:
+        if victim.priority is None:
             yield "  evicts: work in other namespaces"
             continue
-        of = "" if victim.pod.owner == f"Pod/{victim.pod.name}" else f" of {victim.pod.owner}"
-        pod = f"pod {victim.pod.name} -n {victim.pod.namespace}{of}"
-        yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority})"
-    if answer.verdict in ("fits", "unknown") and not answer.victims:
+        of = "" if victim.job == f"Pod/{victim.name}" else f" of {victim.job}"
+        yield f"  evicts: pod {victim.name} -n {victim.namespace}{of} on {victim.node} (priority {victim.priority})"
+    if job.verdict in ("fits", "unknown") and not job.victims:
         return
-    held = [f"{_whose(holder)} {told(found.scarce, holder.amount).split()[0]}" for holder in found.held_by[:_HOLDERS]]
-    if held:
-        more = len(found.held_by) - len(held)
-        yield f"  {found.scarce} on nodes open to it held by: {', '.join(held)}{f' and {more} others' if more else ''}"
-    if answer.change is not None:
-        yield f"  smallest change: {answer.change}"
+    if job.held_by:
+        yield f"  {_holders(job)}"
+    if job.smallest_change is not None:
+        yield f"  smallest change: {job.smallest_change}"
 
 
-def suggestion_lines(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+def _holders(job: FitJob) -> str:
+    """Return who holds most of the scarce resource: the amount beside the number of pods, or that number itself."""
+    scarce = next((name for name in job.held_by[0] if name in job.free and name != PODS), PODS)
+    (resource,) = units_of({scarce: 0})
+    held = [_holder(holder, scarce) for holder in job.held_by[:_HOLDERS]]
+    more = len(job.held_by) - len(held)
+    return f"{resource} on nodes open to it held by: {', '.join(held)}{f' and {more} others' if more else ''}"
+
+
+def _holder(holder: Mapping[str, Any], scarce: str) -> str:
+    """Return a holder and its amount, which is not known for pods that the caller may not see."""
+    whose = "work in other namespaces" if holder["priority"] is None else f"{holder['job']} -n {holder['namespace']}"
+    if holder[scarce] is None:
+        return whose
+    ((resource, amount),) = units_of({scarce: holder[scarce]}).items()
+    return f"{whose} {told(resource, amount).split()[0]}"
+
+
+def suggestion_lines(suggestions: Sequence[FitSuggestion]) -> Iterator[str]:
     """What to write into the document instead, a line for each change that fits."""
     for suggestion in suggestions:
         yield f"  fits with {suggestion.kind}: {', '.join(map(_field_change, suggestion.changes))}"
@@ -67,11 +82,8 @@ def suggestion_lines(suggestions: Sequence[Suggestion]) -> Iterator[str]:
         yield "  no smaller request, other GPU type or other pool was found with which it fits"
 
 
-def _field_change(item: FieldChange) -> str:
-    was = f"was {item.old}" if item.old is not None else "not written yet"
-    said = f"{item.path}: {item.new}" if item.new is not None else f"no {item.path}"
-    return f"{said} ({was}; {item.span.file}:{item.span.line})"
-
-
-def _whose(holder: Holder | ToldHolder) -> str:
-    return "work in other namespaces" if holder.priority is None else f"{holder.owner} -n {holder.namespace}"
+def _field_change(item: Mapping[str, Any]) -> str:
+    path, old, new = item["path"], item["from"], item["to"]
+    was = f"was {old}" if old is not None else "not written yet"
+    said = f"{path}: {new}" if new is not None else f"no {path}"
+    return f"{said} ({was}; {item['file']}:{item['line']})"

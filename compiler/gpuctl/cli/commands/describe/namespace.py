@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from gpuctl.api.quota_answers import namespace_answer
+from gpuctl.api.namespaces import NamespaceAnswer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
@@ -25,7 +27,11 @@ from gpuctl.usecases.quota_queries import describe_namespace
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what limits a namespace, what runs in it, and what waits."""
-    return show_named(name, "json" if as_json else output, where, describe_namespace, namespace_answer, _show)
+    return show_named(name, "json" if as_json else output, where, describe_namespace, _answer, _show)
+
+
+def _answer(namespace: Namespace) -> dict[str, Any]:
+    return NamespaceAnswer.of(namespace).as_json()
 
 
 def _show(_: Reader, namespace: Namespace) -> None:

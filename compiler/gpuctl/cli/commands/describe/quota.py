@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.quota_answers import quota_answer
+from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
@@ -48,7 +48,7 @@ def command(
                 show_quota(quota)
                 sections.show_holders("Used by", quota_holders(looking, quota.namespace))
         else:
-            show_value(quota_answer(quotas), output)
+            show_value(quota_answer(quotas).as_json(), output)
     return 0
 
 

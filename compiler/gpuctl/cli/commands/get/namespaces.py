@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 
-from gpuctl.api.quota_answers import namespace_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.objects.workload_state import age
+from gpuctl.reading.namespace_rows import NamespaceRow
 
 HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
 
@@ -47,5 +50,12 @@ def command(
             since = age(item.created_at) if item.created_at else ""
             entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
         nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."
-        show_list(looks, lambda: namespace_list(found), HEADERS, (), entries, nothing)
+        show_list(looks, partial(_answer, found), HEADERS, (), entries, nothing)
     return 0
+
+
+def _answer(found: list[NamespaceRow]) -> dict[str, Any]:
+    # Models take longer to import than a small cluster to list: a table needs none.
+    from gpuctl.api.namespaces import NamespaceList
+
+    return NamespaceList.of(found).as_json()

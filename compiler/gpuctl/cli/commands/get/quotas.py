@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 
-from gpuctl.api.quota_answers import quota_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
@@ -55,8 +57,15 @@ def command(
             wide = (age(quota.created_at), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
         where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
-        show_list(looks, lambda: quota_list(quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
+        show_list(looks, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
+
+
+def _answer(quotas: list[QuotaState]) -> dict[str, Any]:
+    # Models take longer to import than a small cluster to list: a table needs none.
+    from gpuctl.api.quotas import QuotaList
+
+    return QuotaList.of(quotas).as_json()
 
 
 def cell(quota: QuotaState, name: str) -> str:

@@ -1,0 +1,113 @@
+"""The history of a job: its documents as they were applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.apply.state.past_documents import PastDocument
+from gpuctl.gitops.value_changes import ValueChange, value_changes
+from gpuctl.reading.document_history import DocumentHistory, HistoryRow
+
+
+class DocumentCommit(ApiModel):
+    """The commit that a document was applied from."""
+
+    id: str = Field(examples=["9f2c1e07ab3d4c5e6f708192a3b4c5d6e7f80912"])
+    dirty: bool = Field(description="Whether its files differed from it.", examples=[False])
+    repository: str | None = Field(examples=["git.example.com/team-a/jobs"])
+
+
+class JobDocument(ApiModel):
+    """A document of a job as it was applied, without credentials."""
+
+    revision: int = Field(examples=[3])
+    kind: str = Field(examples=["inference"])
+    created_at: str | None = Field(examples=["2024-06-01T10:00:00Z"])
+    who: str | None = Field(examples=["ann"])
+    commit: DocumentCommit | None
+    gpuctl: str = Field(description="The version that applied it.", examples=["0.1.0"])
+    cause: str = Field(description="`applied`, `rolled back`, or `found` in the cluster.", examples=["applied"])
+    to: int | None = Field(description="The revision that was gone back to.", examples=[None])
+    changes: list[dict[str, Any]] = Field(
+        description="Of each field in which it differs from the one before `path`, `from` and `to`.",
+        examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
+    )
+    masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
+
+    @classmethod
+    def of(cls, row: HistoryRow) -> JobDocument:
+        """Return a revision as JSON has it."""
+        return cls(**_fields(row))
+
+
+class JobRevision(JobDocument):
+    """A document of a job's history, whole."""
+
+    document: dict[str, Any] = Field(examples=[{"kind": "inference", "version": "v0.1", "job": {"name": "chat"}}])
+
+    @classmethod
+    def of(cls, row: HistoryRow) -> JobRevision:
+        """Return a revision as JSON has it."""
+        return cls(**_fields(row), document=row.past.document)
+
+
+class HistoryAnswer(ApiModel):
+    """``gpuctl history -o json``: the newest first."""
+
+    name: str = Field(examples=["chat"])
+    namespace: str = Field(examples=["team-a"])
+    items: list[JobDocument]
+    total: int = Field(examples=[3])
+
+    @classmethod
+    def of(cls, history: DocumentHistory) -> HistoryAnswer:
+        """Return a history as JSON has it."""
+        items = list(map(JobDocument.of, history.rows))
+        return cls(name=history.name, namespace=history.namespace, items=items, total=len(items))
+
+
+class JobDocuments(HistoryAnswer):
+    """The history of a job, with what was passed over."""
+
+    notes: list[str] = Field(description="What is marked as history, and was passed over.", examples=[[]])
+
+
+class RevisionChanges(ApiModel):
+    """``gpuctl history --diff -o json``."""
+
+    old: int = Field(alias="from", description="The revision that is compared.")
+    new: int = Field(alias="to", description="The revision that it is compared with.")
+    changes: list[dict[str, Any]] = Field(description="`path`, `from` and `to` of each field that differs.")
+
+    @classmethod
+    def of(cls, old: PastDocument, new: PastDocument) -> RevisionChanges:
+        """Return the changes from one document to another as JSON has them."""
+        changes = _changes(value_changes(old.document, new.document))
+        return cls(old=old.revision, new=new.revision, changes=changes)
+
+
+def _fields(row: HistoryRow) -> dict[str, Any]:
+    past = row.past
+    commit = past.commit
+    return {
+        "revision": past.revision,
+        "kind": past.document.get("kind"),
+        "created_at": past.when or None,
+        "who": past.who,
+        "commit": None
+        if commit is None
+        else DocumentCommit(id=commit.id, dirty=commit.dirty, repository=commit.repository),
+        "gpuctl": past.gpuctl,
+        "cause": past.cause,
+        "to": past.to,
+        "changes": _changes(row.changes),
+        "masked": list(past.masked),
+    }
+
+
+def _changes(changes: Iterable[ValueChange]) -> list[dict[str, Any]]:
+    return [{"path": change.path, "from": change.old, "to": change.new} for change in changes]

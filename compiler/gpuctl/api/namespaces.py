@@ -1,0 +1,129 @@
+"""Namespaces, with what limits them and what runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.quotas import Quota
+from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
+from gpuctl.reading.node_rows import PodOnNode
+from gpuctl.reading.quota_rows import QuotaState
+
+QuotaForm = TypeVar("QuotaForm")
+"""A quota: its name or the quota itself."""
+
+
+class NamespaceFields(ApiModel, Generic[QuotaForm]):
+    """The fields that every answer about a namespace has."""
+
+    name: str = Field(examples=["team-a"])
+    status: str | None = Field(examples=["Active"])
+    jobs: int = Field(description="Jobs that have not ended.", examples=[3])
+    pods: int = Field(examples=[5])
+    gpu_used: int = Field(examples=[12])
+    quotas: list[QuotaForm]
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+
+
+class NamespaceItem(NamespaceFields[str]):
+    """A namespace."""
+
+    quotas: list[str] = Field(examples=[["team-resource-quota"]])
+
+    @classmethod
+    def of(cls, row: NamespaceRow) -> NamespaceItem:
+        """Return a row of a list as JSON has it."""
+        return cls(**_fields(row), quotas=list(row.quotas))
+
+
+class NamespaceList(ApiModel):
+    """``gpuctl get namespaces -o json``."""
+
+    items: list[NamespaceItem]
+    total: int = Field(examples=[2])
+
+    @classmethod
+    def of(cls, rows: Iterable[NamespaceRow]) -> NamespaceList:
+        """Return a list of namespaces as JSON has it."""
+        items = list(map(NamespaceItem.of, rows))
+        return cls(items=items, total=len(items))
+
+
+class PodInNamespace(ApiModel):
+    """A pod that holds room on a node, or waits for some."""
+
+    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
+    name: str = Field(description="Of its job.", examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str | None = Field(examples=["training"])
+    gpu: int = Field(examples=[4])
+    node_name: str | None = Field(examples=["node-1"])
+
+    @classmethod
+    def of(cls, pod: PodOnNode) -> PodInNamespace:
+        """Return a pod as JSON has it."""
+        return cls(pod=pod.pod, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=pod.gpu, node_name=pod.node)
+
+
+class NamespaceContents(NamespaceFields[QuotaForm], Generic[QuotaForm]):
+    """A namespace with its pods."""
+
+    labels: dict[str, str] | None = Field(examples=[{"team": "nlp"}])
+    running_jobs: list[PodInNamespace] = Field(description="Pods on nodes.")
+    waiting_jobs: list[PodInNamespace] = Field(description="Pods that wait for a node.")
+
+
+class NamespaceAnswer(NamespaceContents[Quota]):
+    """``gpuctl describe namespace -o json``."""
+
+    @classmethod
+    def of(cls, namespace: Namespace) -> NamespaceAnswer:
+        """Return a namespace as JSON has it."""
+        return cls(**_contents(namespace), quotas=list(map(Quota.of, namespace.quotas)))
+
+
+class NamespaceQuota(Quota):
+    """A quota of a namespace."""
+
+    is_managed: bool = Field(description="False for a ResourceQuota that gpuctl did not make.", examples=[True])
+
+    @classmethod
+    def of(cls, quota: QuotaState) -> NamespaceQuota:
+        """Return a quota as JSON has it."""
+        return cls(**dict(Quota.of(quota)), is_managed=quota.is_ours)
+
+
+class NamespaceDetail(NamespaceContents[NamespaceQuota]):
+    """A namespace with its quotas and pods."""
+
+    all_jobs: int = Field(description="Jobs, also those that have ended.", examples=[4])
+
+    @classmethod
+    def of(cls, namespace: Namespace) -> NamespaceDetail:
+        """Return a namespace as the REST API answers it."""
+        quotas = list(map(NamespaceQuota.of, namespace.quotas))
+        return cls(**_contents(namespace), quotas=quotas, all_jobs=namespace.all_jobs)
+
+
+def _fields(row: NamespaceRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "status": row.status,
+        "jobs": row.jobs,
+        "pods": row.pods,
+        "gpu_used": row.gpu_used,
+        "created_at": row.created_at,
+    }
+
+
+def _contents(namespace: Namespace) -> dict[str, Any]:
+    return {
+        **_fields(namespace.row),
+        "labels": namespace.labels,
+        "running_jobs": [PodInNamespace.of(item) for item in namespace.holders if item.node],
+        "waiting_jobs": [PodInNamespace.of(item) for item in namespace.holders if not item.node],
+    }

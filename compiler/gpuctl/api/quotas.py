@@ -1,0 +1,105 @@
+"""Quotas. Amounts are cores, bytes and counts; use is null until the cluster has counted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import Field, RootModel
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import number
+from gpuctl.reading.quota_rows import Limit, QuotaState
+
+
+class QuotaLimit(ApiModel):
+    """One limit: `resource` is Kubernetes' key, `name` the short one."""
+
+    resource: str = Field(examples=["requests.nvidia.com/gpu"])
+    name: str = Field(examples=["gpu"])
+    vendor: str | None = Field(examples=["nvidia"])
+    unit: str = Field(examples=["count"])
+    total: int | float = Field(examples=[4])
+    used: int | float | None = Field(examples=[2])
+    free: int | float | None = Field(examples=[2])
+    used_percent: float | None = Field(examples=[50.0])
+
+    @classmethod
+    def of(cls, limit: Limit) -> QuotaLimit:
+        """Return a limit as JSON has it."""
+        return cls(
+            resource=limit.resource,
+            name=limit.name,
+            vendor=limit.vendor,
+            unit=limit.unit,
+            total=number(limit.total),
+            used=number(limit.used),
+            free=number(limit.free),
+            used_percent=limit.percent,
+        )
+
+
+class Quota(ApiModel):
+    """The quota of a user, who is a namespace."""
+
+    name: str = Field(examples=["team-resource-quota"])
+    namespace: str = Field(examples=["elon-musk"])
+    description: str | None = Field(examples=["Quotas of the team"])
+    status: Literal["ok", "full"] = Field(examples=["ok"])
+    cpu_total: int | float | None = Field(examples=[10])
+    cpu_used: int | float | None = Field(examples=[4])
+    memory_total_bytes: int | float | None = Field(examples=[21474836480])
+    memory_used_bytes: int | float | None = Field(examples=[8589934592])
+    gpu_total: int | float | None = Field(examples=[4])
+    gpu_used: int | float | None = Field(examples=[2])
+    max_jobs: int | float | None = Field(examples=[20])
+    jobs_used: int | float | None = Field(examples=[3])
+    resources: list[QuotaLimit]
+    default_request: dict[str, str] = Field(
+        description="What containers that request nothing count as.", examples=[{"cpu": "1"}]
+    )
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+
+    @classmethod
+    def of(cls, quota: QuotaState) -> Quota:
+        """Return a quota as JSON has it."""
+        amounts = {}
+        for name, total, used in (
+            ("cpu", "cpu_total", "cpu_used"),
+            ("memory", "memory_total_bytes", "memory_used_bytes"),
+            ("gpu", "gpu_total", "gpu_used"),
+            ("jobs", "max_jobs", "jobs_used"),
+        ):
+            amounts[total], amounts[used] = map(number, quota.amount(name))
+        return cls(
+            name=quota.name,
+            namespace=quota.namespace,
+            description=quota.description,
+            status=quota.status,
+            **amounts,
+            resources=list(map(QuotaLimit.of, quota.limits)),
+            default_request=quota.defaults,
+            created_at=quota.created_at,
+        )
+
+
+class QuotaList(ApiModel):
+    """``gpuctl get quotas -o json``."""
+
+    items: list[Quota]
+    total: int = Field(examples=[2])
+
+    @classmethod
+    def of(cls, quotas: Iterable[QuotaState]) -> QuotaList:
+        """Return a list of quotas as JSON has it."""
+        items = list(map(Quota.of, quotas))
+        return cls(items=items, total=len(items))
+
+
+class QuotaOrQuotas(RootModel[Quota | QuotaList]):
+    """The quota of a user, or by the name of a quota's document those of all its users."""
+
+
+def quota_answer(quotas: Sequence[QuotaState]) -> Quota | QuotaList:
+    """Return ``describe quota -o json``: the quota, or a list if the name stands for several users."""
+    return Quota.of(quotas[0]) if len(quotas) == 1 else QuotaList.of(quotas)
