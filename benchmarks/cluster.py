@@ -166,14 +166,14 @@ def changing(contest: Contest, directory: Path, replicas: int, report: Report) -
     pods = f"{replicas} pods each"
     everything = f"{DOCUMENTS} Deployments and Services, {pods}"
     ours = times["our apply"]
-    _compare(report, f"apply of {everything} / kubectl apply", ours, times["apply"], at_most=1.5)
-    _compare(report, "  the same / kubectl diff and kubectl apply", ours, times["diff and apply"], faster=2.5)
+    _compare(report, f"apply of {everything} / kubectl apply", ours, times["apply"], at_most=1.0)
+    _compare(report, "  the same / kubectl diff and kubectl apply", ours, times["diff and apply"], faster=2.2)
     what = f"replacing {DOCUMENTS} Deployments, {pods} / kubectl replace --force"
     _compare(report, what, times["our replace"], times["replace"], at_most=1.5)
     if replicas:
         # kubectl does not wait until the old pods are gone, which then end beside the new ones.
         _compare(report, "  the same, until the new pods alone run", running["our replace"], running["replace"])
-    _compare(report, f"delete of {everything} / kubectl delete", times["our delete"], times["delete"], faster=5)
+    _compare(report, f"delete of {everything} / kubectl delete", times["our delete"], times["delete"], faster=10)
 
 
 def unchanged(contest: Contest, directory: Path, report: Report) -> None:
@@ -189,7 +189,7 @@ def unchanged(contest: Contest, directory: Path, report: Report) -> None:
     contest.kubectl(*arguments)
     theirs = [contest.kubectl(*arguments)]
     what = f"second apply of {UNCHANGED} unchanged Deployments and Services"
-    _compare(report, f"{what} / kubectl apply --server-side", ours, theirs, faster=10)
+    _compare(report, f"{what} / kubectl apply --server-side", ours, theirs, faster=15)
     report(f"  {ROUNDS} times the same: writes", f"{writes}", "0", writes == 0)
     contest.gpuctl("delete", "-f", many.documents)
     contest.settle(0, 0)

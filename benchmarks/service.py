@@ -82,9 +82,9 @@ def measure_on(plane: ControlPlane, directory: Path, report: Report) -> None:
         value = f"{ready:.1f} s ({server.cpu():.1f} s of CPU)"
         report(f"service: start to ready, {size}", value, "<= 5 s", ready <= 5)
         jobs = [item["jobId"] for item in server.get("/api/v1/jobs?pageSize=1000")["items"]]
-        _latency(server, "GET /jobs", ["/api/v1/jobs"], 50, report)
+        _latency(server, "GET /jobs", ["/api/v1/jobs"], 60, report)
         _latency(
-            server, "GET /jobs, twenty pages", [f"/api/v1/jobs?page={n}&pageSize=5" for n in range(1, 21)], 50, report
+            server, "GET /jobs, twenty pages", [f"/api/v1/jobs?page={n}&pageSize=5" for n in range(1, 21)], 60, report
         )
         _latency(server, "GET /jobs/{jobId}", [f"/api/v1/jobs/{job}" for job in jobs], 20, report)
         _memory(server, report)

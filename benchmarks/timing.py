@@ -31,6 +31,18 @@ def timed(command: Sequence[str], codes: Collection[int] = (0,)) -> Taken:
     return Taken(wall, cpu)
 
 
+def piped(first: Sequence[str], second: Sequence[str]) -> Taken:
+    """Run two commands, the second of which reads what the first one prints; both have to succeed."""
+    before, start = os.times(), time.perf_counter()
+    with subprocess.Popen(first, stdout=subprocess.PIPE) as source:
+        subprocess.run(second, stdin=source.stdout, stdout=subprocess.DEVNULL, check=True)
+    if source.returncode:
+        raise RuntimeError(f"{' '.join(first)}: exit code {source.returncode}")
+    wall, after = time.perf_counter() - start, os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Taken(wall, cpu)
+
+
 def in_turn(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[list[Taken], list[Taken]]:
     """Both commands so many times, one after the other; which is first changes."""
     mine, others = [], []
