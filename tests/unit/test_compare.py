@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.compare import Change, metadata_changes, named, same_scalar, spec_changes
+from gpuctl.apply.state.compare import Change, metadata_changes, same_scalar, spec_changes
+from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, unstated
 
 CONTAINER: dict[str, Any] = {

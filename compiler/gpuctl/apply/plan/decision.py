@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.state.compare import Change, Tree, named
+from gpuctl.apply.state.compare import Change, Tree
+from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records

@@ -19,10 +19,9 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.unnamed import SHARED, find_unnamed
-from gpuctl.apply.state.compare import identity_path, is_pod_metadata, list_identities
-from gpuctl.apply.state.field_holders import FieldHolder, Holdings, holders_of, holdings_of
+from gpuctl.apply.state.field_paths import child_path, is_pod_metadata, list_identities
 from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.managed_fields import RETURNING
+from gpuctl.apply.state.managed_fields import RETURNING, FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.server_defaults import default_paths
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
@@ -209,7 +208,7 @@ def _injected(wanted: Any, live: Any, path: str, name: str) -> Iterator[tuple[st
         for key, value in live.items():
             if key == "status" or (path == "metadata" and key not in _OPEN_MAPS):
                 continue
-            where = identity_path(path, key)
+            where = child_path(path, key)
             if key in wanted:
                 yield from _injected(wanted[key], value, where, key)
             elif name in _OPEN_MAPS:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.overwritten_foreign_fields import LostField
-from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.objects.api_resources import TRAININGS, Key, Object

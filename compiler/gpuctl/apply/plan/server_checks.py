@@ -18,7 +18,8 @@ from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.quota_waits import Queueing
 from gpuctl.apply.plan.request import CheckOptions
-from gpuctl.apply.state.field_merge import conflicts
+from gpuctl.apply.state.compare import conflicts
+from gpuctl.apply.state.managed_fields import held_by_others
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
@@ -262,10 +263,10 @@ def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) 
         held = error.message
         if step.claims is not None and step.live is not None:
             # The server does not know that fields of the last document will be gpuctl's when it is asked in earnest.
-            found = conflicts(desired, claim(step.live, step.claims).live)
-            if found and not step.adopt:
+            claimed = claim(step.live, step.claims).live
+            held = conflicts(desired, claimed, held_by_others(claimed))
+            if held and not step.adopt:
                 raise
-            held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(found.items()))
         session.apply(desired, manager=manager, force=True, dry_run=True)
         if held:
             step.reason += f"; takes over what others hold: {held}"

@@ -16,9 +16,9 @@ from gpuctl.apply.plan.decision import (
 )
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import IN_PLACE, Change, is_pod_metadata, metadata_changes, spec_changes
-from gpuctl.apply.state.field_merge import merge
-from gpuctl.apply.state.managed_fields import fields_of, owned_fields
+from gpuctl.apply.state.compare import IN_PLACE, Change, compare, metadata_changes, spec_changes
+from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
+from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.objects.generations import CHANGEABLE
@@ -115,18 +115,21 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
     """The live object with ours in it: what others hold stays, and where it is in the way that is a conflict."""
     desired = carried(target, live, wish)
     adopted = wish.keys.hash not in annotations_of(live)
-    merged = merge(
+    compared = compare(
+        target.key.kind,
         knowledge.answer or desired,
         live,
-        knowledge.ours,
-        desired,
-        adopted=adopted,
+        ours=knowledge.ours,
+        others=held_by_others(live, adopted=adopted),
+        stated=desired,
         ignored=() if wish.keys.paused in annotations_of(live) else ignored_fields(target, live, wish),
     )
-    held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
+    # The user is asked about the number of replicas elsewhere.
+    compared.conflicts.pop("spec.replicas", None)
+    held = compared.held
     if held and not (wish.adopt or wish.compare):
         raise DecisionRefused(f"{target.key}: {held}; {ADOPT_FIELDS}")
-    obj = {**live, "spec": merged.spec}
+    obj = {**live, **compared.merged}
     changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
     return Step(
         "update",
@@ -153,12 +156,8 @@ def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Obje
 
 
 def _removed(metadata: list[Change], part: str) -> list[str]:
-    keys = []
-    for change in metadata:
-        if change.new is None and change.path.startswith(f"metadata.{part}"):
-            rest = change.path[len(f"metadata.{part}") :]
-            keys.append(rest[1:-1] if rest.startswith("[") else rest[1:])
-    return keys
+    gone = [change.path for change in metadata if change.new is None]
+    return [steps_of(path)[-1] for path in gone if is_within(path, f"metadata.{part}")]
 
 
 def replacement(

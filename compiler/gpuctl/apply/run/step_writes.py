@@ -9,8 +9,9 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.create_with_quota_retry import created
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.state.compare import named, spec_changes, without_effect
-from gpuctl.apply.state.field_holders import holders_of, holdings_of
+from gpuctl.apply.state.compare import spec_changes, without_effect
+from gpuctl.apply.state.field_paths import named, steps_of
+from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
@@ -100,7 +101,7 @@ class StepWrites:
                 step.reason = "somebody else created it meanwhile; it is as wanted now"
         elif step.method == "labels":
             node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
-            gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
+            gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
             step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
         elif step.method == "patch":
             returned = self.session.patch(step.key, step.desired)

@@ -1,17 +1,21 @@
-"""What differs between the object we want and the one that is there, at the paths we set and at no others.
+"""One comparison of the wanted object with the live one, at the paths that we set or have set, and at no others.
 
-Never a difference: what the server fills in, what other managers added, status. Rules that depend on a kind (what is
-ignored, what can be changed in place) are tables.
+Never a difference: what the server fills in, what other managers added, status. A rolling update sends the live object
+with the changes in it. The rules are those of server-side apply, which cannot be used for workloads: they are created
+by POST, so that the fields are held by our updates. To an apply these are another manager's: it conflicts with them and
+removes none of them.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Collection, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from dataclasses import field as default
 from typing import Any, NamedTuple
 
+from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, list_identities, steps_of, value_at
+from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import CHANGEABLE
 from gpuctl.objects.quantities import parse_quantity
@@ -19,31 +23,14 @@ from gpuctl.objects.quantities import parse_quantity
 Tree = dict[str, Any]
 """``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
 
-_ABSENT: Any = object()
 _ALL: Any = object()
 
-# Lists that Kubernetes merges by key (`+listMapKey` in its API types); all others are compared as a whole.
-_LIST_KEYS: dict[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "hostAliases": ("ip",),
-    "resourceClaims": ("name",),
-    "imagePullSecrets": ("name",),
-    "replicatedJobs": ("name",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "ports": ("containerPort", "protocol"),
-}
-_SERVICE_PORT = ("port", "protocol")
 # `$(NAME)` in a variable refers to those before it, and init containers run one after another.
-ORDERED = frozenset({"env", "initContainers"})
+_ORDERED = frozenset({"env", "initContainers"})
 # Maps that have one owner (`+structType=atomic`): managed fields do not say which keys they had.
-ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
+_ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
 # Lists to which others add: Kueue a flavour's tolerations.
-GROWING = frozenset({"tolerations", "schedulingGates"})
+_GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
 _QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
@@ -67,7 +54,7 @@ _IGNORED: dict[str, frozenset[str]] = {
 IN_PLACE: dict[str, tuple[str, ...]] = {
     "Deployment": (),
     "StatefulSet": (),
-    **{kind: tuple(f"spec.{field}" for field in fields) for kind, fields in CHANGEABLE.items()},
+    **{kind: tuple(f"spec.{name}" for name in fields) for kind, fields in CHANGEABLE.items()},
 }
 
 
@@ -79,6 +66,216 @@ class Change(NamedTuple):
     new: Any
 
 
+class Sides(NamedTuple):
+    """The managers of a place in the live object, and what we state there ourselves.
+
+    ``ours`` are the fields there that are ours, None if none are; ``others`` those of other managers, by name.
+    ``stated`` is ABSENT where the wanted value is only a default of the server, and ``_ALL`` where all of it is stated.
+    """
+
+    ours: Tree | None = None
+    others: tuple[tuple[str, Tree], ...] = ()
+    stated: Any = _ALL
+
+    def at(self, key: str) -> Sides:
+        """Return the sides of a field."""
+        if self.ours is None and not self.others and self.stated is _ALL:
+            return self
+        others = tuple((name, tree[f"f:{key}"]) for name, tree in self.others if f"f:{key}" in tree)
+        stated = self.stated
+        if stated is not _ALL:
+            stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
+        return Sides((self.ours or {}).get(f"f:{key}"), others, stated)
+
+    def of(self, item: Object, stated: Any) -> Sides:
+        """Return the sides of an item of a list."""
+        trees = [(name, _item_tree(tree, item)) for name, tree in self.others]
+        others = tuple((name, tree) for name, tree in trees if tree is not None)
+        return Sides(_item_tree(self.ours, item), others, stated)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we state the value, or have stated it."""
+        return self.stated is not ABSENT or self.ours is not None
+
+
+def _item_tree(tree: Tree | None, item: Object) -> Tree | None:
+    """Return what a manager's fields hold of an item of a list; None if they hold nothing of it."""
+    for key, below in (tree or {}).items():
+        if key.startswith("k:") and has_keys(item, json.loads(key[2:])):
+            return dict(below)
+    return None
+
+
+@dataclass
+class Comparison:
+    """The outcome, and the walk that leads to it.
+
+    ``merged`` is the live object with the changes in it, without what it says of itself: fields that we no longer state
+    stay where another manager holds them too. ``conflicts`` are paths of values to be changed that other managers hold,
+    with their names.
+    """
+
+    ignored: Collection[str] = ()
+    changes: list[Change] = default(default_factory=list)
+    conflicts: dict[str, list[str]] = default(default_factory=dict)
+    merged: Object = default(default_factory=dict)
+
+    @property
+    def held(self) -> str:
+        """The conflicts in words, "" if there are none."""
+        return "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(self.conflicts.items()))
+
+    def mapping(self, wanted: Object, live: Object, sides: Sides, path: str, field: str = "") -> Object:
+        """Compare two structures, and return the live one with ours in it."""
+        merged = dict(live)
+        for key, value in wanted.items():
+            below, where = sides.at(key), child_path(path, key)
+            if below.is_ours and where not in self.ignored:
+                name = "requests" if field in _QUANTITIES else key
+                merged[key] = self.value(name, value, live.get(key, ABSENT), below, where)
+        for key, have in live.items() if sides.ours else ():
+            below, where = sides.at(key), child_path(path, key)
+            if key in wanted or below.ours is None or where in self.ignored:
+                continue
+            if not _is_empty(have):
+                self.changes.append(Change(where, have, None))
+            _put(merged, key, _without_ours(key, have, below))
+        return merged
+
+    def value(self, key: str, wanted: Any, live: Any, sides: Sides, path: str) -> Any:
+        """Compare two values of a field, and return the one to send."""
+        if live is ABSENT or live is None:
+            if not _is_empty(wanted):
+                self.changes.append(Change(path, None, wanted))
+            return wanted
+        if isinstance(wanted, dict) and isinstance(live, dict):
+            if key in _ATOMIC_MAPS and sides.ours == {}:
+                sides = sides._replace(ours={f"f:{name}": {} for name in live})
+            return self.mapping(wanted, live, sides, path, key)
+        if isinstance(wanted, list) and isinstance(live, list):
+            names = list_identities(key, wanted, live)
+            if names is not None:
+                return self.items(key, (wanted, live), names, sides, path)
+            if key in _GROWING and sides.ours is None and all(item in live for item in wanted):
+                return live
+            self._atomic(wanted, live, sides, path)
+        elif wanted != live and not same_scalar(key, wanted, live):
+            self.changes.append(Change(path, live, wanted))
+        else:
+            return live
+        if sides.others and wanted != live:
+            self.conflicts[path] = sorted({name for name, _ in sides.others})
+        return wanted
+
+    def items(
+        self, key: str, lists: tuple[list[Any], ...], names: tuple[list[Any], ...], sides: Sides, path: str
+    ) -> list[Any]:
+        """Compare the items of the wanted list and the live one by their names."""
+        found = dict(zip(names[1], lists[1], strict=True))
+        stated = list_identities(key, sides.stated) if isinstance(sides.stated, list) else None
+        said = dict(zip(stated[0], sides.stated, strict=True)) if stated is not None else {}
+        merged, coming = dict(found), set(names[0])
+        for name, item in zip(names[0], lists[0], strict=True):
+            where, ours = f"{path}[{name[0]}]", _ALL if sides.stated is _ALL else said.get(name, ABSENT)
+            if name in found:
+                merged[name] = self.mapping(item, found[name], sides.of(found[name], ours), where)
+                continue
+            self.changes.append(Change(where, None, item))
+            # What a webhook adds to every new object it may add to this one too.
+            if ours is not ABSENT:
+                merged[name] = item
+        for name, item in found.items():
+            below = sides.of(item, ABSENT)
+            if name not in coming and below.ours is not None:
+                self.changes.append(Change(f"{path}[{name[0]}]", item, None))
+                _put(merged, name, _without_ours("", item, below))
+        if key in _ORDERED:
+            order = [name for name in found if name in coming]
+            if order != [name for name in names[0] if name in found]:
+                have, want = ([name[0] for name in one] for one in (order, names[0]))
+                self.changes.append(Change(f"{path} (order)", have, want))
+        there = [name for name in found if name in merged]
+        return [merged[name] for name in _in_order(key, there, [name for name in names[0] if name in merged])]
+
+    def _atomic(self, wanted: list[Any], live: list[Any], sides: Sides, path: str) -> None:
+        """Compare lists that have one owner: all of it is ours, or nothing."""
+        plain = not any(isinstance(item, (dict, list)) for item in (*wanted, *live))
+        if plain or len(wanted) != len(live):
+            if wanted != live:
+                self.changes.append(Change(path, live, wanted))
+            return
+        walk = Comparison(self.ignored, self.changes)
+        for index, (want, have) in enumerate(zip(wanted, live, strict=True)):
+            is_stated = isinstance(sides.stated, list) and index < len(sides.stated)
+            walk.value("", want, have, Sides(stated=sides.stated[index] if is_stated else _ALL), f"{path}[{index}]")
+
+
+def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is ABSENT:
+        del merged[key]
+    else:
+        merged[key] = value
+
+
+def _without_ours(key: str, live: Any, sides: Sides) -> Any:
+    """Return what is left of a value that we no longer state: what other managers hold; ABSENT if nothing is."""
+    if sides.ours is None:
+        return live
+    if not sides.others:
+        return ABSENT
+    if isinstance(live, dict) and any(name != "." for _, tree in sides.others for name in tree):
+        left = {name: _without_ours(name, value, sides.at(name)) for name, value in live.items()}
+        left = {name: value for name, value in left.items() if value is not ABSENT}
+        # Defaults of the server alone are no structure that anyone has asked for.
+        return ABSENT if all(is_default(key, name, value, live) for name, value in left.items()) else left
+    if isinstance(live, list) and list_identities(key, live) is not None:
+        rest = [_without_ours("", item, sides.of(item, ABSENT)) for item in live]
+        return [item for item in rest if item is not ABSENT]
+    return live
+
+
+def _in_order(key: str, live: list[Any], wanted: list[Any]) -> list[Any]:
+    """Return the live order with what is new after its predecessor; where order means something, ours among ours."""
+    order = list(live)
+    if key in _ORDERED:
+        ours = iter([name for name in wanted if name in live])
+        order = [next(ours) if name in wanted else name for name in live]
+    place = 0
+    for index, name in enumerate(wanted):
+        if name in order:
+            place = order.index(name) + 1
+            continue
+        following = [order.index(other) for other in wanted[index + 1 :] if other in order]
+        order.insert(place if index else min(following, default=len(order)), name)
+        place = order.index(name) + 1
+    return order
+
+
+def compare(
+    kind: str,
+    wanted: Object,
+    live: Object,
+    *,
+    ours: Tree | None = None,
+    others: Iterable[tuple[str, Tree]] = (),
+    stated: Object | None = None,
+    ignored: Collection[str] = (),
+) -> Comparison:
+    """Compare two objects outside metadata and status.
+
+    :param ours: the fields that are ours in ``live``; such a field that ``wanted`` lacks is a removal.
+    :param others: the fields of other managers, by name.
+    :param stated: what we say ourselves, when ``wanted`` has the server's defaults too: a default counts only where
+        the live field is ours.
+    :param ignored: further paths that make no difference.
+    """
+    result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
+    sides = Sides(ours, tuple(others), _ALL if stated is None else _body(stated))
+    result.merged = result.mapping(_body(wanted), _body(live), sides, "")
+    return result
+
+
 def spec_changes(
     kind: str,
     desired: Object,
@@ -88,16 +285,16 @@ def spec_changes(
     stated: Object | None = None,
     ignored: Collection[str] = (),
 ) -> list[Change]:
-    """Differences outside metadata and status.
+    """Return the differences outside metadata and status, see :func:`compare`."""
+    return compare(kind, desired, live, ours=removed_from, stated=stated, ignored=ignored).changes
 
-    :param removed_from: the fields that are ours in ``live``; such a field that ``desired`` lacks is a removal.
-    :param stated: what we say ourselves, when ``desired`` has the server's defaults too: a default counts only where
-        the live field is ours.
-    :param ignored: further paths that make no difference.
-    """
-    compare = _Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
-    said = _ALL if stated is None else _body(stated)
-    return list(compare.mapping(_body(desired), _body(live), removed_from, said, ""))
+
+def conflicts(desired: Object, live: Object, others: Iterable[tuple[str, Tree]]) -> str:
+    """Return the paths at which other managers hold another value than the one wanted, in words."""
+    metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
+    walk = Comparison()
+    walk.mapping({**desired, "metadata": metadata}, live, Sides(others=tuple(others)), "")
+    return walk.held
 
 
 def _body(obj: Object) -> Object:
@@ -105,7 +302,7 @@ def _body(obj: Object) -> Object:
 
 
 def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Callable[[str], bool]) -> list[Change]:
-    """Differences of labels and annotations at our keys, and those of ours that are no longer wanted.
+    """Return the differences of labels and annotations at our keys, and those of ours that are no longer wanted.
 
     :param keep: annotations and labels that are never removed (``keep(key)``): records of other commands.
     """
@@ -116,215 +313,40 @@ def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Ca
         have: dict[str, str] = live["metadata"].get(part) or {}
         set_by_us = ours.get(f"f:{part}") or {}
         for key, value in wanted.items():
-            if have.get(key, _ABSENT) != value:
-                changes.append(Change(f"metadata.{part}{_step(key)}", have.get(key), value))
+            if have.get(key, ABSENT) != value:
+                changes.append(Change(child_path(f"metadata.{part}", key), have.get(key), value))
         for key, value in have.items():
             if key not in wanted and f"f:{key}" in set_by_us and not keep(key):
-                changes.append(Change(f"metadata.{part}{_step(key)}", value, None))
+                changes.append(Change(child_path(f"metadata.{part}", key), value, None))
     return changes
 
 
-class _Comparison:
-    """A walk over three trees at once: what is wanted, what is there, and which of that is ours.
-
-    ``said`` follows what we state ourselves; ``_ALL`` below a point means that everything there counts.
-    """
-
-    def __init__(self, ignored: Collection[str]) -> None:
-        self.ignored = ignored
-
-    def mapping(self, desired: Object, live: Object, owned: Tree | None, said: Any, path: str) -> Iterator[Change]:
-        for key, value in desired.items():
-            where = identity_path(path, key)
-            ours = (owned or {}).get(f"f:{key}")
-            is_said = said is _ALL or (isinstance(said, dict) and key in said)
-            if where in self.ignored or (not is_said and ours is None):
-                continue
-            below = said if said is _ALL else said[key] if is_said else None
-            yield from self.value(key, value, live.get(key, _ABSENT), ours, below, where)
-        for key, have in live.items() if owned else ():
-            where = identity_path(path, key)
-            if key not in desired and f"f:{key}" in (owned or {}) and where not in self.ignored and not _is_empty(have):
-                yield Change(where, have, None)
-
-    def value(self, key: str, desired: Any, live: Any, owned: Tree | None, said: Any, path: str) -> Iterator[Change]:
-        if live is _ABSENT or live is None:
-            if not _is_empty(desired):
-                yield Change(path, None, desired)
-        elif isinstance(desired, dict) and isinstance(live, dict):
-            if key in _QUANTITIES:
-                desired = _respelt(desired, live)
-            if key in ATOMIC_MAPS and owned == {}:
-                owned = {f"f:{name}": {} for name in live}
-            yield from self.mapping(desired, live, owned, said, path)
-        elif isinstance(desired, list) and isinstance(live, list):
-            yield from self.sequence(key, desired, live, owned, said, path)
-        elif desired != live and not same_scalar(key, desired, live):
-            yield Change(path, live, desired)
-
-    def sequence(
-        self, key: str, desired: list[Any], live: list[Any], owned: Tree | None, said: Any, path: str
-    ) -> Iterator[Change]:
-        keys = _keys_of(key, desired, live)
-        if keys is None:
-            if key in GROWING and owned is None and all(item in live for item in desired):
-                return
-            yield from self.atomic(desired, live, said, path)
-            return
-        found = {_identity(item, keys): item for item in live}
-        stated = {_identity(item, keys): item for item in said} if isinstance(said, list) else {}
-        wanted = [_identity(item, keys) for item in desired]
-        for identity, item in zip(wanted, desired, strict=True):
-            where = f"{path}[{identity[0]}]"
-            if identity not in found:
-                yield Change(where, None, item)
-            else:
-                below = _ALL if said is _ALL else stated.get(identity)
-                yield from self.mapping(item, found[identity], item_tree(owned, item), below, where)
-        for identity, item in found.items():
-            if identity not in wanted and item_tree(owned, item) is not None:
-                yield Change(f"{path}[{identity[0]}]", item, None)
-        if key in ORDERED:
-            order = [identity for identity in found if identity in wanted]
-            if order != [identity for identity in wanted if identity in found]:
-                yield Change(f"{path} (order)", [item[0] for item in order], [item[0] for item in wanted])
-
-    def atomic(self, desired: list[Any], live: list[Any], said: Any, path: str) -> Iterator[Change]:
-        """Lists that have one owner: all of it is ours, or nothing."""
-        plain = not any(isinstance(item, (dict, list)) for item in (*desired, *live))
-        if plain or len(desired) != len(live):
-            if desired != live:
-                yield Change(path, live, desired)
-            return
-        for index, (want, have) in enumerate(zip(desired, live, strict=True)):
-            below = said[index] if isinstance(said, list) and index < len(said) else _ALL
-            yield from self.value("", want, have, None, below, f"{path}[{index}]")
-
-
-def identity_path(path: str, key: str) -> str:
-    """The path of a field below another: ``spec`` and ``replicas`` -> ``spec.replicas``."""
-    return path + _step(key) if path else key
-
-
-def named(path: str) -> str:
-    """A path as people say it: ``containers[main].image``, ``annotation example.com/owner``."""
-    match = re.fullmatch(r"metadata\.(label|annotation|finalizer)s(?:\.|\[)(.*?)\]?", path)
-    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
-
-
-_POD_METADATA = re.compile(
-    r"spec\.(?:replicatedJobs\[[^]]*\]\.template\.spec\.)?template\.metadata(?:\.(?:labels|annotations)|\Z)"
-)
-
-
-def is_pod_metadata(path: str) -> bool:
-    """Return True for the path of labels or annotations in the pod template of a Job or JobSet."""
-    return _POD_METADATA.match(path) is not None
-
-
-def list_identity(field: str, item: Any, index: int) -> Any:
-    """What names an item of a list in a path: the first of its keys, or its number."""
-    keys = _keys_of(field, [item])
-    return _identity(item, keys)[0] if keys is not None else index
-
-
-def list_identities(field: str, *lists: list[Any]) -> tuple[list[Any], ...] | None:
-    """What names the items of lists that Kubernetes merges by key; None for lists that have one owner."""
-    keys = _keys_of(field, *lists)
-    return tuple([_identity(item, keys) for item in one] for one in lists) if keys is not None else None
-
-
-def item_key(field: str, item: Any) -> Object | None:
-    """The keys by which Kubernetes merges an item of a list, with their values; None in a list that has one owner."""
-    keys = _keys_of(field, [item])
-    return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
-
-
-@lru_cache(maxsize=4096)
-def _step(key: str) -> str:
-    return f".{key}" if all(part.isalnum() for part in key.replace("-", "_").split("_") if part) else f"[{key}]"
-
-
 def _is_empty(value: Any) -> bool:
-    """What the API leaves out when it writes an object (``omitempty``)."""
+    """Return True for values that the API leaves out when it writes an object (``omitempty``)."""
     return value is None or value is False or value in ("", 0) or value == {} or value == []
 
 
 def same_scalar(key: str, desired: Any, live: Any) -> bool:
-    """Whether two quantities are equal though they are written differently."""
+    """Return True if two quantities are equal though they are written differently."""
     if key not in _QUANTITIES or not all(isinstance(value, (str, int)) for value in (desired, live)):
         return False
     want, have = parse_quantity(str(desired)), parse_quantity(str(live))
     return want is not None and want == have
 
 
-def _respelt(desired: Object, live: Object) -> Object:
-    """A map of quantities; those that equal the live ones in the live spelling."""
-    return {
-        name: live[name] if name in live and same_scalar("requests", value, live[name]) else value
-        for name, value in desired.items()
-    }
-
-
-def _keys_of(key: str, *lists: list[Any]) -> tuple[str, ...] | None:
-    items = [item for one in lists for item in one]
-    if not items or not all(isinstance(item, dict) for item in items):
-        return None
-    keys = _LIST_KEYS.get(key)
-    if key == "ports" and not any("containerPort" in item for item in items):
-        keys = _SERVICE_PORT
-    if keys is None or not all(keys[0] in item for item in items):
-        return None
-    return keys
-
-
-def _identity(item: Object, keys: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(item.get(key) or ("TCP" if key == "protocol" else None) for key in keys)
-
-
-def item_tree(owned: Tree | None, item: Object) -> Tree | None:
-    """What a manager's fields hold of an item of a list; None when they have nothing of it."""
-    for key, tree in (owned or {}).items():
-        if key.startswith("k:") and all(item.get(name) == value for name, value in json.loads(key[2:]).items()):
-            return dict(tree)
-    return None
-
-
-def has_keys(item: Any, identity: Object) -> bool:
-    """Return True if an item of a list has these keys. ``protocol`` is TCP where the item does not state it."""
-    return isinstance(item, dict) and all(
-        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
-    )
-
-
-def agrees(field: str, stated: Any, live: Any) -> bool:
+def agrees(name: str, stated: Any, live: Any) -> bool:
     """Return True if a field has the value that was stated, whatever the server added in it."""
-    return not any(_Comparison(()).value(field, stated, live, None, _ALL, ""))
+    walk = Comparison()
+    walk.value(name, stated, live, Sides(), "")
+    return not walk.changes
 
 
-def without_effect(changes: Collection[Change], before: Object, after: Object) -> list[str]:
+def without_effect(changes: Iterable[Change], before: Object, after: Object) -> list[str]:
     """Return the paths of changes after which an object has the same value as before."""
-    paths = {change.path for change in changes}
-    if not paths:
-        return []
-    moved = {change.path for change in _both_ways(before, after)}
-    return sorted(path for path in paths if not any(_contains(path, one) or _contains(one, path) for one in moved))
-
-
-def _contains(path: str, other: str) -> bool:
-    return other == path or other.startswith((f"{path}.", f"{path}[", f"{path} "))
-
-
-def _both_ways(before: Object, after: Object) -> list[Change]:
-    """Return all differences between two versions of an object, metadata included."""
-    found: list[Change] = []
-    for one, two in ((before, after), (after, before)):
-        found += _Comparison(()).mapping(_body(two), _body(one), None, _ALL, "")
-        found += metadata_changes(two, one, None, lambda key: False)
-    return found
+    paths = sorted(change.path for change in changes)
+    return [path for path in paths if value_at(before, steps_of(path)) == value_at(after, steps_of(path))]
 
 
 def is_ignored(kind: str, path: str) -> bool:
-    """Whether a path, or what it is in, never makes a difference. A Job's ``suspend`` does where somebody set it."""
-    paths = _IGNORED.get(kind, frozenset()) - {"spec.suspend"}
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in paths)
+    """Return True if a path, or what it is in, never makes a difference; ``suspend`` does if another manager set it."""
+    return any(is_within(path, one) for one in _IGNORED.get(kind, frozenset()) - {"spec.suspend"})

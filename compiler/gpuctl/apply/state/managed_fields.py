@@ -3,24 +3,112 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, has_keys, identity_path, item_key, list_identity
+from gpuctl.apply.state.compare import Tree
+from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, item_key, list_identity
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import Object
 
 RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields into every new object again."""
-ABSENT: Any = object()
+UNKNOWN = "an unknown manager"
 
 
 class HeldField(NamedTuple):
-    """A field, or an item of a list (``name`` is ""), and its values in several versions of an object, or ABSENT."""
+    """A field, or an item of a list (``name`` is ""), in a tree of ``managedFields`` and in versions of an object.
 
-    path: str
-    name: str
+    ``tree`` is what the manager holds in it, ``values`` are those of the versions, or ABSENT.
+    """
+
+    tree: Tree
     values: tuple[Any, ...]
+    path: str = ""
+    name: str = ""
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the manager holds the field itself, and no fields in it."""
+        return self.tree.keys() <= {"."}
+
+    def below(self) -> Iterator[HeldField]:
+        """Yield what the manager holds in it. The first version names items in paths."""
+        for key, tree in self.tree.items():
+            field = field_at(key, self.values, self.path, self.name)
+            if field is not None:
+                yield field._replace(tree=tree)
+
+    def leaves(self) -> Iterator[HeldField]:
+        """Yield all fields in it that contain no other held fields."""
+        for field in self.below():
+            if field.is_leaf:
+                yield field
+            else:
+                yield from field.leaves()
+
+
+def field_at(key: str, versions: Sequence[Any], path: str, name: str) -> HeldField | None:
+    """Return the field or item that a key of ``fieldsV1`` names in versions of the field around it; None for ``.``."""
+    kind, _, text = key.partition(":")
+    if kind == "f":
+        values = [item.get(text, ABSENT) if isinstance(item, dict) else ABSENT for item in versions]
+        return HeldField({}, tuple(values), child_path(path, text), text)
+    lists: list[list[Any]] = [item if isinstance(item, list) else [] for item in versions]
+    if kind == "k":
+        identity = json.loads(text)
+        values = [next((item for item in items if has_keys(item, identity)), ABSENT) for items in lists]
+        return HeldField({}, tuple(values), f"{path}[{_item_name(name, values[0], lists[0])}]")
+    if kind == "v":
+        value = json.loads(text)
+        return HeldField({}, tuple(value if value in items else ABSENT for items in lists), f"{path}[{value}]")
+    return None
+
+
+def _item_name(field: str, item: Any, items: list[Any]) -> Any:
+    if item is ABSENT:
+        return "?"
+    if field == "ownerReferences":
+        return f"{item.get('kind')}/{item.get('name')}"
+    return list_identity(field, item, items.index(item))
+
+
+class FieldHolder(NamedTuple):
+    """A field manager: its name, how it wrote (``Apply``, ``Update``), and when it last wrote any of its fields.
+
+    ``time`` is RFC 3339, "" where it is not recorded.
+    """
+
+    manager: str
+    operation: str
+    time: str
+
+
+class Holdings(NamedTuple):
+    """The paths of the fields that one manager of an object holds."""
+
+    holder: FieldHolder
+    paths: frozenset[str]
+
+
+def holdings_of(live: Object) -> list[Holdings]:
+    """Return what each manager holds, without what was written to ``status``; those who wrote last come last."""
+    found = []
+    for entry in live["metadata"].get("managedFields") or []:
+        if entry.get("subresource") == "status":
+            continue
+        manager, operation, time = (str(entry.get(key) or "") for key in ("manager", "operation", "time"))
+        leaves = HeldField(entry.get("fieldsV1") or {}, (live,)).leaves()
+        paths = frozenset(field.path for field in leaves if "[?]" not in field.path)
+        found.append(Holdings(FieldHolder(manager, operation, time), paths))
+    return sorted(found, key=lambda item: item.holder.time)
+
+
+def holders_of(path: str, holdings: Iterable[Holdings]) -> tuple[FieldHolder, ...]:
+    """Return the managers of a field, of something in it, or of what it is in as a whole."""
+    return tuple(
+        item.holder for item in holdings if any(is_within(path, held) or is_within(held, path) for held in item.paths)
+    )
 
 
 def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
@@ -38,7 +126,7 @@ def owned_fields(live: Object, *, adopted: bool = False) -> Tree:
 
 
 def applied_fields(live: Object, manager: str) -> Tree:
-    """What one manager's server-side apply holds: what it no longer states is removed by its next apply."""
+    """Return what one manager's server-side apply holds: its next apply removes what it no longer states."""
     for entry in live["metadata"].get("managedFields") or []:
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             return dict(entry.get("fieldsV1") or {})
@@ -46,9 +134,9 @@ def applied_fields(live: Object, manager: str) -> Tree:
 
 
 def held_by_others(live: Object, *, adopted: bool = False) -> list[tuple[str, Tree]]:
-    """What field managers other than us hold: name and fields, without what was written to ``status``."""
+    """Return the name and the fields of each other manager, without what was written to ``status``."""
     return [
-        (str(entry.get("manager") or "an unknown manager"), entry.get("fieldsV1") or {})
+        (str(entry.get("manager") or UNKNOWN), entry.get("fieldsV1") or {})
         for entry in live["metadata"].get("managedFields") or []
         if entry.get("subresource") != "status" and not _is_ours(str(entry.get("manager", "")), adopted)
     ]
@@ -63,62 +151,24 @@ def foreign_fields(live: Object) -> bool:
     )
 
 
-def field_at(key: str, versions: Sequence[Any], path: str = "", field: str = "") -> HeldField | None:
-    """Return the field or item that a key of ``fieldsV1`` names, in several versions of the structure around it.
-
-    :param versions: the first one names items in paths.
-    :param path: the path of that structure; ``field``: its name, "" for an item of a list.
-    """
-    kind, _, text = key.partition(":")
-    if kind == "f":
-        values = [item.get(text, ABSENT) if isinstance(item, dict) else ABSENT for item in versions]
-        return HeldField(identity_path(path, text), text, tuple(values))
-    lists: list[list[Any]] = [item if isinstance(item, list) else [] for item in versions]
-    if kind == "k":
-        identity = json.loads(text)
-        values = [next((item for item in items if has_keys(item, identity)), ABSENT) for items in lists]
-        return HeldField(f"{path}[{_item_name(field, values[0], lists[0])}]", "", tuple(values))
-    if kind == "v":
-        value = json.loads(text)
-        return HeldField(f"{path}[{value}]", "", tuple(value if value in items else ABSENT for items in lists))
-    return None
-
-
-def _item_name(field: str, item: Any, items: list[Any]) -> Any:
-    if item is ABSENT:
-        return "?"
-    if field == "ownerReferences":
-        return f"{item.get('kind')}/{item.get('name')}"
-    return list_identity(field, item, items.index(item))
-
-
 def unstated(desired: Any, tree: Tree) -> bool:
     """Return True if a manager's fields include one that ``desired`` does not state."""
-    return any(
-        found.values[0] is ABSENT or unstated(found.values[0], below)
-        for key, below in tree.items()
-        if not key.startswith("v:") and (found := field_at(key, (desired,))) is not None
-    )
+    return any(field.values[0] is ABSENT for field in HeldField(tree, (desired,)).leaves())
 
 
 def foreign_managers(desired: Object, live: Object) -> list[str]:
-    """Managers other than us that hold a field which ``desired`` states, outside metadata and status."""
+    """Return the other managers that hold a field which ``desired`` states, outside metadata and status."""
     spec = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata", "status")}
     return [
         str(entry.get("manager"))
         for entry in live["metadata"].get("managedFields") or []
         if not entry.get("subresource")
         and not _is_ours(str(entry.get("manager", "")), False)
-        and _touches(spec, entry.get("fieldsV1") or {})
+        and any(
+            not field.tree and field.values[0] is not ABSENT
+            for field in HeldField(entry.get("fieldsV1") or {}, (spec,)).leaves()
+        )
     ]
-
-
-def _touches(desired: Any, tree: Tree) -> bool:
-    return not tree or any(
-        found.values[0] is not ABSENT and _touches(found.values[0], below)
-        for key, below in tree.items()
-        if not key.startswith("v:") and (found := field_at(key, (desired,))) is not None
-    )
 
 
 # Controllers that apply what people wrote.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpuctl.apply.state.compare import identity_path, list_identity
+from gpuctl.apply.state.field_paths import child_path, list_identity
 from gpuctl.objects.api_resources import Object
 
 # Maps whose keys users choose: a key that looks like a field of the API is none.
@@ -111,7 +111,7 @@ def default_paths(obj: Object) -> frozenset[str]:
 def _paths(value: Any, field: str, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         for key, below in value.items():
-            where = identity_path(path, key)
+            where = child_path(path, key)
             if is_default(field, key, below, value):
                 yield where
             yield from _paths(below, key, where)

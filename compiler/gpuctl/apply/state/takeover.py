@@ -11,15 +11,15 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, agrees, named
-from gpuctl.apply.state.managed_fields import ABSENT, field_at, fields_of, is_tool, union
+from gpuctl.apply.state.compare import Tree, agrees
+from gpuctl.apply.state.field_paths import ABSENT, named
+from gpuctl.apply.state.managed_fields import UNKNOWN, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Object
 
 # Structures that are not valid without the fields that we state in them: they stay or go as a whole.
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
-_UNKNOWN = "an unknown manager"
 
 
 class Base(NamedTuple):
@@ -68,7 +68,7 @@ def claim(live: Object, claims: Claims) -> Claimed:
     """
     entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
     if not entries:
-        entries = [_entry(_UNKNOWN, "Update", live, fields_of(live))]
+        entries = [_entry(UNKNOWN, "Update", live, fields_of(live))]
     operation = "Update" if live["kind"] in WORKLOADS else "Apply"
     mine = next((entry for entry in entries if _is_own(entry, operation, live)), None)
     own = mine["fieldsV1"] if mine is not None and operation == "Apply" else None
@@ -83,12 +83,12 @@ def claim(live: Object, claims: Claims) -> Claimed:
         for base in claims.bases:
             if base.is_last and entry.get("manager") != MANAGER:
                 for place in _changed(entry.get("fieldsV1") or {}, _Place(live, base.object, claims.wanted), None):
-                    kept[place.path] = str(entry.get("manager") or _UNKNOWN)
+                    kept[place.path] = str(entry.get("manager") or UNKNOWN)
                     chains.append(place.chain)
     taken: list[Tree] = []
     times = [""]
     for entry in others:
-        bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or _UNKNOWN))]
+        bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or UNKNOWN))]
         for base in bases or [Base({})]:
             place = _Place(live, base.object, claims.wanted, own=own)
             tree, entry["fieldsV1"] = _split(entry.get("fieldsV1") or {}, place, kept, is_last=base.is_last)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuctl.apply.plan.drifted import Drift, DriftedField, DriftedObject
-from gpuctl.apply.state.compare import named
+from gpuctl.apply.state.field_paths import named
 from gpuctl.language.masking import masked_pair, redact
 
 _WORDS = {"differs": "differs", "gone": "gone", "unnamed": "unnamed"}

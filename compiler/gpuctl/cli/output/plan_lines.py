@@ -13,7 +13,8 @@ import click
 
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records

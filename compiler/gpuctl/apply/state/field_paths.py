@@ -1,0 +1,125 @@
+"""Paths of fields in Kubernetes objects, such as ``spec.template.spec.containers[main].image``.
+
+An item of a list that Kubernetes merges by key is named by the first of its keys, any other item by its number.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from gpuctl.objects.api_resources import Object
+
+ABSENT: Any = object()
+"""The value of a field that does not exist."""
+
+# Lists that Kubernetes merges by key (`+listMapKey` in its API types); all others are compared as a whole.
+_LIST_KEYS: dict[str, tuple[str, ...]] = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "env": ("name",),
+    "volumes": ("name",),
+    "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "hostAliases": ("ip",),
+    "resourceClaims": ("name",),
+    "imagePullSecrets": ("name",),
+    "replicatedJobs": ("name",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "ports": ("containerPort", "protocol"),
+}
+_STEPS = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+_SERVICE_PORT = ("port", "protocol")
+_POD_METADATA = re.compile(
+    r"spec\.(?:replicatedJobs\[[^]]*\]\.template\.spec\.)?template\.metadata(?:\.(?:labels|annotations)|\Z)"
+)
+
+
+def child_path(path: str, key: str) -> str:
+    """Return the path of a field below another: ``spec`` and ``replicas`` -> ``spec.replicas``."""
+    return path + _step(key) if path else key
+
+
+@lru_cache(maxsize=4096)
+def _step(key: str) -> str:
+    return f".{key}" if all(part.isalnum() for part in key.replace("-", "_").split("_") if part) else f"[{key}]"
+
+
+def steps_of(path: str) -> list[str]:
+    """Return the keys and names of items that lead to a field, or to the list whose order a path names."""
+    return [plain or quoted for plain, quoted in _STEPS.findall(path.removesuffix(" (order)"))]
+
+
+def value_at(value: Any, steps: list[str]) -> Any:
+    """Return the value of a field, see :func:`steps_of`; None if it does not exist."""
+    for field, step in zip(["", *steps], steps, strict=False):
+        if isinstance(value, list):
+            place = item_place(value, field, step)
+            value = value[place] if place < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def item_place(items: list[Any], field: str, name: str) -> int:
+    """Return the index of the item with a name in paths, or the length of the list."""
+    names = [str(list_identity(field, item, index)) for index, item in enumerate(items)]
+    return names.index(name) if name in names else len(items)
+
+
+def is_within(path: str, other: str) -> bool:
+    """Return True if a field is another one, is in it, or is its order."""
+    return path == other or path.startswith((f"{other}.", f"{other}[", f"{other} "))
+
+
+def is_pod_metadata(path: str) -> bool:
+    """Return True for the path of labels or annotations in the pod template of a Job or JobSet."""
+    return _POD_METADATA.match(path) is not None
+
+
+def named(path: str) -> str:
+    """Return a path in the form for users: ``containers[main].image``, ``annotation example.com/owner``."""
+    match = re.fullmatch(r"metadata\.(label|annotation|finalizer)s(?:\.|\[)(.*?)\]?", path)
+    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
+
+
+def list_identity(field: str, item: Any, index: int) -> Any:
+    """Return the name of an item in a path: the first of its keys, or its number."""
+    keys = _keys_of(field, [item])
+    return _identity(item, keys)[0] if keys is not None else index
+
+
+def list_identities(field: str, *lists: list[Any]) -> tuple[list[tuple[Any, ...]], ...] | None:
+    """Return the values of the keys of all items of lists; None if Kubernetes does not merge such lists by key."""
+    keys = _keys_of(field, *lists)
+    return tuple([_identity(item, keys) for item in one] for one in lists) if keys is not None else None
+
+
+def item_key(field: str, item: Any) -> Object | None:
+    """Return the keys of an item with their values; None if Kubernetes does not merge its list by key."""
+    keys = _keys_of(field, [item])
+    return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
+
+
+def has_keys(item: Any, identity: Object) -> bool:
+    """Return True if an item of a list has these keys. ``protocol`` is TCP where the item does not state it."""
+    return isinstance(item, dict) and all(
+        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
+    )
+
+
+def _keys_of(field: str, *lists: list[Any]) -> tuple[str, ...] | None:
+    items = [item for one in lists for item in one]
+    if not items or not all(isinstance(item, dict) for item in items):
+        return None
+    keys = _LIST_KEYS.get(field)
+    if field == "ports" and not any("containerPort" in item for item in items):
+        keys = _SERVICE_PORT
+    if keys is None or not all(keys[0] in item for item in items):
+        return None
+    return keys
+
+
+def _identity(item: Object, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(item.get(key) or ("TCP" if key == "protocol" else None) for key in keys)
