@@ -9,6 +9,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
 from gpuctl.kube.right_cluster import difference
 from gpuctl.language.platform import NamedCluster
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -52,11 +53,10 @@ def refuse_elsewhere(compilation: Compilation, cluster: str | None) -> None:
         for document in compilation.left_out
     ]
     if details:
-        named = ", ".join(f"{item['document']} ({', '.join(item['clusters'])})" for item in details[:_NAMED])
-        more = f" and {len(details) - _NAMED} more" if len(details) > _NAMED else ""
+        named = (f"{item['document']} ({', '.join(item['clusters'])})" for item in details)
         raise Problem(
             400,
-            f"this is the service of the cluster {cluster}, and these belong on others: {named}{more}",
+            f"this is the service of the cluster {cluster}, and these belong on others: {first_few(named, _NAMED)}",
             error="AnotherCluster",
             details=details,
             hint="send them to the services of those clusters",

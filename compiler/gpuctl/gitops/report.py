@@ -11,7 +11,7 @@ from gpuctl.gitops.breakages import amount
 from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
-from gpuctl.language.wording import visible
+from gpuctl.language.wording import first_few, visible
 from gpuctl.objects.quantities import format_number
 
 _MANY = 50
@@ -124,8 +124,7 @@ def _shown_paths(paths: list[str], style: _Style) -> str:
     def short(path: str) -> str:
         return path if len(path) <= _LONGEST_PATH else f"{path[: _LONGEST_PATH - 3]}..."
 
-    shown = ", ".join(style.word(short(path)) for path in paths[:_PATHS])
-    return f"{shown} and {len(paths) - _PATHS} more" if len(paths) > _PATHS else shown
+    return first_few((style.word(short(path)) for path in paths), _PATHS)
 
 
 def _job_row(job: JobId, before: JobDemand | None, after: JobDemand | None) -> list[str]:

@@ -15,13 +15,13 @@ import yaml
 from gpuctl.gitops.objects import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.sides import JobId, Side
 from gpuctl.gitops.value_changes import value_changes
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
 
 OTHERWISE = "lowered otherwise by this version"
 """The reason of a restart that no change of a document causes."""
-_SHOWN = 3
 
 Rendered = frozenset[tuple[str, str]]
 """Namespace and name of the Jobs and JobSets in directories of manifests."""
@@ -119,8 +119,7 @@ def _shown(paths: Iterable[str]) -> str:
     # Many variables follow from another field, which says more.
     named = [path.removeprefix("spec.template.spec.").removeprefix("spec.") for path in paths]
     named = sorted((path.removeprefix("containers[0].") for path in named), key=lambda path: path.startswith("env["))
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return ", ".join(named[:_SHOWN]) + more
+    return first_few(named)
 
 
 def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _CONTROLLING = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """In JSON these may stand unescaped; control characters of ASCII may not."""
@@ -12,6 +13,13 @@ def shorten(value: str, limit: int = 80) -> str:
     """Text for a message: long values are cut, control characters made visible."""
     shown = visible(value[: limit + 1])
     return shown if len(value) <= limit else shown[:limit] + "..."
+
+
+def first_few(items: Iterable[object], most: int = 3) -> str:
+    """Return the first items and the number of the others: ``a, b, c and 2 more``."""
+    texts = list(map(str, items))
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def visible_json(text: str) -> str:

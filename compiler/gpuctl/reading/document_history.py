@@ -14,12 +14,11 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.wording import visible
+from gpuctl.language.wording import first_few, visible
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.find import name_of_id
 
-_NAMED = 3
 _LONGEST = 24
 
 
@@ -131,8 +130,7 @@ def _rows(
 
 def told_changes(changes: list[ValueChange]) -> str:
     """The first few fields that differ, with short values."""
-    more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
-    return ", ".join(map(_named, changes[:_NAMED])) + more
+    return first_few(map(_named, changes))
 
 
 def _named(one: ValueChange) -> str:

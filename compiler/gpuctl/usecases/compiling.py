@@ -22,6 +22,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
+from gpuctl.language.wording import first_few
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 
@@ -88,8 +89,7 @@ def tell_left_out(compilation: Compilation, documents: DocumentOptions, callback
     """Say which documents belong on other clusters than the one that is worked on."""
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:
-        shown = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
-        callbacks.say(f"note: not for the cluster {documents.cluster}, by `placement`: {shown}")
+        callbacks.say(f"note: not for the cluster {documents.cluster}, by `placement`: {first_few(said, _NAMED)}")
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:

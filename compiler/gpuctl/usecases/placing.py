@@ -12,6 +12,7 @@ from gpuctl.backend.validation import VERSIONS
 from gpuctl.frontend.load import load_found
 from gpuctl.frontend.source import Source, collect
 from gpuctl.frontend.walk import MAX_BYTES
+from gpuctl.language.wording import first_few
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions
 
 _NAMED = 4
@@ -56,10 +57,9 @@ def placed_on(documents: DocumentOptions) -> list[str]:
         if not document.clusters and document.kind != "platform":
             without.append(title_of(document))
     if named and without:
-        shown = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")
         raise InvalidOptions(
-            f"some documents say on which clusters they belong ({', '.join(named)}), and others do not: {shown}: name "
-            "the clusters for those with --cluster, or give them a `placement`"
+            f"some documents say on which clusters they belong ({', '.join(named)}), and others do not: "
+            f"{first_few(without, _NAMED)}: name the clusters for those with --cluster, or give them a `placement`"
         )
     known = list(loaded.settings.clusters)
     return sorted(named, key=lambda name: (known.index(name) if name in known else len(known), name))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuctl.apply.state.compare import Change, Tree
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claimed, Claims
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
@@ -116,10 +117,8 @@ def without_records(metadata: list[Change], wish: Wish) -> list[Change]:
 
 
 def reason_of(changes: list[Change]) -> str:
-    """The fields that differ, the first few by name."""
+    """Return the names of the first few fields that differ."""
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
         return "joins the set"
     # Many variables follow from another field, which says more.
-    paths = [named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path)]
-    shown = ", ".join(paths[:3])
-    return shown + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+    return first_few(named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path))

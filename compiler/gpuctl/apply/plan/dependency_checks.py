@@ -16,6 +16,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.selectors import holds
@@ -77,9 +78,7 @@ def look_around(
 
 
 def _enumerated(titles: list[str]) -> str:
-    shown = titles[:3] if len(titles) > 4 else titles
-    more = f" and {len(titles) - len(shown)} more" if len(titles) > len(shown) else ""
-    return ", ".join(shown) + more
+    return first_few(titles, 3 if len(titles) > 4 else 4)
 
 
 def _objects(session: Session, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:

@@ -26,6 +26,7 @@ from gpuctl.apply.state.server_defaults import default_paths
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.drift_rules import BUILT_IN
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import finished
@@ -112,9 +113,8 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
     drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
     kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
     if kept:
-        more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
         drift.notes.append(
-            f"{', '.join(kept[:3])}{more}: kept as an earlier gpuctl or platform made it, so only what others added is "
+            f"{first_few(kept)}: kept as an earlier gpuctl or platform made it, so only what others added is "
             f"told, not what they took out{OR_RELOWER}"
         )
     return drift

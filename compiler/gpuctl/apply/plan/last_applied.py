@@ -25,6 +25,7 @@ from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours
@@ -50,13 +51,11 @@ class LastApplied:
     @property
     def notes(self) -> list[str]:
         """Say which fields may stay because the last document is not known."""
-        keys = self._unreadable
-        if not keys:
+        if not self._unreadable:
             return []
-        shown = ", ".join(map(str, keys[:3])) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
         note = (
-            f"{shown}: this gpuctl cannot read the document last applied; fields that it had, that the new one does "
-            "not have, and that another tool has written as well, stay"
+            f"{first_few(self._unreadable)}: this gpuctl cannot read the document last applied; fields that it "
+            "had, that the new one does not have, and that another tool has written as well, stay"
         )
         return [note]
 

@@ -9,6 +9,7 @@ from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 
@@ -33,10 +34,9 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
         for node in sorted(nodes):
             jobs = sorted(found.get(node, ()))
             if jobs:
-                named = ", ".join(jobs[:_NAMED]) + (f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else "")
                 plan.notes.append(
                     f"node {node} leaves the pool {pool}; jobs on it go on, and their next pods do not start there: "
-                    f"{named}"
+                    f"{first_few(jobs, _NAMED)}"
                 )
 
 

@@ -10,6 +10,7 @@ from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 
@@ -130,9 +131,8 @@ class Step:
         """What goes with a replacement beside its pods, in a few words: names only."""
         said = []
         if self.lost:
-            fields = [f"{named(one.path)} ({one.manager})" for one in self.lost[:_NAMED]]
-            more = f" and {len(self.lost) - _NAMED} more" if len(self.lost) > _NAMED else ""
-            said.append(f"loses {', '.join(fields)}{more}")
+            fields = (f"{named(one.path)} ({one.manager})" for one in self.lost)
+            said.append(f"loses {first_few(fields, _NAMED)}")
         if self.dependents:
             said.append(
                 "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)

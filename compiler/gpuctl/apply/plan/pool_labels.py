@@ -14,6 +14,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.ownership_metadata import Records
@@ -104,8 +105,9 @@ def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
     """Jobs that select a pool that is deleted keep running, but never start again: somebody has to agree."""
     users = list(users)
     if users:
-        named = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        plan.confirm.append(f"deletes pool {pool}; jobs that select it keep running but cannot start again: {named}")
+        plan.confirm.append(
+            f"deletes pool {pool}; jobs that select it keep running but cannot start again: {first_few(users, 5)}"
+        )
 
 
 def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:

@@ -17,10 +17,9 @@ from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
-
-_NAMED = 3
 
 
 class Queueing(NamedTuple):
@@ -89,8 +88,7 @@ def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
         f"{format_amount(item.resource, max(Fraction(0), item.hard - item.used + item.freed))} free"
         for item in short
     )
-    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
-    by = f"; held by {', '.join(held[:_NAMED])}{more}" if held else ""
+    by = f"; held by {first_few(held)}" if held else ""
     return Wait("quota", f"quota {short[0].quota} in {namespace}: {lacks}{by}")
 
 

@@ -14,6 +14,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.companion_names import config_map_name
 from gpuctl.objects.generations import bare_name
@@ -194,8 +195,7 @@ def _not_saved(titles: list[str]) -> str:
     """What is said of jobs whose checkpoints would run if each were deleted by itself."""
     if not titles:
         return ""
-    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-    return f"; checkpoints are not run: the progress of {', '.join(titles[:_NAMED])}{more} is lost"
+    return f"; checkpoints are not run: the progress of {first_few(titles, _NAMED)} is lost"
 
 
 def _title(obj: Object, keys: Records) -> str:

@@ -25,11 +25,10 @@ from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import queue_of
-
-_NAMED = 3
 
 
 class Right(NamedTuple):
@@ -103,12 +102,7 @@ def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
     """That ``--queue`` changes nothing for what Kueue holds back."""
     held = [step.title for step in plan.steps if step.queued]
     if held and platform is not None and platform.queue:
-        plan.notes.append(f"{_few(held)}: Kueue starts it when its queue has room, with or without {QUEUE}")
-
-
-def _few(titles: list[str]) -> str:
-    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-    return f"{', '.join(titles[:_NAMED])}{more}"
+        plan.notes.append(f"{first_few(held)}: Kueue starts it when its queue has room, with or without {QUEUE}")
 
 
 def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
@@ -128,9 +122,9 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
     if kinds is None:
         if named:
             plan.notes.append(
-                f"the cluster has no Kueue, so the queue of {_few(named)} has no effect: nothing holds the pods back, "
-                "and nothing starts those of several nodes together; install Kueue, or remove `training.queue` from "
-                "platform.yaml"
+                f"the cluster has no Kueue, so the queue of {first_few(named)} has no effect: nothing holds the pods "
+                "back, and nothing starts those of several nodes together; install Kueue, or remove `training.queue` "
+                "from platform.yaml"
             )
         return
     queues = {namespace: queue_names(session, kinds["LocalQueue"], namespace) for namespace in sorted(unnamed)}
@@ -145,9 +139,9 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
         ]
         if names and beside:
             plan.notes.append(
-                f"namespace {namespace} has the Kueue queue {_few(names)}, and {_few(beside)} starts without one: "
-                "`training.queue` of the platform names the queue of a pool, and the platform's file was not found or "
-                "names none for this one"
+                f"namespace {namespace} has the Kueue queue {first_few(names)}, and {first_few(beside)} starts "
+                "without one: `training.queue` of the platform names the queue of a pool, and the platform's file was "
+                "not found or names none for this one"
             )
 
 

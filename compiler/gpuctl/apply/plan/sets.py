@@ -18,6 +18,7 @@ from gpuctl.apply.state.provenance import enumerated, refused
 from gpuctl.apply.state.repository import Commit, order_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
 from gpuctl.objects.workload_state import running
@@ -222,11 +223,10 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
     """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
     for identity in sorted(set(members.values())):
         keys = sorted(key for key, value in members.items() if value == identity)
-        named = ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
         other = _named_set(session, identity, keys[0].namespace)
         yield (
-            f"{named} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at most. "
-            f"To move {'it, first take it' if len(keys) == 1 else 'them, first take them'} out: "
+            f"{first_few(keys)} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at "
+            f"most. To move {'it, first take it' if len(keys) == 1 else 'them, first take them'} out: "
             + " and ".join(_taking_out(namespace, keys) for namespace in sorted({key.namespace for key in keys}))
         )
 

@@ -24,7 +24,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
-from gpuctl.language.wording import shorten, visible
+from gpuctl.language.wording import first_few, shorten, visible
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.generations import bare_name
@@ -42,7 +42,6 @@ _LATE = 3.0
 """Seconds by which a pod's status is behind what has become of its processes."""
 _KILLED = (137, 143)
 """Exit codes of a command that ended with its container, perhaps."""
-_NAMED = 3
 _MISSING = (126, 127)
 """Exit codes of runtimes, and of shells, for a program that is not there or cannot be run."""
 
@@ -180,8 +179,7 @@ def _told(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
         if why:
             pods.setdefault((task.saving.title, why), []).append(task.key.name)
     for (title, why), names in sorted(pods.items()):
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        where = f"pod{'s' if len(names) > 1 else ''} {', '.join(sorted(names)[:_NAMED])}{more}"
+        where = f"pod{'s' if len(names) > 1 else ''} {first_few(sorted(names))}"
         yield f"checkpoint of {title} failed in {where}: {why}"
 
 

@@ -28,6 +28,7 @@ from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 
@@ -356,9 +357,7 @@ class Execution:
                 self._fail(stage, step, ClusterError(f"{step.key} is not created again: {goes(key.namespace)}"))
 
     def _tell_waiting(self, stage: _Stage) -> None:
-        names = ", ".join(str(key) for key in list(stage.waiting)[:3])
-        more = f" and {len(stage.waiting) - 3} more" if len(stage.waiting) > 3 else ""
-        self.callbacks.wait(f"waiting until gone: {names}{more}")
+        self.callbacks.wait(f"waiting until gone: {first_few(stage.waiting)}")
 
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""

@@ -15,6 +15,7 @@ from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 
@@ -136,8 +137,7 @@ def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> 
     missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
     text = f"the journal {journal.id} in {journal.namespace} is incomplete: Secret {missing} is missing or damaged"
     if gone:
-        text += f", and with it what is to be restored of {', '.join(str(loss.key) for loss in gone[:_NAMED])}"
-        text += f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        text += f", and with it what is to be restored of {first_few((loss.key for loss in gone), _NAMED)}"
         hint = f"apply the documents of all of these; or take away what is left of the journal: `{journal.removal}`"
     else:
         text += "; what was in it is not known"

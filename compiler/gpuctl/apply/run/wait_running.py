@@ -12,6 +12,7 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Reflector, Watched
 from gpuctl.kube.session import Session
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import is_queued
@@ -120,7 +121,7 @@ def _wait(
                     raise NotRunning("\n".join(late.values()), plan, late=late)
                 return
             if not unread:
-                tell(f"waiting until running: {_named(list(waiting))}")
+                tell(f"waiting until running: {first_few(waiting)}")
     finally:
         reflector.stop()
 
@@ -145,7 +146,7 @@ def _has_come(
 
 def _late(waiting: list[Key], plan: Plan, timeout: float, explain: Callable[[Key], str]) -> NotRunning:
     why = explain(waiting[0])
-    text = f"{_named(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
+    text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
     return NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
 
 
@@ -168,7 +169,3 @@ def is_up(obj: Object) -> bool:
 
 def _asked(key: Key) -> str:
     return str(JobHint("why", key.name, key.namespace))
-
-
-def _named(keys: list[Key]) -> str:
-    return ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

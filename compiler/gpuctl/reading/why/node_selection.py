@@ -7,12 +7,12 @@ from collections import Counter
 from gpuctl.capacity.seats import Seat
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.why import words
 from gpuctl.reading.why.cases import Case, has
 from gpuctl.reading.why.finding import Finding, several
-from gpuctl.reading.why.pod_refusals import named
 
 _LISTED = 4
 
@@ -53,7 +53,7 @@ def _other_labels(case: Case) -> Finding:
         for name, value in own.items()
         if not any(seat.node.labels.get(name) == value for seat in case.in_pool)
     ]
-    labels = named(alone or [f"{name}={value}" for name, value in own.items()])
+    labels = first_few(alone or [f"{name}={value}" for name, value in own.items()])
     which = (
         f"the label {labels}"
         if alone
@@ -91,8 +91,8 @@ def _gpu_type(case: Case) -> Finding | None:
         nodes = [name for name, other in others.items() if other == (label, value)]
         few = nodes[:_LISTED]
         message += (
-            f"; {named(nodes, _LISTED)} {'has' if len(nodes) == 1 else 'have'} it by the label {label}={value}, and "
-            f"`resources.gpu-type` selects nodes by {key}"
+            f"; {first_few(nodes, _LISTED)} {'has' if len(nodes) == 1 else 'have'} it by the label {label}={value}, "
+            f"and `resources.gpu-type` selects nodes by {key}"
         )
         fix = (
             f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
@@ -139,4 +139,4 @@ def _numbers(case: Case) -> dict[str, object]:
 def _counted(found: Counter[str]) -> str:
     """``a100 (2 nodes), no type (1 node)``."""
     items = (f"{name or 'no type'} ({several(number, 'node')})" for name, number in found.most_common())
-    return named(items, _LISTED)
+    return first_few(items, _LISTED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -299,9 +298,3 @@ def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: 
     fix = f"change the pod{fields}, or the namespace's label pod-security.kubernetes.io/enforce on {namespace}"
     message = f"the namespace's Pod Security level {match['level']} refuses its pods: {match['why']}"
     return Finding("pod-security", message, {**counted, "level": match["level"]}, fix, told)
-
-
-def named(items: Iterable[str], limit: int = 3) -> str:
-    """``a, b, c and 2 more``."""
-    every = list(items)
-    return ", ".join(every[:limit]) + (f" and {len(every) - limit} more" if len(every) > limit else "")

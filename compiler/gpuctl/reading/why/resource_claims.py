@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuctl.capacity.shortage import open_seats
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.evidence import named_device_claims
 from gpuctl.reading.why.finding import Finding
-from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.symptoms import source
 
 
@@ -34,7 +34,7 @@ def missing_claim(case: Case) -> Finding | None:
     absent = [key for key in named_device_claims(case.pod["spec"]) if case.evidence.device_claims.get(key, key) is None]
     if absent:
         kind, name = absent[0]
-        others = f" (nor {named(other for _, other in absent[1:])})" if len(absent) > 1 else ""
+        others = f" (nor {first_few(other for _, other in absent[1:])})" if len(absent) > 1 else ""
         message = f"{case.whose}there is no {kind} {name} in {namespace}{others}, which its devices come from"
         fix = f"create the {kind} {name} in {namespace}, or name another in `podPatch.resourceClaims`"
         told = tuple(source(event) for event in _failures(case)[-1:])

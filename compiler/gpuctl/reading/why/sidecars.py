@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.idle import command
-from gpuctl.reading.why.pod_refusals import named
 
 
 def kept_alive(evidence: Evidence) -> Finding | None:
@@ -32,7 +32,7 @@ def kept_alive(evidence: Evidence) -> Finding | None:
     since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
     many = f"{several(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
     message = (
-        f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {named(others)} "
+        f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {first_few(others)} "
         f"still {'runs' if len(others) == 1 else 'run'}, so that the pod goes on{held}"
     )
     own = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"].get("containers") or []}

@@ -11,13 +11,13 @@ from gpuctl.capacity.scheduling import RULES, untolerated
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import node_selection, resource_claims, room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof, first, several
-from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.symptoms import source, sources
 
 Numbers = dict[str, Any]
@@ -45,8 +45,8 @@ def _case(case: Case) -> Finding | None:
 
 def _gated(case: Case) -> Finding:
     gates = [item["name"] for item in case.pod["spec"].get("schedulingGates") or []]
-    message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)}"
-    fix = f"whatever set {named(gates)} has to remove it; the scheduler does not look at the pod before that"
+    message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {first_few(gates)}"
+    fix = f"whatever set {first_few(gates)} has to remove it; the scheduler does not look at the pod before that"
     return case.finding("scheduling-gated", message, {"gates": gates}, fix)
 
 
@@ -58,7 +58,9 @@ def _nominated(case: Case) -> Finding | None:
         # Since 1.35 a node is nominated also while volumes and devices are prepared for the pod.
         return None
     jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
-    message = f"{case.whose}room is being made on {node}: the scheduler waits for evicted pods to end, of {named(jobs)}"
+    message = (
+        f"{case.whose}room is being made on {node}: the scheduler waits for evicted pods to end, of {first_few(jobs)}"
+    )
     told = tuple(
         Proof("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
         for pod in leaving[:_LISTED]
@@ -198,7 +200,7 @@ def _node_states(case: Case) -> Finding | None:
     if not kind and total < len(case.selected):
         kind = f" that {'is' if total == 1 else 'are'} large enough{_largest_wish(case)}"
     rest = "".join(f"; {other}" for other in others)
-    message = f"{case.whose}{which} of {case.where}{kind} {are} ({named(nodes)}){rest}"
+    message = f"{case.whose}{which} of {case.where}{kind} {are} ({first_few(nodes)}){rest}"
     found = case.finding(cause, message, numbers, fix)
     told = tuple(_of_node(case, seat) for seat in states[cause][:_LISTED])
     return replace(found, sources=(*found.sources, *told))
@@ -334,5 +336,5 @@ def ruled_out(evidence: Evidence) -> Iterator[str]:
             yield f"cordons and taints: {several(len(case.open), 'node')} open to it{rest}"
         claims = mounted_claims(case.pod["spec"])
         if claims and all(case.evidence.claims.get(name) for name in claims):
-            yield f"claims: {named(claims)} there"
+            yield f"claims: {first_few(claims)} there"
         return

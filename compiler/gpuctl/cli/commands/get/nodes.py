@@ -11,6 +11,7 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_l
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import amount, count
+from gpuctl.language.wording import first_few
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.label_rows import Label, labels_with
 from gpuctl.reading.node_rows import NodeState
@@ -115,8 +116,7 @@ def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: Li
     labels = labels_with((node.object for node in nodes), key)
     without = [node.name for node in nodes if node.name not in {label.node for label in labels}]
     if without and labels and not looks.is_machine:
-        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
-        looking.scope.note(f"{', '.join(without[:5])}{more}: no label {key}")
+        looking.scope.note(f"{first_few(without, 5)}: no label {key}")
     show_labels(labels, looks, f"No node has the label {key}.")
 
 

@@ -11,6 +11,7 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_l
 from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import count
+from gpuctl.language.wording import first_few
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.pool_queries import list_pools
 
@@ -62,9 +63,8 @@ def unavailable(pools: Sequence[PoolState]) -> list[str]:
     for pool in pools:
         if pool.gpu_unavailable:
             idle = [f"{node.name} {node.status}" for node in pool.nodes if node.status != "active" and node.gpu_free]
-            more = f" and {len(idle) - 5} more" if len(idle) > 5 else ""
             notes.append(
                 f"{pool.name}: {pool.gpu_unavailable} of {pool.gpu_free} free GPUs are on nodes that take no pods "
-                f"({', '.join(idle[:5])}{more})"
+                f"({first_few(idle, 5)})"
             )
     return notes
