@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from gpuctl.hints import shows_server
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
+_T = TypeVar("_T")
+_D = TypeVar("_D")
 _LONGEST = 600
 RETRY_LATER = "try again in a moment; administrators find the reason in the log of the service"
 """The hint for users of a service, who cannot change how it reaches the API server."""
@@ -183,6 +185,16 @@ class ApiError(ClusterError):
     def is_transient(self) -> bool:
         """Whether the same request may well succeed a moment later."""
         return self.status in (429, 500, 502, 503, 504)
+
+
+def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
+    """Return the result of a read, or another value if the user may not read that."""
+    try:
+        return read()
+    except ApiError as error:
+        if error.lacks_permission:
+            return otherwise
+        raise
 
 
 def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from gpuctl.kube.api_errors import ApiError, ConfigurationError
+from gpuctl.kube.api_errors import ConfigurationError, if_allowed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import visible
@@ -100,13 +100,8 @@ def find_name(session: Session, clusters: Mapping[str, NamedCluster], *, ask: bo
 
 def system_uid(session: Session) -> str | None:
     """The uid of the namespace kube-system, by which a cluster is known; None where it may not be read."""
-    try:
-        found = session.get_metadata(_SYSTEM)
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
-    return str(found["metadata"].get("uid") or "") if found is not None else ""
+    found = if_allowed(lambda: session.get_metadata(_SYSTEM) or {"metadata": {}}, None)
+    return str(found["metadata"].get("uid") or "") if found is not None else None
 
 
 def _place(connection: Connection) -> str:

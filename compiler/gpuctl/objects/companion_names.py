@@ -21,6 +21,12 @@ def hostfile_name(name: str) -> str:
     return name + HOSTFILE
 
 
+def companion_names(kind: str, name: str) -> set[str]:
+    """Return the names that objects of a kind may have beside a job, or as the job."""
+    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
+    return names.get(kind, {name})
+
+
 def config_map_name(pool: str) -> str:
     """The ConfigMap that holds a pool's definition."""
     return f"pool-{pool}"

@@ -8,7 +8,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
@@ -161,11 +161,8 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
     workloads = [obj for obj in live if obj["kind"] in WORKLOADS] + rolling
     if not workloads:
         return freed
-    try:
-        pods, _ = session.list_objects(RESOURCES["Pod"], namespace, labels=OURS)
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
+    pods = if_allowed(lambda: session.list_objects(RESOURCES["Pod"], namespace, labels=OURS)[0], None)
+    if pods is None:
         return [usage for obj in live for usage in admissions(obj)] + [
             usage for obj in rolling for usage in _pods_of(obj, None)
         ]

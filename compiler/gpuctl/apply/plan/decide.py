@@ -59,35 +59,25 @@ def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
     return _in_place(target, live, wish)
 
 
-def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
-    """The step for a workload, given what the server would make of it."""
-    target, live = ask.target, ask.live
-    known = wish.keys.hash in annotations_of(live)
-    same = annotations_of(live).get(wish.keys.hash) == annotations_of(target.desired)[wish.keys.hash]
-    # With an equal hash nothing was taken out of the document, and what is ours beside it was added by admission. But
-    # another tool may have left fields behind.
-    ours = target.taken if same else owned_fields(live, adopted=not known)
-    changes = spec_changes(
-        target.key.kind,
-        answer,
-        live,
-        removed_from=ours,
-        stated=target.desired,
-        ignored=ignored_fields(target, live, wish),
-    )
-    return workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
+def settle(ask: Ask, answer: Object | None, wish: Wish, former: Tree | None = None) -> Step:
+    """Return the step for a workload.
 
-
-def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
-    """The step for a workload that the server may not be asked about.
-
-    :param former: the fields that its document stated before (None: not known, so that removals are not seen).
+    :param answer: what the server would make of it; None: the server was not asked.
+    :param former: without an answer, the fields that its document stated before (None: not known, so that removals are
+        not seen).
     """
-    target, live = ask.target, ask.live
+    target, live, want = ask.target, ask.live, ask.target.desired
+    have = annotations_of(live).get(wish.keys.hash)
+    same = answer is not None and have == annotations_of(want)[wish.keys.hash]
+    if answer is None:
+        ours = None if former is None else union([former, target.taken])
+    else:
+        # With an equal hash nothing was taken out of the document, and what is ours beside it was added by admission.
+        # But another tool may have left fields behind.
+        ours = target.taken if same else owned_fields(live, adopted=have is None)
     ignored = ignored_fields(target, live, wish)
-    former = None if former is None else union([former, target.taken])
-    changes = spec_changes(target.key.kind, target.desired, live, removed_from=former, ignored=ignored)
-    return workload_step(target, live, wish, changes, Knowledge(former))
+    changes = spec_changes(target.key.kind, answer or want, live, removed_from=ours, stated=want, ignored=ignored)
+    return workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
 
 
 def _priority_class(target: Target, live: Object) -> Step:

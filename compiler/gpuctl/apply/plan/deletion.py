@@ -16,7 +16,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.generations import bare_name, generation_of, job_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import running
@@ -148,11 +148,10 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
 
 def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:
     """A job's objects among others: those that lowering may have made for it, by kind, name and labels."""
-    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
     result = []
     for obj in objects:
         metadata, labels = obj["metadata"], labels_of(obj)
-        if metadata.get("namespace") != namespace or bare_name(obj) not in names.get(obj["kind"], {name}):
+        if metadata.get("namespace") != namespace or bare_name(obj) not in companion_names(obj["kind"], name):
             continue
         if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
             continue

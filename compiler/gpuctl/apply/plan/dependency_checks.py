@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.dry_run_pods import TrialPod
 from gpuctl.apply.plan.plan import WRITING, Plan
 from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
@@ -226,12 +226,9 @@ def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
 
 def _hosts(session: Session, plan: Plan, labels: str) -> list[Host] | None:
     """The nodes that have, or will have, certain labels; None when they may not be read."""
-    try:
-        nodes, _ = session.list_objects(RESOURCES["Node"], labels=labels)
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
+    nodes = if_allowed(lambda: session.list_objects(RESOURCES["Node"], labels=labels)[0], None)
+    if nodes is None:
+        return None
     found = {node["metadata"]["name"]: node for node in nodes}
     changed = {step.key.name: step for step in plan.steps if step.key.kind == "Node" and step.desired is not None}
     for name, step in changed.items():

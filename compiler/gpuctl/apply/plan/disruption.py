@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.authorship import applied_by, caller_of
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -81,15 +81,14 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
     selectors = [pod_labels(live) for live in workloads]
     if len(selectors) > _SINGLE_LISTS or not all(selectors):
         selectors = [""]
-    try:
-        lists = session.each(
-            lambda labels: session.list_objects(RESOURCES["Pod"], namespace, labels=labels)[0], selectors
-        )
-    except ApiError as error:
-        if error.lacks_permission:
-            # Then the workload's own status has to do.
-            return
-        raise
+
+    def read(labels: str) -> list[Object]:
+        return session.list_objects(RESOURCES["Pod"], namespace, labels=labels)[0]
+
+    lists = if_allowed(lambda: session.each(read, selectors), None)
+    if lists is None:
+        # The workload's own status has to do.
+        return
     pods = [pod for found in lists for pod in found]
     for step, mine in zip(steps, pods_of_each(pods, workloads), strict=True):
         step.running = work_of(mine)

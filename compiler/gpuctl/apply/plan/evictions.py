@@ -20,7 +20,7 @@ from gpuctl.capacity.shortage import told
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.told_times import told_opening
 from gpuctl.capacity.verdicts import STARTS
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.labels import owner_of
@@ -141,11 +141,8 @@ def _asks_for(step: Step, resources: frozenset[str]) -> bool:
 
 def _classes(session: Session, plan: Plan) -> dict[str, _Class] | None:
     """The PriorityClasses as they will be, None when they may not be read."""
-    try:
-        found = session.list_objects(RESOURCES["PriorityClass"])[0]
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
+    found = if_allowed(lambda: session.list_objects(RESOURCES["PriorityClass"])[0], None)
+    if found is None:
         return None
     planned = [step.desired for step in plan.steps if step.key.kind == "PriorityClass" and step.desired is not None]
     return {

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.plan.decide import decide, settle_alone
+from gpuctl.apply.plan.decide import decide, settle
 from gpuctl.apply.plan.decision import Ask, Target, Wish
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of
@@ -141,7 +141,7 @@ def _step(old: Lowered, new: Lowered, same: bool, wish: Wish, condition: str | N
     if condition is not None:
         live["status"] = {"conditions": [{"type": condition, "status": "True"}]}
     found = decide(Target(desired, False, title_of(new.document), same), live, wish)
-    return settle_alone(found, fields_of(old.object), wish) if isinstance(found, Ask) else found
+    return settle(found, None, wish, fields_of(old.object)) if isinstance(found, Ask) else found
 
 
 def _told(

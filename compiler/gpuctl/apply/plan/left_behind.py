@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, labels_of
@@ -41,14 +41,9 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
 
 
 def _jobs_by_node(session: Session, pool: str, keys: Records, sees: Sees) -> dict[str, set[str]]:
-    try:
-        pods, _ = session.list_objects(RESOURCES["Pod"], labels=f"{OURS},{keys.pool}={pool}")
-    except ApiError as error:
-        if error.lacks_permission:
-            return {}
-        raise
+    labels = f"{OURS},{keys.pool}={pool}"
     found: dict[str, set[str]] = {}
-    for pod in pods:
+    for pod in if_allowed(lambda: session.list_objects(RESOURCES["Pod"], labels=labels)[0], []):
         node, namespace = pod["spec"].get("nodeName"), pod["metadata"]["namespace"]
         if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue

@@ -8,7 +8,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend import shared_objects
 from gpuctl.backend.context import Context, Lowered
 from gpuctl.hints import CREATE_NAMESPACE
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
@@ -36,13 +36,8 @@ def add_home(session: Session, plan: Plan, name: str, settings: Settings, *, cre
     namespace = shared_objects.namespace(Context(settings), name)
     if namespace is None or any(step.key == key for step in plan.steps):
         return
-    try:
-        if session.get(key) is not None:
-            return
-    except ApiError as error:
-        if error.lacks_permission:
-            return
-        raise
+    if if_allowed(lambda: session.get(key), {}) is not None:
+        return
     if create:
         reason = "the set is kept there"
         plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
@@ -65,10 +60,4 @@ def _refusal(session: Session, name: str) -> str:
 
 
 def _names(session: Session) -> list[str]:
-    try:
-        found = session.list_metadata(RESOURCES["Namespace"])
-    except ApiError as error:
-        if error.lacks_permission:
-            return []
-        raise
-    return [item["metadata"]["name"] for item in found]
+    return [item["metadata"]["name"] for item in if_allowed(lambda: session.list_metadata(RESOURCES["Namespace"]), [])]

@@ -8,7 +8,7 @@ from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
-from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
+from gpuctl.apply.plan.decide import decide, kept, probe, settle
 from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
 from gpuctl.apply.plan.disruption import others_autoscalers
 from gpuctl.apply.plan.dry_run_pods import refused
@@ -29,14 +29,11 @@ from gpuctl.frontend.document import Document
 from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.objects.workload_state import own_strategy, running
-
-# A training is one or the other, as the platform says.
-_FORMS = frozenset({"Job", "JobSet"})
 
 
 @dataclass
@@ -257,9 +254,9 @@ def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
     kept_documents = set()
     for item in request.lowered:
         main = key_of(item.object)
-        if main.kind not in _FORMS or request.relower:
+        if main.kind not in TRAININGS or request.relower:
             continue
-        for kind in _FORMS - {main.kind}:
+        for kind in TRAININGS - {main.kind}:
             live = draft.live.objects.get(main._replace(kind=kind))
             if live is None or not is_ours(live) or not is_same_document(item.object, live, request.keys.document):
                 continue
@@ -296,16 +293,11 @@ def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: 
                 draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
             reply = None
         try:
-            if reply is None:
-                # Of a refused temporary name nothing need be said: what is compared here is what the document says.
-                document = draft.last.document(ask.live)
-                former = fields_of(document) if document is not None else None
-                draft.steps[key] = settle_alone(ask, former, wish)
-            else:
-                step = settle(ask, reply, wish)
-                # A replacement is what was asked about, under the name that it was asked under.
-                step.tried = step.action == "replace"
-                draft.steps[key] = step
+            document = draft.last.document(ask.live) if reply is None else None
+            step = settle(ask, reply, wish, fields_of(document) if document is not None else None)
+            # A replacement is what was asked about, under the name that it was asked under.
+            step.tried = reply is not None and step.action == "replace"
+            draft.steps[key] = step
         except DecisionRefused as refusal:
             draft.plan.errors.append(str(refusal))
 
@@ -348,10 +340,8 @@ def _companions(draft: Draft, request: Request, document: Document, name: str, w
     main = draft.workload(document.namespace, name)
     if main is None or "kept" in main.reason:
         return
-    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
-    names["HorizontalPodAutoscaler"] = {name}
     for kind in COMPANIONS:
-        for one in sorted(names[kind]):
+        for one in sorted(companion_names(kind, name)):
             key = Key(kind, document.namespace, one)
             live = draft.live.objects.get(key)
             if live is None or key in wanted or not _is_companion(live, request, document, name):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import yaml
+
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Key, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
@@ -52,14 +55,7 @@ def check_pools(session: Session, steps: Iterable[Step], keys: Records, gpu_reso
 def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, Any]:
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     planned = next((step.desired for step in steps if step.key == key and step.method == "apply"), None)
-    try:
-        definition = planned or session.get(key)
-    except ApiError as error:
-        if error.lacks_permission:
-            return {}
-        raise
-    import yaml
-
+    definition = planned or if_allowed(lambda: session.get(key), None)
     try:
         document = yaml.safe_load(((definition or {}).get("data") or {}).get(DATA_KEY) or "")
     except yaml.YAMLError:
@@ -90,15 +86,6 @@ def _over(
 def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
     """The pool's jobs that have not ended, in all namespaces, or where that is forbidden in the context's."""
     labels = f"{OURS},{keys.pool}={pool}"
-    found: list[Object] = []
-    for kind in WORKLOADS:
-        for namespace in (None, session.namespace):
-            try:
-                found += session.list_objects(RESOURCES[kind], namespace, labels=labels)[0]
-                break
-            except ApiError as error:
-                if error.is_missing:
-                    break
-                if not error.lacks_permission:
-                    raise
+    scope = Scope(session, None)
+    found = [obj for kind in WORKLOADS for obj in scope.maybe(kind, labels=labels) or []]
     return {key_of(obj) for obj in found if finished(obj) is None}

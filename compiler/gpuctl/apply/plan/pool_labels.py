@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change
@@ -10,7 +11,7 @@ from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.backend.context import Lowered
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
@@ -37,7 +38,7 @@ def plan_nodes(
         else:
             yield _label(key, item.object["metadata"]["labels"], live.objects[key], title, adopt=adopt)
     for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
-        node = _read(session, key) if key not in wanted else None
+        node = if_allowed(partial(session.get, key), None) if key not in wanted else None
         if node is None or labels_of(node).get(keys.pool) != pool:
             # Gone, or already in another pool.
             continue
@@ -173,15 +174,6 @@ def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) ->
     return found
 
 
-def _read(session: Session, key: Key) -> Object | None:
-    try:
-        return session.get(key)
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
-
-
 def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]:
     """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
 
@@ -189,10 +181,5 @@ def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]
     """
     nodes, _ = session.list_objects(RESOURCES["Node"], labels=keys.pool)
     named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
-    try:
-        maps, _ = session.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
-        maps = []
+    maps = if_allowed(lambda: session.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)[0], [])
     return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}

@@ -15,7 +15,7 @@ from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.apply.plan.request import Sees
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
@@ -139,12 +139,7 @@ class _Holders:
             yield job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}", [Usage(pod)]
 
     def _read(self) -> list[Object]:
-        try:
-            pods, _ = self._session.list_objects(RESOURCES["Pod"], self._namespace)
-        except ApiError as error:
-            if not error.lacks_permission:
-                raise
-            return []
+        pods = if_allowed(lambda: self._session.list_objects(RESOURCES["Pod"], self._namespace)[0], [])
         return [{"kind": "Pod", **pod} for pod in pods if _uid(pod) not in self._leaving]
 
 

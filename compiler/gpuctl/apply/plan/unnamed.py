@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.provenance import covers, enumerated
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
@@ -62,12 +63,10 @@ def find_unnamed(
 def _parents(session: Session, sets: Sequence[str], namespaces: Sequence[str]) -> dict[str, applyset.ApplySet]:
     """Return the sets of some ids, of those that may be read. Only metadata of Secrets leaves the server."""
     found: dict[str, applyset.ApplySet] = {}
+    labels = f"{applyset.ID} in ({','.join(sets)})"
     for where in (None, *dict.fromkeys((session.namespace, *namespaces))) if sets else ():
-        try:
-            secrets = session.list_metadata(RESOURCES["Secret"], where, labels=f"{applyset.ID} in ({','.join(sets)})")
-        except ApiError as error:
-            if not error.lacks_permission:
-                raise
+        secrets = if_allowed(partial(session.list_metadata, RESOURCES["Secret"], where, labels=labels), None)
+        if secrets is None:
             continue
         for secret in secrets:
             try:

@@ -15,16 +15,14 @@ from typing import Any
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.language.wording import visible
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.objects.companion_names import hostfile_name, service_name
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.generations import bare_name
 from gpuctl.objects.labels import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 
 KINDS = (*WORKLOADS, *COMPANIONS)
 _MAIN = (*WORKLOADS, "Service")
-_FORMS = frozenset({"Job", "JobSet"})
-"""Two forms of one training: either may come in place of the other."""
 _METADATA = frozenset({"name", "generateName", "namespace", "labels", "annotations", "finalizers"})
 _BODY = {
     "ConfigMap": frozenset({"data", "binaryData", "immutable"}),
@@ -182,11 +180,10 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
         raise ForeignEntry(f"{key}: the job it belonged to is not named")
     main = Key(*value)
-    names = {"Service": {service_name(main.name), main.name}, "ConfigMap": {hostfile_name(main.name)}}
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
         raise ForeignEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
     # Beside a training that was built under a name with a hash they have that hash too.
-    if bare_name(old) not in names.get(key.kind, {main.name}) or labels_of(old).get("app") != main.name:
+    if bare_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
         raise ForeignEntry(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
     return main
@@ -198,7 +195,7 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     if new is None:
         raise ForeignEntry(f"{was}: nothing is to come in its place")
     key = key_of(new)
-    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == _FORMS) or _takes_over(key, old, keys)
+    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == TRAININGS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
         raise ForeignEntry(f"{key} is not what comes in place of {was}")
     _must_be_ours(new)
@@ -213,7 +210,7 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
     """Whether a training under its own name comes in place of one that was built under a name with a hash."""
     was = key_of(old)
     is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
-    same = key.namespace == was.namespace and {key.kind, was.kind} <= _FORMS
+    same = key.namespace == was.namespace and {key.kind, was.kind} <= TRAININGS
     return is_training and same and was.name != key.name and bare_name(old) == key.name
 
 

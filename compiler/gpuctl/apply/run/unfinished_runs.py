@@ -16,13 +16,12 @@ from gpuctl.apply.run.recovery_plan import Outlook, Spared, is_untouched, look
 from gpuctl.apply.state.live_state import read
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
 RECENT = 300.0
 """Seconds for which a checkpoint of a run that was killed counts for the next one."""
-_FORMS = frozenset({"Job", "JobSet"})
 
 
 class Unrecovered(Refused):
@@ -111,7 +110,7 @@ class Pending:
         """A job of another kind cannot have the name of one that is to come back."""
         for kind in WORKLOADS:
             other = Key(kind, entry.key.namespace, entry.successor.name)
-            same = kind == entry.successor.kind or {kind, entry.successor.kind} == _FORMS
+            same = kind == entry.successor.kind or {kind, entry.successor.kind} == TRAININGS
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
                     f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "

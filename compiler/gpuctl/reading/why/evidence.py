@@ -11,7 +11,7 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.devices import DEVICE_CLAIMS, serves_devices
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
@@ -360,12 +360,8 @@ def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
     if not services:
         return None
     names = ",".join(item["metadata"]["name"] for item in services)
-    try:
-        return scope.session.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
+    labels = f"{SERVICE_NAME} in ({names})"
+    return if_allowed(lambda: scope.session.list_objects(_SLICES, scope.namespace, labels=labels)[0], None)
 
 
 def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, str]:
