@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.generations import HOSTFILE
+from gpuctl.objects.ownership_metadata import Records
 
 MAIN_PORT = "main"
 """The name of the first port of a job's Service."""
@@ -30,3 +32,9 @@ def companion_names(kind: str, name: str) -> set[str]:
 def config_map_name(pool: str) -> str:
     """The ConfigMap that holds a pool's definition."""
     return f"pool-{pool}"
+
+
+def pool_of(obj: Object, keys: Records) -> str | None:
+    """Return the pool whose definition an object is; None for every other object."""
+    is_definition = obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {})
+    return labels_of(obj).get(keys.pool) if is_definition else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import RESOURCES, Object
+from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.node_devices import NO_DEVICES, Devices, read_devices
 

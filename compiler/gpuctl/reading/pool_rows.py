@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.objects.companion_names import DATA_KEY
+from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus

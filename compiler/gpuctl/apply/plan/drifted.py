@@ -7,7 +7,6 @@ platform.yaml names under ``drift.ignore``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -19,7 +18,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
 from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.unnamed import SHARED, find_unnamed
-from gpuctl.apply.state.field_paths import child_path, is_pod_metadata, list_identities
+from gpuctl.apply.state.field_paths import child_path, is_pod_metadata, list_identities, steps_of
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.managed_fields import RETURNING, FieldHolder, Holdings, holders_of, holdings_of
 from gpuctl.apply.state.server_defaults import default_paths
@@ -197,9 +196,9 @@ def _by_admission(holders: Iterable[FieldHolder]) -> tuple[FieldHolder, ...]:
 
 
 def _is_record(path: str, keys: Records) -> bool:
-    """Whether a path is a label or annotation that a command of ours writes, such as a pause or a set."""
-    match = re.search(r"\[([^]]+)\]\Z", path)
-    return match is not None and (keys.is_record(match[1]) or match[1] == keys.document)
+    """Return True for a label or annotation that a command of gpuctl writes, such as a pause or a set."""
+    name = steps_of(path)[-1]
+    return keys.is_record(name) or name == keys.document
 
 
 def _injected(wanted: Any, live: Any, path: str, name: str) -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,6 @@ from gpuctl.apply.plan.disruption import others_autoscalers
 from gpuctl.apply.plan.dry_run_pods import refused
 from gpuctl.apply.plan.expired import keep_expired
 from gpuctl.apply.plan.last_applied import LastApplied
-from gpuctl.apply.plan.left_behind import note_jobs_left_behind
 from gpuctl.apply.plan.missing_namespaces import undeclared
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
@@ -108,7 +107,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     keep_expired(session, draft.plan, draft.steps, request)
     pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
     draft.steps.update((step.key, step) for step in pooled)
-    note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
+    nodes.note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
     _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
     respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
-from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.backend.context import Lowered
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
@@ -17,8 +17,8 @@ from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.companion_names import DATA_KEY
-from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.companion_names import DATA_KEY, pool_of
+from gpuctl.objects.ownership_metadata import Records, job_title
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -183,3 +183,39 @@ def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]
     named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
     maps = if_allowed(lambda: session.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)[0], [])
     return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}
+
+
+def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], keys: Records, sees: Sees) -> None:
+    """Add a note for each node that leaves a pool whose jobs run on it, whether or not it joins another.
+
+    Nothing is noted where pods may not be listed.
+
+    :param sees: whether a job of a namespace and title may be named.
+    """
+    changed = f"metadata.labels[{keys.pool}]"
+    left: dict[str, list[str]] = {}
+    for step in steps:
+        for change in step.changes:
+            if change.path == changed and change.old is not None:
+                left.setdefault(str(change.old), []).append(step.key.name)
+    for pool, nodes in sorted(left.items()):
+        found = _jobs_by_node(session, pool, keys, sees)
+        for node in sorted(nodes):
+            jobs = sorted(found.get(node, ()))
+            if jobs:
+                plan.notes.append(
+                    f"node {node} leaves the pool {pool}; jobs on it go on, and their next pods do not start there: "
+                    f"{first_few(jobs, 5)}"
+                )
+
+
+def _jobs_by_node(session: Session, pool: str, keys: Records, sees: Sees) -> dict[str, set[str]]:
+    labels = f"{OURS},{keys.pool}={pool}"
+    found: dict[str, set[str]] = {}
+    for pod in if_allowed(lambda: session.list_objects(RESOURCES["Pod"], labels=labels)[0], []):
+        node, namespace = pod["spec"].get("nodeName"), pod["metadata"]["namespace"]
+        if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        title = job_title(labels_of(pod), keys) or pod["metadata"]["name"]
+        found.setdefault(node, set()).add(f"{title} in {namespace}" if sees(namespace, title) else "jobs of others")
+    return found

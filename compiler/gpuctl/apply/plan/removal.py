@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_about_users
-from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.hints import ListHint
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -16,7 +15,7 @@ from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
-from gpuctl.objects.companion_names import config_map_name
+from gpuctl.objects.companion_names import config_map_name, pool_of
 from gpuctl.objects.generations import bare_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.workload_state import running

@@ -86,7 +86,7 @@ def not_noted(namespaces: Iterable[str]) -> str:
 
 
 def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry | SavedNote]:
-    """What has to be remembered of a plan; :func:`gpuctl.apply.run.restoring.remember` has looked at it."""
+    """Return the entries for what a plan deletes; the steps have their ``restorable`` objects already."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
     result: list[JournalEntry | SavedNote] = []

@@ -19,18 +19,20 @@ from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.run.restoring import remember
 from gpuctl.apply.run.sequential_create import Turns
 from gpuctl.apply.run.stages import LeavingJobs, stages
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
+from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.queueing import was_admitted
+from gpuctl.objects.workload_state import restorable
 
 _LOOK = 10.0
 _WOKEN = ("woken", Key("", "", ""), None)
@@ -119,7 +121,7 @@ class Execution:
 
         :raises Changed: something is to be created in a namespace that is being deleted.
         """
-        remember(self.session, deleting, self.keys, self.callbacks.say)
+        _note_restorable(self.session, deleting, self.keys, self.callbacks.say)
         entries = entries_of(self.plan.steps, self.keys)
         try:
             return journals.write(self.session, entries, self.keys)
@@ -403,3 +405,22 @@ class Execution:
                     # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
                     step.result, step.error = "not-run", main.error or step.error
             self.callbacks.done(step)
+
+
+def _note_restorable(session: Session, steps: list[Step], keys: Records, warn: Callable[[str], None]) -> None:
+    """Note in each step the old object as it can be created again.
+
+    Kueue's Workloads, which tell where jobs might run before they were admitted, go with the jobs. It is a warning that
+    they may not be read.
+
+    :raises ClusterError: they cannot be listed.
+    """
+    leaving = [(step, step.live) for step in steps if step.is_remembered and step.live is not None]
+    admitted = find_workloads(session, [live for _, live in leaving if was_admitted(live)])
+    for step, live in leaving:
+        step.restorable = restorable(live, keys, admitted.by_job.get(live["metadata"]["uid"]))
+        if live["metadata"]["namespace"] in admitted.hidden and was_admitted(live):
+            warn(
+                f"warning: you may not list Kueue's workloads there: if {key_of(live)} is created again as it was, it "
+                "keeps to the nodes of the flavor that it was admitted to"
+            )
