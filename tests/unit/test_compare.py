@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.compare import Change, metadata_changes, same_scalar, spec_changes
+from gpuctl.apply.state.compare import Change, compare, metadata_changes, same_scalar
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, unstated
 
@@ -49,14 +49,14 @@ def paths(changes: list[Change]) -> list[str]:
 
 
 def test_defaults_and_status_are_no_difference() -> None:
-    assert spec_changes("Deployment", DESIRED, live()) == []
+    assert compare("Deployment", DESIRED, live()).changes == []
 
 
 def test_a_change_names_its_path_and_both_values() -> None:
     there = live()
     container(there)["image"] = "app:0"
     path = "spec.template.spec.containers[main].image"
-    assert spec_changes("Deployment", DESIRED, there) == [Change(path, "app:0", "app:1")]
+    assert compare("Deployment", DESIRED, there).changes == [Change(path, "app:0", "app:1")]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_change_names_its_path_and_both_values() -> None:
 def test_no_difference(field: str, value: Any) -> None:
     there = live()
     container(there)[field] = value
-    assert spec_changes("Deployment", DESIRED, there) == []
+    assert compare("Deployment", DESIRED, there).changes == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_no_difference(field: str, value: Any) -> None:
 def test_difference(field: str, value: Any, path: str) -> None:
     there = live()
     container(there)[field] = value
-    assert paths(spec_changes("Deployment", DESIRED, there)) == [f"spec.template.spec.containers[main]{path}"]
+    assert paths(compare("Deployment", DESIRED, there).changes) == [f"spec.template.spec.containers[main]{path}"]
 
 
 def test_what_the_api_leaves_out_when_empty_is_no_difference() -> None:
@@ -102,28 +102,28 @@ def test_what_the_api_leaves_out_when_empty_is_no_difference() -> None:
     desired["spec"]["template"]["spec"]["hostNetwork"] = False
     there = live()
     container(there)["env"] = [{"name": "A"}]
-    assert spec_changes("Deployment", desired, there) == []
+    assert compare("Deployment", desired, there).changes == []
 
 
 def test_removed_fields_count_where_they_are_ours() -> None:
     """Somebody's own field stays; ours that is no longer in the document is a change."""
     there = live(paused=True, minReadySeconds=5)
     tree = {"f:spec": {"f:minReadySeconds": {}}}
-    assert spec_changes("Deployment", DESIRED, there, removed_from=tree) == [Change("spec.minReadySeconds", 5, None)]
+    assert compare("Deployment", DESIRED, there, ours=tree).changes == [Change("spec.minReadySeconds", 5, None)]
     item = 'k:{"name":"OLD"}'
     env = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"main"}': {"f:env": {item: {}}}}}}}}
     container(there)["env"].append({"name": "OLD", "value": "1"})
     expected = "spec.template.spec.containers[main].env[OLD]"
-    assert paths(spec_changes("Deployment", DESIRED, there, removed_from=env)) == [expected]
+    assert paths(compare("Deployment", DESIRED, there, ours=env).changes) == [expected]
 
 
 def test_a_default_counts_only_where_the_live_field_is_ours() -> None:
     """The server's answer to a dry-run has defaults; what another manager made of one is not ours to undo."""
     answer = live()
     there = live(revisionHistoryLimit=3)
-    assert spec_changes("Deployment", answer, there, stated=DESIRED) == []
+    assert compare("Deployment", answer, there, stated=DESIRED).changes == []
     ours = {"f:spec": {"f:revisionHistoryLimit": {}}}
-    found = spec_changes("Deployment", answer, there, stated=DESIRED, removed_from=ours)
+    found = compare("Deployment", answer, there, stated=DESIRED, ours=ours).changes
     assert found == [Change("spec.revisionHistoryLimit", 3, 10)]
 
 
@@ -134,12 +134,12 @@ def test_what_belongs_to_a_job_controller_or_kueue_is_never_a_difference() -> No
         "spec": {"suspend": True, "selector": {"matchLabels": {"u": "u"}}, "template": {"metadata": {"labels": labels}}}
     }
     owned = {"f:spec": {"f:selector": {}, "f:template": {"f:metadata": {"f:labels": {"f:controller-uid": {}}}}}}
-    assert spec_changes("Job", desired, there, removed_from=owned) == []
+    assert compare("Job", desired, there, ours=owned).changes == []
 
 
 def test_ignored_paths() -> None:
-    assert spec_changes("Deployment", DESIRED, live(replicas=5), ignored=("spec.replicas",)) == []
-    assert paths(spec_changes("Deployment", DESIRED, live(replicas=5))) == ["spec.replicas"]
+    assert compare("Deployment", DESIRED, live(replicas=5), ignored=("spec.replicas",)).changes == []
+    assert paths(compare("Deployment", DESIRED, live(replicas=5)).changes) == ["spec.replicas"]
 
 
 def test_labels_and_annotations_at_our_keys() -> None:
@@ -202,7 +202,7 @@ def test_items_without_their_key_are_compared_by_their_place() -> None:
     there, desired = live(), copy.deepcopy(DESIRED)
     container(there)["env"] = [{"name": "A", "value": "1"}, {"value": "2"}]
     container(desired)["env"] = [{"name": "A", "value": "1"}, {"value": "3"}]
-    assert paths(spec_changes("Deployment", desired, there)) == ["spec.template.spec.containers[main].env[1].value"]
+    assert paths(compare("Deployment", desired, there).changes) == ["spec.template.spec.containers[main].env[1].value"]
 
 
 @pytest.mark.parametrize(

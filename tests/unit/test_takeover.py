@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.last_applied import KUBECTL_RECORD, kubectl_record
-from gpuctl.apply.state.compare import spec_changes, without_effect
+from gpuctl.apply.state.compare import compare, without_effect
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
 from gpuctl.apply.state.server_defaults import default_paths, without_defaults
 from gpuctl.apply.state.takeover import Base, Claims, claim
@@ -47,7 +47,7 @@ def held(obj: Object, *managers: str, **others: Object) -> Object:
 def removed(live: Object, base: Object, wanted: Object) -> list[str]:
     """Return the paths that an apply removes."""
     claimed = claim(live, Claims((Base(base, is_last=True),), wanted)).live
-    changes = spec_changes("Deployment", wanted, claimed, removed_from=owned_fields(claimed))
+    changes = compare("Deployment", wanted, claimed, ours=owned_fields(claimed)).changes
     return [change.path.removeprefix("spec.template.spec.") for change in changes if change.new is None]
 
 
@@ -202,7 +202,7 @@ def test_a_restart_is_no_drift() -> None:
 def test_a_change_without_effect() -> None:
     """The server has returned the object with the old value, or as it was wanted."""
     before, after = deployment([main(args=["a"])]), deployment([main()])
-    changes = spec_changes("Deployment", after, before, removed_from=fields_of(before))
+    changes = compare("Deployment", after, before, ours=fields_of(before)).changes
     assert without_effect(changes, before, after) == []
     assert without_effect(changes, before, before) == ["spec.template.spec.containers[main].args"]
     relabelled = {**before, "metadata": {**before["metadata"], "labels": {}}}
@@ -224,7 +224,7 @@ def test_an_old_record_takes_no_item_that_another_manager_has_made_anew() -> Non
     live = held(deployment([main(), {**HELPER, "image": "other:2"}]), "kubectl-edit")
     record = deployment([main(), HELPER])
     claimed = claim(live, Claims((Base(record), Base(deployment([main()]), is_last=True)), deployment([main()])))
-    changes = spec_changes("Deployment", deployment([main()]), claimed.live, removed_from=owned_fields(claimed.live))
+    changes = compare("Deployment", deployment([main()]), claimed.live, ours=owned_fields(claimed.live)).changes
     assert changes == []
 
 

@@ -9,7 +9,7 @@ from gpuctl.apply.plan.decide import joined
 from gpuctl.apply.plan.decision import Wish
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.compare import spec_changes
+from gpuctl.apply.state.compare import compare
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.backend.context import Lowered
 from gpuctl.frontend.document import Document
@@ -113,7 +113,7 @@ def replace(
     step.running = running(built.live)
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
-        step.changes = spec_changes(built.wanted.kind, step.desired, built.live)
+        step.changes = compare(built.wanted.kind, step.desired, built.live).changes
     answer = ask(step.desired)
     # Without the server's answer its defaults could not be told from what somebody set through a controller.
     if answer is not None:

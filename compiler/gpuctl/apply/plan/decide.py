@@ -25,8 +25,8 @@ from gpuctl.apply.plan.decision import (
 )
 from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
-from gpuctl.apply.state.compare import Change, Tree, metadata_changes, spec_changes
-from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, union, unstated
+from gpuctl.apply.state.compare import Change, compare, metadata_changes
+from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
@@ -76,7 +76,7 @@ def settle(ask: Ask, answer: Object | None, wish: Wish, former: Tree | None = No
         # But another tool may have left fields behind.
         ours = target.taken if same else owned_fields(live, adopted=have is None)
     ignored = ignored_fields(target, live, wish)
-    changes = spec_changes(target.key.kind, answer or want, live, removed_from=ours, stated=want, ignored=ignored)
+    changes = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored).changes
     return workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
 
 
@@ -142,7 +142,7 @@ def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
     desired = target.desired
     if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
         ignored = ignored_fields(target, live, wish)
-        changes = spec_changes(target.key.kind, desired, live, removed_from=target.taken, ignored=ignored)
+        changes = compare(target.key.kind, desired, live, ours=target.taken, ignored=ignored).changes
         if not changes or (not target.taken and _is_as_created(desired, live)):
             return workload_step(target, live, wish, [], Knowledge())
     return Ask(target, live, probe(carried(target, live, wish)))
@@ -175,7 +175,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     known = wish.keys.hash in annotations_of(live)
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
     if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
-        changes = spec_changes(key.kind, desired, live)
+        changes = compare(key.kind, desired, live).changes
         why = "it is being deleted" if is_leaving else "a Service's headlessness is fixed"
         step = replacement(target, live, wish, changes, why, Knowledge())
         step.method = "apply"
@@ -183,7 +183,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     if is_leaving:
         raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
-    changes = spec_changes(key.kind, desired, live, removed_from=tree)
+    changes = compare(key.kind, desired, live, ours=tree).changes
     metadata = metadata_changes(desired, live, tree, wish.keys.is_lasting)
     bookkeeping = all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata)
     if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, wish)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.state.compare import Change, Tree
+from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
+from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of

@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, is_ignored
+from gpuctl.apply.state.compare import is_ignored
 from gpuctl.apply.state.field_paths import ABSENT, is_within
-from gpuctl.apply.state.managed_fields import RETURNING, UNKNOWN, HeldField, fields_of, held_by_others, owned_fields
+from gpuctl.apply.state.managed_fields import (
+    RETURNING,
+    UNKNOWN,
+    HeldField,
+    Tree,
+    fields_of,
+    held_by_others,
+    owned_fields,
+)
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import LOWERED_FROM
 from gpuctl.objects.ownership_metadata import PART_OF

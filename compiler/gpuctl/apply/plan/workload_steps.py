@@ -16,7 +16,7 @@ from gpuctl.apply.plan.decision import (
 )
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import IN_PLACE, Change, compare, metadata_changes, spec_changes
+from gpuctl.apply.state.compare import IN_PLACE, Change, compare, metadata_changes
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
@@ -130,7 +130,7 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
     if held and not (wish.adopt or wish.compare):
         raise DecisionRefused(f"{target.key}: {held}; {ADOPT_FIELDS}")
     obj = {**live, **compared.merged}
-    changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
+    changes = [*compare(target.key.kind, obj, live, ours=fields_of(live)).changes, *metadata]
     return Step(
         "update",
         target.key,

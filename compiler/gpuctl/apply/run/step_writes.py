@@ -9,7 +9,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.create_with_quota_retry import created
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.state.compare import spec_changes, without_effect
+from gpuctl.apply.state.compare import compare, without_effect
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
@@ -294,4 +294,4 @@ def is_same(planned: Object, now: Object, keys: Records) -> bool:
         return False
     if annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
         return False
-    return not spec_changes(planned["kind"], planned, now)
+    return not compare(planned["kind"], planned, now).changes

@@ -9,21 +9,20 @@ removes none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, list_identities, steps_of, value_at
+from gpuctl.apply.state.managed_fields import Tree, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.generations import CHANGEABLE
 from gpuctl.objects.quantities import parse_quantity
 
-Tree = dict[str, Any]
-"""``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
-
 _ALL: Any = object()
+OURS = ""
 
 # `$(NAME)` in a variable refers to those before it, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})
@@ -67,41 +66,42 @@ class Change(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The managers of a place in the live object, and what we state there ourselves.
+    """The fields that each manager holds in a place of the live object (``OURS``: gpuctl), and what we state there.
 
-    ``ours`` are the fields there that are ours, None if none are; ``others`` those of other managers, by name.
     ``stated`` is ABSENT where the wanted value is only a default of the server, and ``_ALL`` where all of it is stated.
     """
 
-    ours: Tree | None = None
-    others: tuple[tuple[str, Tree], ...] = ()
+    held: Mapping[str, Tree] = {}
     stated: Any = _ALL
 
     def at(self, key: str) -> Sides:
         """Return the sides of a field."""
-        if self.ours is None and not self.others and self.stated is _ALL:
+        if not self.held and self.stated is _ALL:
             return self
-        others = tuple((name, tree[f"f:{key}"]) for name, tree in self.others if f"f:{key}" in tree)
         stated = self.stated
         if stated is not _ALL:
             stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
-        return Sides((self.ours or {}).get(f"f:{key}"), others, stated)
+        return Sides({name: tree[f"f:{key}"] for name, tree in self.held.items() if f"f:{key}" in tree}, stated)
 
     def of(self, item: Object, stated: Any) -> Sides:
         """Return the sides of an item of a list."""
-        trees = [(name, _item_tree(tree, item)) for name, tree in self.others]
-        others = tuple((name, tree) for name, tree in trees if tree is not None)
-        return Sides(_item_tree(self.ours, item), others, stated)
+        found = {name: _item_tree(tree, item) for name, tree in self.held.items()}
+        return Sides({name: tree for name, tree in found.items() if tree is not None}, stated)
 
     @property
-    def is_ours(self) -> bool:
-        """Whether we state the value, or have stated it."""
-        return self.stated is not ABSENT or self.ours is not None
+    def was_ours(self) -> bool:
+        """Return True if gpuctl has set the value."""
+        return OURS in self.held
+
+    @property
+    def others(self) -> list[str]:
+        """The other managers of the value."""
+        return sorted(name for name in self.held if name != OURS)
 
 
-def _item_tree(tree: Tree | None, item: Object) -> Tree | None:
+def _item_tree(tree: Tree, item: Object) -> Tree | None:
     """Return what a manager's fields hold of an item of a list; None if they hold nothing of it."""
-    for key, below in (tree or {}).items():
+    for key, below in tree.items():
         if key.startswith("k:") and has_keys(item, json.loads(key[2:])):
             return dict(below)
     return None
@@ -131,12 +131,12 @@ class Comparison:
         merged = dict(live)
         for key, value in wanted.items():
             below, where = sides.at(key), child_path(path, key)
-            if below.is_ours and where not in self.ignored:
+            if (below.stated is not ABSENT or below.was_ours) and where not in self.ignored:
                 name = "requests" if field in _QUANTITIES else key
                 merged[key] = self.value(name, value, live.get(key, ABSENT), below, where)
-        for key, have in live.items() if sides.ours else ():
+        for key, have in live.items() if sides.was_ours else ():
             below, where = sides.at(key), child_path(path, key)
-            if key in wanted or below.ours is None or where in self.ignored:
+            if key in wanted or not below.was_ours or where in self.ignored:
                 continue
             if not _is_empty(have):
                 self.changes.append(Change(where, have, None))
@@ -150,14 +150,14 @@ class Comparison:
                 self.changes.append(Change(path, None, wanted))
             return wanted
         if isinstance(wanted, dict) and isinstance(live, dict):
-            if key in _ATOMIC_MAPS and sides.ours == {}:
-                sides = sides._replace(ours={f"f:{name}": {} for name in live})
+            if key in _ATOMIC_MAPS and sides.held.get(OURS) == {}:
+                sides = sides._replace(held={**sides.held, OURS: {f"f:{name}": {} for name in live}})
             return self.mapping(wanted, live, sides, path, key)
         if isinstance(wanted, list) and isinstance(live, list):
             names = list_identities(key, wanted, live)
             if names is not None:
                 return self.items(key, (wanted, live), names, sides, path)
-            if key in _GROWING and sides.ours is None and all(item in live for item in wanted):
+            if key in _GROWING and not sides.was_ours and all(item in live for item in wanted):
                 return live
             self._atomic(wanted, live, sides, path)
         elif wanted != live and not same_scalar(key, wanted, live):
@@ -165,7 +165,7 @@ class Comparison:
         else:
             return live
         if sides.others and wanted != live:
-            self.conflicts[path] = sorted({name for name, _ in sides.others})
+            self.conflicts[path] = sides.others
         return wanted
 
     def items(
@@ -187,7 +187,7 @@ class Comparison:
                 merged[name] = item
         for name, item in found.items():
             below = sides.of(item, ABSENT)
-            if name not in coming and below.ours is not None:
+            if name not in coming and below.was_ours:
                 self.changes.append(Change(f"{path}[{name[0]}]", item, None))
                 _put(merged, name, _without_ours("", item, below))
         if key in _ORDERED:
@@ -220,11 +220,11 @@ def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
 
 def _without_ours(key: str, live: Any, sides: Sides) -> Any:
     """Return what is left of a value that we no longer state: what other managers hold; ABSENT if nothing is."""
-    if sides.ours is None:
+    if not sides.was_ours:
         return live
     if not sides.others:
         return ABSENT
-    if isinstance(live, dict) and any(name != "." for _, tree in sides.others for name in tree):
+    if isinstance(live, dict) and any(key != "." for name in sides.others for key in sides.held[name]):
         left = {name: _without_ours(name, value, sides.at(name)) for name, value in live.items()}
         left = {name: value for name, value in left.items() if value is not ABSENT}
         # Defaults of the server alone are no structure that anyone has asked for.
@@ -271,29 +271,24 @@ def compare(
     :param ignored: further paths that make no difference.
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
-    sides = Sides(ours, tuple(others), _ALL if stated is None else _body(stated))
+    held = _by_name(others) if ours is None else {**_by_name(others), OURS: ours}
+    sides = Sides(held, _ALL if stated is None else _body(stated))
     result.merged = result.mapping(_body(wanted), _body(live), sides, "")
     return result
 
 
-def spec_changes(
-    kind: str,
-    desired: Object,
-    live: Object,
-    *,
-    removed_from: Tree | None = None,
-    stated: Object | None = None,
-    ignored: Collection[str] = (),
-) -> list[Change]:
-    """Return the differences outside metadata and status, see :func:`compare`."""
-    return compare(kind, desired, live, ours=removed_from, stated=stated, ignored=ignored).changes
+def _by_name(holders: Iterable[tuple[str, Tree]]) -> dict[str, Tree]:
+    found: dict[str, Tree] = {}
+    for name, tree in holders:
+        found[name] = union([found.get(name, {}), tree])
+    return found
 
 
 def conflicts(desired: Object, live: Object, others: Iterable[tuple[str, Tree]]) -> str:
     """Return the paths at which other managers hold another value than the one wanted, in words."""
     metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
     walk = Comparison()
-    walk.mapping({**desired, "metadata": metadata}, live, Sides(others=tuple(others)), "")
+    walk.mapping({**desired, "metadata": metadata}, live, Sides(_by_name(others)), "")
     return walk.held
 
 

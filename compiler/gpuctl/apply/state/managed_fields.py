@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree
 from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, item_key, list_identity
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import Object
 
+Tree = dict[str, Any]
+"""``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
 RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields into every new object again."""
 UNKNOWN = "an unknown manager"

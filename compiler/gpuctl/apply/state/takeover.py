@@ -11,9 +11,9 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.compare import Tree, agrees
+from gpuctl.apply.state.compare import agrees
 from gpuctl.apply.state.field_paths import ABSENT, named
-from gpuctl.apply.state.managed_fields import UNKNOWN, field_at, fields_of, is_tool, union
+from gpuctl.apply.state.managed_fields import UNKNOWN, Tree, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import WORKLOADS, Object
