@@ -20,7 +20,7 @@ def masked_change(change: Change) -> Change:
 
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:
-    """Return the object before and after a step, at the paths we set; None where there is none."""
+    """Return the object before and after a step, at the paths that gpuctl sets; None if there is no object."""
     if step.shown is not None:
         return step.shown
     if step.action in ("delete", "prune"):

@@ -1,8 +1,10 @@
-"""The fields that other managers have put into an object, and that its successor or an apply does not have.
+"""The fields that other managers have put into an object, and that its successor does not have.
 
-It walks over ``managedFields``, not over the wanted object as :mod:`gpuctl.apply.state.compare` does: that one does not
-see fields that are neither wanted nor ours. Never a loss: what the API server or a webhook puts into every new object
-(the dry-run's answer has it), what the controllers of Kubernetes and Kueue write again, and what is carried over.
+This walks over ``managedFields``. The walk over the wanted object in :mod:`gpuctl.apply.state.compare` passes over
+fields that are neither wanted nor gpuctl's.
+
+Never a loss: what the API server or a webhook puts into every new object (the dry-run's answer has it), what the
+controllers of Kubernetes and Kueue write again, and what is carried over.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def lost_fields(
     adopted: bool = False,
     same: bool = False,
 ) -> list[LostField]:
-    """Return what the successor of a live object does not have though another manager put it there, by path.
+    """Return the fields that other managers put into a live object and that its successor does not have, by path.
 
     :param desired: the successor as it is sent.
     :param answer: the successor as the server would make it; None when it was not asked.

@@ -1,20 +1,30 @@
-"""One comparison of the wanted object with the live one, at the paths that we set or have set, and at no others.
+"""The comparison of a wanted object with the live one, at the fields that gpuctl states or has stated, and no others.
+
+The managers of a field are in :mod:`gpuctl.apply.state.managed_fields`. Before a comparison
+:mod:`gpuctl.apply.state.takeover` gives gpuctl the fields that the last document stated.
 
 Never a difference: what the server fills in, what other managers added, status. A rolling update sends the live object
 with the changes in it. The rules are those of server-side apply, which cannot be used for workloads: they are created
-by POST, so that the fields are held by our updates. To an apply these are another manager's: it conflicts with them and
-removes none of them.
+by POST, so that their fields are held by updates. For an apply these are another manager's fields: it conflicts with
+them and removes none of them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from dataclasses import field as default
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, list_identities, steps_of, value_at
+from gpuctl.apply.state.field_paths import (
+    ABSENT,
+    child_path,
+    has_keys,
+    identity_of,
+    is_within,
+    list_identities,
+    steps_of,
+    value_at,
+)
 from gpuctl.apply.state.managed_fields import Tree, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.objects.api_resources import Object
@@ -22,7 +32,7 @@ from gpuctl.objects.generations import CHANGEABLE
 from gpuctl.objects.quantities import parse_quantity
 
 _ALL: Any = object()
-OURS = ""
+_OURS = ""
 
 # `$(NAME)` in a variable refers to those before it, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})
@@ -66,7 +76,7 @@ class Change(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The fields that each manager holds in a place of the live object (``OURS``: gpuctl), and what we state there.
+    """The fields that each manager holds in a place of the live object (``_OURS``: gpuctl), and what we state there.
 
     ``stated`` is ABSENT where the wanted value is only a default of the server, and ``_ALL`` where all of it is stated.
     """
@@ -78,10 +88,10 @@ class Sides(NamedTuple):
         """Return the sides of a field."""
         if not self.held and self.stated is _ALL:
             return self
-        stated = self.stated
+        stated, step = self.stated, f"f:{key}"
         if stated is not _ALL:
             stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
-        return Sides({name: tree[f"f:{key}"] for name, tree in self.held.items() if f"f:{key}" in tree}, stated)
+        return Sides({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
 
     def of(self, item: Object, stated: Any) -> Sides:
         """Return the sides of an item of a list."""
@@ -91,18 +101,18 @@ class Sides(NamedTuple):
     @property
     def was_ours(self) -> bool:
         """Return True if gpuctl has set the value."""
-        return OURS in self.held
+        return _OURS in self.held
 
     @property
     def others(self) -> list[str]:
         """The other managers of the value."""
-        return sorted(name for name in self.held if name != OURS)
+        return sorted(name for name in self.held if name != _OURS)
 
 
 def _item_tree(tree: Tree, item: Object) -> Tree | None:
     """Return what a manager's fields hold of an item of a list; None if they hold nothing of it."""
     for key, below in tree.items():
-        if key.startswith("k:") and has_keys(item, json.loads(key[2:])):
+        if key.startswith("k:") and has_keys(item, identity_of(key)):
             return dict(below)
     return None
 
@@ -117,26 +127,26 @@ class Comparison:
     """
 
     ignored: Collection[str] = ()
-    changes: list[Change] = default(default_factory=list)
-    conflicts: dict[str, list[str]] = default(default_factory=dict)
-    merged: Object = default(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    conflicts: dict[str, list[str]] = field(default_factory=dict)
+    merged: Object = field(default_factory=dict)
 
     @property
     def held(self) -> str:
-        """The conflicts in words, "" if there are none."""
+        """The conflicts in words, empty without any."""
         return "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(self.conflicts.items()))
 
-    def mapping(self, wanted: Object, live: Object, sides: Sides, path: str, field: str = "") -> Object:
+    def mapping(self, wanted: Object, live: Object, sides: Sides, path: str, around: str = "") -> Object:
         """Compare two structures, and return the live one with ours in it."""
         merged = dict(live)
         for key, value in wanted.items():
             below, where = sides.at(key), child_path(path, key)
             if (below.stated is not ABSENT or below.was_ours) and where not in self.ignored:
-                name = "requests" if field in _QUANTITIES else key
+                name = "requests" if around in _QUANTITIES else key
                 merged[key] = self.value(name, value, live.get(key, ABSENT), below, where)
-        for key, have in live.items() if sides.was_ours else ():
-            below, where = sides.at(key), child_path(path, key)
-            if key in wanted or not below.was_ours or where in self.ignored:
+        for key in [key for key in live if key not in wanted] if sides.was_ours else ():
+            have, below, where = live[key], sides.at(key), child_path(path, key)
+            if not below.was_ours or where in self.ignored:
                 continue
             if not _is_empty(have):
                 self.changes.append(Change(where, have, None))
@@ -150,8 +160,8 @@ class Comparison:
                 self.changes.append(Change(path, None, wanted))
             return wanted
         if isinstance(wanted, dict) and isinstance(live, dict):
-            if key in _ATOMIC_MAPS and sides.held.get(OURS) == {}:
-                sides = sides._replace(held={**sides.held, OURS: {f"f:{name}": {} for name in live}})
+            if key in _ATOMIC_MAPS and sides.held.get(_OURS) == {}:
+                sides = sides._replace(held={**sides.held, _OURS: {f"f:{name}": {} for name in live}})
             return self.mapping(wanted, live, sides, path, key)
         if isinstance(wanted, list) and isinstance(live, list):
             names = list_identities(key, wanted, live)
@@ -186,8 +196,7 @@ class Comparison:
             if ours is not ABSENT:
                 merged[name] = item
         for name, item in found.items():
-            below = sides.of(item, ABSENT)
-            if name not in coming and below.was_ours:
+            if name not in coming and (below := sides.of(item, ABSENT)).was_ours:
                 self.changes.append(Change(f"{path}[{name[0]}]", item, None))
                 _put(merged, name, _without_ours("", item, below))
         if key in _ORDERED:
@@ -271,7 +280,7 @@ def compare(
     :param ignored: further paths that make no difference.
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
-    held = _by_name(others) if ours is None else {**_by_name(others), OURS: ours}
+    held = _by_name(others) if ours is None else {**_by_name(others), _OURS: ours}
     sides = Sides(held, _ALL if stated is None else _body(stated))
     result.merged = result.mapping(_body(wanted), _body(live), sides, "")
     return result
@@ -297,7 +306,7 @@ def _body(obj: Object) -> Object:
 
 
 def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Callable[[str], bool]) -> list[Change]:
-    """Return the differences of labels and annotations at our keys, and those of ours that are no longer wanted.
+    """Return the differences of labels and annotations at gpuctl's keys, and its own that are no longer wanted.
 
     :param keep: annotations and labels that are never removed (``keep(key)``): records of other commands.
     """

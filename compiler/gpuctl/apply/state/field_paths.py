@@ -5,6 +5,7 @@ An item of a list that Kubernetes merges by key is named by the first of its key
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -100,6 +101,13 @@ def item_key(field: str, item: Any) -> Object | None:
     """Return the keys of an item with their values; None if Kubernetes does not merge its list by key."""
     keys = _keys_of(field, [item])
     return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
+
+
+@lru_cache(maxsize=4096)
+def identity_of(key: str) -> Object:
+    """Return the keys and values in a key of ``fieldsV1`` that names an item: ``k:{"name":"main"}``."""
+    identity: Object = json.loads(key[2:])
+    return identity
 
 
 def has_keys(item: Any, identity: Object) -> bool:

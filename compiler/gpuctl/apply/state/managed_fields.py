@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, is_within, item_key, list_identity
+from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, identity_of, is_within, item_key, list_identity
 from gpuctl.kube.session import MANAGER
 from gpuctl.objects.api_resources import Object
 
@@ -30,7 +30,7 @@ class HeldField(NamedTuple):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the manager holds the field itself, and no fields in it."""
+        """Return True if the manager holds the field itself, and no fields in it."""
         return self.tree.keys() <= {"."}
 
     def below(self) -> Iterator[HeldField]:
@@ -57,7 +57,7 @@ def field_at(key: str, versions: Sequence[Any], path: str, name: str) -> HeldFie
         return HeldField({}, tuple(values), child_path(path, text), text)
     lists: list[list[Any]] = [item if isinstance(item, list) else [] for item in versions]
     if kind == "k":
-        identity = json.loads(text)
+        identity = identity_of(key)
         values = [next((item for item in items if has_keys(item, identity)), ABSENT) for items in lists]
         return HeldField({}, tuple(values), f"{path}[{_item_name(name, values[0], lists[0])}]")
     if kind == "v":
