@@ -10,8 +10,9 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object, labels_of
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.workload_state import pods_of_each
 
 Template = tuple[Object, int]
 
@@ -166,19 +167,9 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
         return [usage for obj in live for usage in admissions(obj)] + [
             usage for obj in rolling for usage in _pods_of(obj, None)
         ]
-    selectors = [_labels_of_pods(obj) for obj in workloads]
-    return freed + [
-        Usage(pod) for pod in pods if any(selector.items() <= labels_of(pod).items() for selector in selectors)
-    ]
+    return freed + [Usage(pod) for mine in pods_of_each(pods, workloads) for pod in mine]
 
 
 def _freed_objects(leaving: Iterable[Step]) -> list[Usage]:
     """The objects that are deleted, without their pods."""
     return [usage for step in leaving if step.live is not None for usage in admissions(step.live, [])]
-
-
-def _labels_of_pods(workload: Object) -> dict[str, str]:
-    """Labels that the pods of a workload have and no others."""
-    if workload["kind"] == "JobSet":
-        return {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
-    return dict(((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {"": ""})
