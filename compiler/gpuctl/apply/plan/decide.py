@@ -1,6 +1,6 @@
-"""What is to be done about one object, seen beside the live one. No requests are sent from here.
+"""Decisions about single objects, from the wanted and the live one. Sends no requests.
 
-A decision may need the server's opinion: then it is :class:`Ask`, and :func:`settle` decides with the dry-run's answer.
+A decision may need a dry-run: then it is :class:`Ask`, and :func:`settle` decides with the answer of the server.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _LONG_NAME = 30
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
 
 KEPT = "kept"
-"""How the reason of a step begins whose object is left as an earlier gpuctl, or platform, made it."""
+"""The beginning of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
 
 
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
-    """The step for a target, or the question that has to be asked first. Raises :class:`DecisionRefused`."""
+    """Return the step for a target, or the question to ask first. Raises :class:`DecisionRefused`."""
     desired, key = target.desired, target.key
     if live is None:
         method: Method = "post" if key.kind in WORKLOADS or key.kind == "PriorityClass" else "apply"
@@ -91,7 +91,7 @@ def _priority_class(target: Target, live: Object) -> Step:
 
 
 def _namespace(target: Target, live: Object) -> Step:
-    """A namespace that is there is enough; one that somebody else made is not claimed."""
+    """Return a step that changes nothing: an existing namespace is not taken over."""
     if live["metadata"].get("deletionTimestamp"):
         raise DecisionRefused(f"namespace {target.key.name} is being deleted: wait until it is gone")
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
@@ -110,14 +110,14 @@ def _refuse_others(target: Target, live: Object, wish: Wish) -> None:
 
 
 def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
-    """Whether only gpuctl or the platform changed since the object was made, not its document."""
+    """Return True if only gpuctl or the platform changed since the object was made, not its document."""
     have = annotations_of(live).get(wish.keys.hash)
     want = annotations_of(target.desired)[wish.keys.hash]
     return have is not None and have != want and target.same_document and not wish.relower
 
 
 def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
-    """The step for an object that is left as it is though its document would be lowered otherwise now."""
+    """Return the step for an object that stays unchanged though its document is lowered differently now."""
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"{KEPT}, lowered by gpuctl {by}"
     if by == __version__:
@@ -126,7 +126,7 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
 
 
 def joined(step: Step, live: Object, wish: Wish) -> Step:
-    """An object that is left alone still joins the set that is applied."""
+    """Let an unchanged object join the set that is applied."""
     if wish.part_of is None or labels_of(live).get(PART_OF) == wish.part_of:
         return step
     step.action, step.method = "update", "patch"
@@ -149,7 +149,7 @@ def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
 
 
 def _is_as_created(desired: Object, live: Object) -> bool:
-    """Proof that nobody touched the spec since we created it.
+    """Return True if the spec is unchanged since gpuctl created the object.
 
     ``metadata.generation`` starts at 1 and every later change of a spec raises it; what differs from our text was
     then put there by the server or a webhook as it accepted the object.
@@ -158,7 +158,7 @@ def _is_as_created(desired: Object, live: Object) -> bool:
 
 
 def probe(desired: Object) -> Object:
-    """The object under a temporary name that begins like its own: a dry-run under its own would be a conflict.
+    """Return an object under a temporary name that begins like its own: a dry-run under its own would be a conflict.
 
     Policies judge names by how they begin. A long name, which limits are on, keeps its length.
     """
@@ -170,7 +170,7 @@ def probe(desired: Object) -> Object:
 
 
 def _in_place(target: Target, live: Object, wish: Wish) -> Step:
-    """Kinds that server-side apply changes: compared at the paths we set, and at those we set before."""
+    """Return the step for kinds that server-side apply changes."""
     desired, key = target.desired, target.key
     known = wish.keys.hash in annotations_of(live)
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
@@ -211,7 +211,7 @@ def _is_headless(service: Object) -> bool:
 
 
 def _keeping_set(desired: Object, live: Object) -> Object:
-    """An apply without ``--set`` states the set's label again, or it would be removed as no longer stated."""
+    """Return the object with the set's label of the live one: an apply without ``--set`` would remove it."""
     if PART_OF not in labels_of(live) or PART_OF in labels_of(desired):
         return desired
     metadata = desired["metadata"]
@@ -224,7 +224,7 @@ def _stated(desired: Object) -> Object:
 
 
 def _unmarked_tree(tree: Object, wish: Wish) -> Object:
-    """A manager's fields without the set's label, which only an apply of a set states."""
+    """Return a manager's fields without the set's label, which only an apply of a set states."""
     metadata = dict(tree.get("f:metadata") or {})
     labels = {key: value for key, value in (metadata.get("f:labels") or {}).items() if key != f"f:{PART_OF}"}
     metadata["f:labels"] = labels

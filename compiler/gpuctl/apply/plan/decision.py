@@ -1,4 +1,4 @@
-"""What a decision about one object rests on: the target, what is wished, what is known; and how it is put in words."""
+"""The inputs of a decision about one object, and its reason in words."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ ADOPTED = "adopted: it is as it should be"
 
 @dataclass(frozen=True)
 class Wish:
-    """How decisions are to be made.
+    """The options of a decision.
 
-    ``relower`` replaces what only a newer gpuctl would lower otherwise; ``adopt`` takes over objects and fields that
-    others hold; ``part_of`` is the id of the set that is applied; ``autoscaled`` are the workloads whose replicas an
-    autoscaler of somebody else sets; ``compare`` only compares: fields that other managers hold are no obstacle.
+    ``relower`` replaces objects of unchanged documents that this gpuctl lowers differently. ``adopt`` takes over
+    objects and fields that other managers hold. ``part_of`` is the id of the set that is applied. ``autoscaled`` are
+    workloads whose replicas are set by an autoscaler that is not gpuctl's. ``compare`` only compares: fields that other
+    managers hold are no obstacle.
     """
 
     keys: Records
@@ -37,10 +38,10 @@ class Wish:
 
 
 class Target(NamedTuple):
-    """An object as it will be sent, and what of its document is already in the cluster.
+    """An object to send, and the state of its document in the cluster.
 
-    ``title`` names the document (``training/x``); ``same_document`` tells that the live main object was made from an
-    equal one. ``claims`` is what to take over of the live object, ``claimed`` the outcome of that.
+    ``title`` names the document (``training/x``). ``same_document`` is set if the live main object was made from an
+    equal one. ``claims`` are the fields to take over from the live object, ``claimed`` the outcome of that.
     """
 
     desired: Object
@@ -67,7 +68,7 @@ class Target(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The live object differs as far as we can see, but only a dry-run can tell whether it means anything.
+    """A question: the live object differs, and only a dry-run shows if the difference is more than a default.
 
     ``probe`` is what to create with ``dryRun=All``.
     """
@@ -78,10 +79,10 @@ class Ask(NamedTuple):
 
 
 class Knowledge(NamedTuple):
-    """What is known of a workload beside the two objects.
+    """Facts about a workload in addition to the live and the wanted object.
 
-    ``ours`` are the fields of the live one that we stated, ``answer`` is what the server would make of the new one,
-    ``same`` tells that the live one was made from an equal object.
+    ``ours`` are the fields of the live object that gpuctl stated. ``answer`` is the wanted object with the server's
+    defaults. ``same`` is set if the live object was made from an equal one.
     """
 
     ours: Tree | None = None
@@ -102,7 +103,7 @@ def carried(target: Target, live: Object, wish: Wish, *, again: bool = True) -> 
 
 
 def ignored_fields(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
-    """Replicas belong to the autoscaler, the document's or somebody else's, and to the pause while there is one."""
+    """Return the paths that an autoscaler or a pause sets: the number of replicas."""
     if target.key.kind not in ("Deployment", "StatefulSet"):
         return ()
     others = wish.keys.paused in annotations_of(live) or target.key in wish.autoscaled
@@ -110,7 +111,7 @@ def ignored_fields(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
 
 
 def without_records(metadata: list[Change], wish: Wish) -> list[Change]:
-    """Without our own records: they change with everything else."""
+    """Return changes without those of gpuctl's own records, which differ in every update."""
     hidden = tuple(
         f"[{key}]" for key in (wish.keys.hash, wish.keys.lowered_by, wish.keys.applied_by, wish.keys.document)
     )

@@ -38,8 +38,8 @@ _OPEN_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 class DriftedField(NamedTuple):
     """A field: ``live`` is the value in the cluster, ``wanted`` that of the document; None stands for absent.
 
-    ``holders`` are those who set it, the last one last; nobody, where a field was taken out. ``is_added`` tells that
-    the document does not speak of it, so that an apply leaves it alone.
+    ``holders`` are the managers that set it, the last one last; a removed field has none. ``is_added`` is set if the
+    document does not state the field, so that an apply keeps it.
     """
 
     path: str
@@ -51,9 +51,9 @@ class DriftedField(NamedTuple):
 
 @dataclass
 class DriftedObject:
-    """An object: it ``differs``, is ``gone``, or is of ours and no document has it any more (``unnamed``).
+    """An object that ``differs``, is ``gone``, or is in a set without a document (``unnamed``).
 
-    ``fields`` are those that differ or were added, ``expected`` those that are no drift: see the module's text.
+    ``fields`` are those that differ or were added. ``expected`` are differences that are no drift: see the module.
     """
 
     what: What
@@ -65,7 +65,7 @@ class DriftedObject:
 
     @property
     def since(self) -> str:
-        """When the first of those who hold what differs last wrote; "" where that is not known."""
+        """The time of the earliest last write of a manager that holds a differing field; "" if unknown."""
         return min((holder.time for one in self.fields for holder in one.holders if holder.time), default="")
 
 
@@ -94,7 +94,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
     wanted = {key_of(item.object): stamp(item.object, request.keys, None) for item in request.lowered}
     titles = {key_of(item.object): title_of(item.document) for item in request.lowered}
     drift = Drift(problems=list(plan.errors), notes=plan.notes)
-    # What is not ours is in no list of ours.
+    # Objects without gpuctl's label are in no list of the plan.
     taken = read(session, [step.key for step in plan.steps if step.action == "create" and step.live is None])
     compared = _Comparison(plan.steps, request)
     for step in plan.steps:
@@ -120,7 +120,7 @@ def find_drift(session: Session, request: Request, sources: Sequence[str] = ()) 
 
 
 class _Comparison:
-    """Which fields of live objects have drifted."""
+    """The comparison of documents with live objects, one object at a time."""
 
     def __init__(self, steps: Iterable[Step], request: Request) -> None:
         live = {key_of(step.live): step.live for step in steps if step.live is not None}
@@ -165,10 +165,10 @@ class _Comparison:
     def _added(
         self, live: Object, wanted: Object, changed: Collection[str], holdings: Sequence[Holdings]
     ) -> Iterator[DriftedField]:
-        """Yield the fields that others or admission have added, without the defaults of the API server.
+        """Yield the fields that other managers or admission have added, without the defaults of the API server.
 
-        The server attributes what admission adds to whoever sends the object: to gpuctl, or to ``kubectl apply``, whose
-        record has what it has sent.
+        The server attributes additions of admission to the sender of the object: to gpuctl, or to ``kubectl apply``,
+        whose record has what it has sent.
         """
         claimed = self._last.claim(self._items[key_of(live)], live, wanted)[1].live
         by_kubectl = "kubectl-client-side-apply" if kubectl_record(live) is not None else None
@@ -202,7 +202,7 @@ def _is_record(path: str, keys: Records) -> bool:
 
 
 def _injected(wanted: Any, live: Any, path: str, name: str) -> Iterator[tuple[str, Any]]:
-    """What a live object has beyond ours where the API server itself adds nothing: labels, items by key."""
+    """Yield additions to a live object where the API server itself adds nothing: labels, items by key."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         for key, value in live.items():
             if key == "status" or (path == "metadata" and key not in _OPEN_MAPS):

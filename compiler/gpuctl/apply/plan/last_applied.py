@@ -1,7 +1,7 @@
-"""What an object was last applied from: the document in its annotation, lowered, and the record that kubectl keeps.
+"""The last applied version of an object: its document in an annotation, lowered, and the record of kubectl.
 
-``managedFields`` alone cannot tell: fields change hands when another tool writes the object, and a restore gives all of
-them to the tool that restores.
+``managedFields`` alone are not enough: fields change hands when another tool writes the object, and a restore gives
+all of them to the tool that restores.
 
 Everyone who may edit an object can forge both. So they count for that object alone, and only for fields that have the
 value which they state: the worst that a forged one causes is that such a field is removed. The document of a job counts
@@ -60,7 +60,7 @@ class LastApplied:
         return [note]
 
     def claim(self, item: Lowered, live: Object, desired: Object) -> tuple[Claims | None, Claimed]:
-        """Take over the fields of what a live object was last applied from; None: there are none to take over."""
+        """Take over the fields of the last applied version. Without such fields the claims are None."""
         if item.shared or not foreign_fields(live):
             return None, Claimed(live, {}, {})
         claims = Claims(self._bases(item, live), desired)
@@ -77,7 +77,7 @@ class LastApplied:
             last = [Base(document, is_last=True)] if document is not None else []
             return (Base(self._records_of(live)), *found, *last)
         if is_ours(live) and (not found or live["kind"] in WORKLOADS):
-            # Another tool has made it from our output: a dry run tells the defaults of workloads.
+            # Another tool has made it from gpuctl's output. A dry-run shows the defaults of workloads.
             found.append(Base(self._as_made(live), of_tools=True))
         return tuple(found)
 

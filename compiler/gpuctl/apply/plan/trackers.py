@@ -18,11 +18,13 @@ _ARGO_MANAGERS = "argocd-"
 
 
 def tracked_by(obj: Object) -> str | None:
-    """The GitOps controller that keeps an object as its repository has it, None where there is none.
+    """Return the GitOps controller that keeps an object in sync with a repository; None without one.
 
-    Argo CD marks what it tracks by an annotation that names the object itself (a copy's names another, and Argo CD
-    passes it over too), or, as it is set up, by a label that others use as well: then its field manager tells. Flux
-    labels what it applies. Sources: Argo CD, User Guide, Resource Tracking; Flux, Kustomization and HelmRelease.
+    Argo CD marks tracked objects by an annotation that names the object itself. It ignores a copy, whose annotation
+    names another object. It may be set up to use a label that other tools use too: then its field manager decides.
+    Flux labels the objects that it applies.
+
+    Sources: Argo CD, User Guide, Resource Tracking; Flux, Kustomization and HelmRelease.
     """
     labels, annotations = labels_of(obj), annotations_of(obj)
     for group, kind in _FLUX.items():
@@ -52,7 +54,7 @@ def tracking_marks(obj: Object) -> dict[str, list[str]]:
 
 
 def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
-    """What Argo CD or Flux keep as their repository has it is not ours to change, unless it is taken over."""
+    """Refuse changes of objects that Argo CD or Flux track, unless they are taken over."""
     for step in steps:
         tracker = tracked_by(step.live) if step.live is not None and not step.shared else None
         if step.live is None or tracker is None:
@@ -69,7 +71,7 @@ def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
 
 
 def _take_over(step: Step, live: Object, tracker: str) -> None:
-    """Without the marks of its former tool an object is not that one's any more."""
+    """Remove the marks of the former tool from an object, so that it is no longer tracked."""
     marks = tracking_marks(live)
     if step.action == "unchanged":
         step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}

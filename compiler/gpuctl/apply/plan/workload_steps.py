@@ -1,4 +1,4 @@
-"""How a workload that differs is changed: by a patch, in place, or by a new object in place of the old one."""
+"""Steps that change a workload: a patch, a rolling update, or a replacement by a new object."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _lasting_queue(desired: Object, live: Object) -> str | None:
 
 
 def _may_move(live: Object, wish: Wish) -> bool:
-    """Whether a training is replaced so that it gets into another queue."""
+    """Return True if a training may be replaced to move it into another queue."""
     return wish.relower and not is_held(live) and not finished(live)
 
 
@@ -112,7 +112,7 @@ def _patch_step(
 
 
 def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Change], knowledge: Knowledge) -> Step:
-    """The live object with ours in it: what others hold stays, and where it is in the way that is a conflict."""
+    """Return the step that changes the live object: fields of other managers stay, or are conflicts."""
     desired = carried(target, live, wish)
     adopted = wish.keys.hash not in annotations_of(live)
     compared = compare(
@@ -145,7 +145,7 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
 
 
 def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Object:
-    """A live object with our labels and annotations, and without those that the changes take away."""
+    """Return a live object with the wanted labels and annotations, and without those that the changes remove."""
     passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
     metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
     for part in ("labels", "annotations"):

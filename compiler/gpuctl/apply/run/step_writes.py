@@ -34,15 +34,14 @@ _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
 class _NameTaken(ClusterError):
-    """What was to be created cannot be: somebody else has created an object of its name."""
+    """An object cannot be created: another one has its name."""
 
 
 class StepWrites:
-    """What is sent to the API server for single steps; safe to use from several threads.
+    """The requests of single steps; safe to use from several threads.
 
-    ``leaving`` are namespaces in which nothing can be created any more: they are being deleted, or have gone.
-    ``deadline`` is until when late quotas are waited for; ``is_journalled`` tells that something of the plan is
-    deleted, so that the numbers of quotas lag behind.
+    ``leaving`` are namespaces that are being deleted or have gone: nothing can be created in them. ``deadline`` limits
+    the wait for late quotas. ``is_journalled`` is set if the plan deletes objects, so that the numbers of quotas lag.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class StepWrites:
     def _claim(self, step: Step) -> None:
         """Move the fields of the last document from other managers to gpuctl in ``managedFields``.
 
-        Afterwards a server-side apply removes those that are no longer stated, and no other manager is in the way.
+        After that, a server-side apply removes those that the document does not state, and no manager is in the way.
         """
         assert step.claims is not None
         for _ in range(_ATTEMPTS):
@@ -136,15 +135,15 @@ class StepWrites:
         raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
 
     def _unchanged(self, step: Step) -> Object | None:
-        """Return the object as it is now; None if it is no longer the one that the plan saw."""
+        """Return the live object; None if it is another one than the plan saw."""
         assert step.live is not None
         live = self.session.get(step.key)
         return live if live is not None and is_same(step.live, live, self.keys) else None
 
     def _untrack(self, key: Key, live: Object) -> Object | None:
-        """Remove the marks of a GitOps controller, and return the object; None if there are none.
+        """Remove the marks of a GitOps controller, and return the object; None without marks.
 
-        No apply of ours removes them: they were never its fields.
+        An apply does not remove them, as they were never its fields.
         """
         marks = tracking_marks(live)
         if not marks:
@@ -229,7 +228,7 @@ class StepWrites:
             self._must_be_there(obj)
 
     def _must_be_there(self, obj: Object) -> None:
-        """Another run may have created the very same object meanwhile.
+        """See that the object of this name is the wanted one, created by another run.
 
         :raises _NameTaken: it is another one.
         """
@@ -250,7 +249,7 @@ class StepWrites:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether it is the cluster, or the way to it, that fails, or does not allow it."""
+    """Return True if the cluster or the connection failed, or the user lacks the right."""
     return isinstance(error, ConnectionFailed) or (
         isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
     )
@@ -273,7 +272,7 @@ def _check_effect(step: Step, returned: Object) -> None:
 
 
 def _rolled(step: Step, live: Object) -> Object:
-    """The object to send: as planned, but for what moves meanwhile: the version, metadata of others, free replicas."""
+    """Return the planned object with the live version, metadata of other managers, and unplanned replicas."""
     assert step.desired is not None
     assert step.live is not None
     spec = dict(step.desired["spec"])
@@ -288,7 +287,7 @@ def _rolled(step: Step, live: Object) -> Object:
 
 
 def is_same(planned: Object, now: Object, keys: Records) -> bool:
-    """Whether an object is what the plan saw: same incarnation, generation, hash and spec."""
+    """Return True if an object is the one that the plan saw: same uid, generation, hash and spec."""
     one, two = planned["metadata"], now["metadata"]
     if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):
         return False

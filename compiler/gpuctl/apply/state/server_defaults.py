@@ -1,6 +1,6 @@
-"""Values that the API server and the JobSet webhook fill in where an object states none.
+"""Values that the API server and the JobSet webhook set in fields that an object does not state.
 
-``managedFields`` attribute them to whoever created the object. Sources: ``SetDefaults_*`` in Kubernetes'
+``managedFields`` attribute them to the manager that created the object. Sources: ``SetDefaults_*`` in Kubernetes'
 ``pkg/apis/{core,apps,batch,autoscaling}/v*/defaults.go``; JobSet's ``pkg/webhooks/jobset_webhook.go``.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from gpuctl.apply.state.field_paths import child_path, list_identity
 from gpuctl.objects.api_resources import Object
 
-# Maps whose keys users choose: a key that looks like a field of the API is none.
+# Maps whose keys users choose: such a key is not a field of the API.
 _USER_MAPS = frozenset(
     {"labels", "annotations", "nodeSelector", "matchLabels", "selector", "data", "requests", "limits", "hard"}
 )

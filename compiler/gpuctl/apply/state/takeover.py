@@ -1,4 +1,4 @@
-"""Which fields of a live object count as gpuctl's: those that its last document stated and nobody changed since.
+"""The fields of a live object that gpuctl takes over: its last document stated them, and they are unchanged since.
 
 Other field managers hold such fields as well when kubectl, Argo CD or a restore has written the object. They are moved
 to gpuctl's entry of ``managedFields``, as ``kubectl apply --server-side`` does with the fields of a client-side apply.
@@ -35,7 +35,7 @@ class Base(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What to take over of a live object: the fields of ``bases``; ``wanted`` is the object that is applied now."""
+    """The fields to take over from a live object: those of ``bases``. ``wanted`` is the object that is applied now."""
 
     bases: tuple[Base, ...]
     wanted: Object
@@ -54,7 +54,7 @@ class Claimed(NamedTuple):
     kept: Mapping[str, str]
 
     def __str__(self) -> str:
-        """Return the kept fields in words, "" if there are none."""
+        """Return the kept fields in words, empty without any."""
         shown = [f"{named(path)} ({manager})" for path, manager in sorted(self.kept.items())]
         if not shown:
             return ""
@@ -139,7 +139,7 @@ class _Place(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it goes or stays as a whole: it leaves the document, and a part of it would not be valid."""
+        """Return True if the place goes or stays as a whole: it leaves the document, and a part would not be valid."""
         was_stated = self.base is not ABSENT or self.own is not None
         return was_stated and self.wanted is ABSENT and (self.field in _WHOLE or not self.field)
 
