@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.apply.run.recording import ApplyOrigin
+from gpuctl.apply.run.recording import ApplyOrigin, HistoryWriter
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
 
@@ -81,8 +81,6 @@ class Recorder:
 
     def _write(self) -> None:
         try:
-            from gpuctl.apply.run.recording import HistoryWriter
-
             assert self._plan is not None
             writer = HistoryWriter(self._session, self._plan, self._keys, self._origin())
             goes_on = True

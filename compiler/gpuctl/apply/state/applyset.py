@@ -13,12 +13,13 @@ prunes:
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuctl.apply.state.repository import Commit, parse_commit
 from gpuctl.kube.api_errors import ClusterError
@@ -253,28 +254,25 @@ def _kind_of_resource(text: str) -> str | None:
 def _sources(key: Key, annotations: dict[str, str]) -> tuple[str, ...]:
     if SOURCES not in annotations:
         return ()
-    text = annotations[SOURCES]
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = _json_of(annotations[SOURCES])
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise _damaged(key, SOURCES, visible(text[:80]))
+        raise _damaged(key, SOURCES, visible(annotations[SOURCES][:80]))
     return tuple(value)
 
 
 def _commit(key: Key, annotations: dict[str, str]) -> Commit | None:
     if COMMIT not in annotations:
         return None
-    text = annotations[COMMIT]
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    commit = parse_commit(value)
+    commit = parse_commit(_json_of(annotations[COMMIT]))
     if commit is None:
-        raise _damaged(key, COMMIT, visible(text[:80]))
+        raise _damaged(key, COMMIT, visible(annotations[COMMIT][:80]))
     return commit
+
+
+def _json_of(text: str) -> Any:
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return None
 
 
 def _damaged(key: Key, name: str, what: str) -> NotOurSet:
