@@ -1,4 +1,7 @@
-"""``fit`` and the real kube-scheduler on the same random clusters: never apart, and no rule that does not matter."""
+"""``fit`` and the real kube-scheduler on the same random clusters: never apart, and no rule that does not matter.
+
+`make test` compares ``fit`` with what the scheduler did in recorded clusters: ``unit/test_recorded_fit.py``.
+"""
 
 from __future__ import annotations
 
@@ -88,10 +91,12 @@ def _assert_agreed(trials: list[Trial]) -> None:
     assert len(worlds) <= max(1, len(trials) // 50), shown
 
 
+@pytest.mark.slow
 def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
     _assert_agreed(trials)
 
 
+@pytest.mark.slow
 def test_fit_agrees_where_pods_leave_and_wait(odd_trials: list[Trial]) -> None:
     _assert_agreed(odd_trials)
 
@@ -136,6 +141,7 @@ def _command(plane: ControlPlane, name: str, user: str, *arguments: str) -> Resu
     return CliRunner().invoke(cli, [name, *options], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: ControlPlane, tmp_path: Path) -> None:
     taken = _command(scheduling_plane, "snapshot", "deployer")
     assert taken.return_value == 0

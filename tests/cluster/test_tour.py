@@ -42,6 +42,7 @@ def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_the_tour(sandbox: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     (clone / ".git").mkdir(parents=True)

@@ -489,6 +489,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.slow
 def test_images(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(*(training(name, job=outcome(name)) for name in (*IMAGES, "image-slow")))
     for name, (message, fix) in IMAGES.items():
@@ -514,6 +515,7 @@ def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
     monkeypatch.setattr(evidence, "clock", lambda: datetime.now(timezone.utc) + timedelta(minutes=minutes))
 
 
+@pytest.mark.slow
 def test_configuration_and_volumes_of_containers(place: Place) -> None:
     env = {"env": [{"name": "HF_TOKEN", "secret": "hf-token", "key": "token"}]}
     workdirs = {"workdirs": [{"path": "/data/set.json"}]}
@@ -564,6 +566,7 @@ def written(place: Place, name: str, text: str, *, previous: bool = False) -> No
         place.plane.write_log(place.namespace, pod, text, previous=previous)
 
 
+@pytest.mark.slow
 def test_crashes(place: Place) -> None:
     def ends(name: str, code: int, **others: Any) -> Document:
         return training(name, job=outcome("fail", exit_code=str(code)), **others)
@@ -631,6 +634,7 @@ def test_a_service_that_crashes_again_and_again(place: Place) -> None:
     assert "ends by itself, without an error" in why(place, "ends", "application-error")["message"]
 
 
+@pytest.mark.slow
 def test_what_nodes_do(place: Place) -> None:
     place.apply(
         training("out", job={**outcome("evicted"), "retries": 0}),
@@ -671,6 +675,7 @@ def test_limits_of_a_job(place: Place) -> None:
     assert answer["fix"] == f"`gpuctl rerun hopeless -n {place.namespace}`"
 
 
+@pytest.mark.slow
 def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     created(place, inference("serve", resources={"pool": FULL, "gpu": 8, "cpu": 1}, service={"replicas": 2}))
     place.running("serve", pods=2)
@@ -969,6 +974,7 @@ def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
         place.plane.kubectl("delete", "storageclass", name)
 
 
+@pytest.mark.slow
 def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = inference("serve")
     place.apply(serve)
@@ -1150,6 +1156,7 @@ def test_errors_of_programs(place: Place) -> None:
     assert "use a claim (`pvc`)" in fixes["disk-full"]
 
 
+@pytest.mark.slow
 def test_a_container_that_outlives_the_program(place: Place) -> None:
     shipper = {"containers": [{"name": "shipper", "image": "busybox:1", "command": ["ship"]}]}
     place.apply(training("side", resources={"gpu": 2}, podPatch=shipper))

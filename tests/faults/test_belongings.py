@@ -44,6 +44,7 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         yield made
 
 
+@pytest.mark.slow
 def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
     """Interrupted while the queue is full: what is not replaced any more is as it was, hosts and all."""
     place.file.write_text(text(*map(several_nodes, TRAININGS)))

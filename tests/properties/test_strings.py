@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.frontend.full_width import ASCII
+from gpuctl.frontend.reserved import is_of_the_system
 from gpuctl.language import names
 from properties.readers import read_go, read_pyyaml, read_ruamel
 from properties.scale import examples, share
@@ -73,6 +74,10 @@ def _path(text: str) -> bool:
     clean = "/" + posixpath.normpath(text).lstrip("/")
     control = any(ord(character) < 32 or ord(character) == 127 for character in text)
     return text == clean != "/" and ".." not in text.split("/") and ":" not in text and not control
+
+
+def _node_path(text: str) -> bool:
+    return _path(text) and not is_of_the_system(text)
 
 
 def _relative(text: str) -> bool:
@@ -160,7 +165,7 @@ PLACES = (
     Place("working directory", _path, _MAIN + "  workdir: ", 2, "\n", lambda o: _main(o)["workingDir"]),
     Place(
         "workdir's path",
-        _path,
+        _node_path,
         _MAIN + "storage:\n  workdirs:\n    - path: ",
         6,
         "\n",

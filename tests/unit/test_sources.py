@@ -372,22 +372,12 @@ def test_a_file_name_that_is_not_utf8(jobs: Path) -> None:
     path = os.fsencode(jobs) + b"/caf\xe9.yaml"
     with open(path, "w", encoding="utf-8") as stream:
         stream.write((JOB % "b").replace("cpu", "Cpu"))
-    for form in ("text", "json", "sarif", "github", "gitlab", "junit"):
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuctl", "validate", "-n", "x", "-o", form, ".", b"./caf\xe9.yaml"],
-            cwd=jobs,
-            capture_output=True,
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
-        done.stdout.decode("utf-8")
-    for arguments in (
-        ["fmt", "."],
-        ["render", "."],
-        ["build", ".", "-o", "out"],
-        ["build", ".", "-o", "out", "--check"],
-    ):
-        done = subprocess.run([sys.executable, "-m", "gpuctl", *arguments], cwd=jobs, capture_output=True)
-        assert done.returncode == 0, done.stderr
+    validate = ["validate", "-n", "x", ".", os.fsdecode(b"./caf\xe9.yaml"), "-o"]
+    lines = [[*validate, form] for form in ("text", "json", "sarif", "github", "gitlab", "junit")]
+    lines += [["fmt", "."], ["render", "."], ["build", ".", "-o", "out"], ["build", ".", "-o", "out", "--check"]]
+    program = f"from gpuctl.cli.main import run\nprint([run(line) for line in {lines!r}])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=jobs, capture_output=True)
+    assert done.stdout.decode("utf-8").splitlines()[-1] == str([0] * len(lines)), done.stderr
     assert b"Cpu" not in Path(os.fsdecode(path)).read_bytes()
     shown = command(jobs, "validate", os.fsdecode(b"caf\xe9.yaml"), "--strict", "-n", "x", "-o", "json")
     assert json.loads(shown.out)["errors"] == 0

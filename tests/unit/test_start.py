@@ -33,27 +33,21 @@ def loaded_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in modules_of(code)}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def test_what_needs_no_cluster_needs_no_model_and_no_client() -> None:
+    modules = [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.wording"),
         *("gpuctl.backend.context", "gpuctl.cli.main", "gpuctl.cli.output.text"),
-    ],
-)
-def test_what_needs_no_cluster_needs_no_model_and_no_client(module: str) -> None:
-    assert loaded_by(f"import {module}").isdisjoint(DEAR)
+    ]
+    assert loaded_by(f"import {', '.join(modules)}").isdisjoint(DEAR)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def test_what_readers_use_needs_no_model() -> None:
+    modules = [
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
         "gpuctl.cli.output.plan_results",
-    ],
-)
-def test_what_readers_use_needs_no_model(module: str) -> None:
-    assert loaded_by(f"import {module}").isdisjoint(MODELS)
+    ]
+    assert loaded_by(f"import {', '.join(modules)}").isdisjoint(MODELS)
 
 
 def test_an_error_that_is_shown_is_masked() -> None:
