@@ -19,8 +19,6 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import incoming_pods, snapshot_cluster
-from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
@@ -272,23 +270,6 @@ def test_refusals_name_object_and_field(trials: list[Trial]) -> None:
             assert reason == f"namespace {namespace} is being deleted, and takes no new pods"
         elif trial.world.deleted_claims:
             assert (trial.answer.verdict, reason) == ("never", "claim data is being deleted")
-
-
-MUTATIONS = {
-    "limits": lambda patch: patch.setattr(admission, "beyond_limits", lambda *_: ()),
-    "pod security": lambda patch: patch.setattr(admission, "forbidden", lambda *_: []),
-    "attached volumes": lambda patch: patch.setattr(snapshot_cluster, "_attached", lambda _: {}),
-    "volumes of pods": lambda patch: patch.setattr(incoming_pods, "attachable", lambda *_: frozenset()),
-    "claims": lambda patch: patch.setattr(admission, "claims_of", lambda _: []),
-    "default class": lambda patch: patch.setattr(admission, "default_class", lambda _: None),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    MUTATIONS[name](monkeypatch)
-    assert any(disagreement(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"
 
 
 @pytest.mark.slow

@@ -24,7 +24,6 @@ from control_plane.processes import Process
 from fault_tools.world import Api
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import claimed_volumes, incoming_pods, scheduling
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
@@ -285,32 +284,3 @@ def test_most_is_known(trials: list[Trial]) -> None:
     assert min(verdicts["fits"], verdicts["never"]) * 5 >= len(answers), verdicts
     certain = sum(answer.certain for answer in answers if answer.verdict != "unknown")
     assert certain * 10 >= 6 * (len(answers) - verdicts["unknown"]), (certain, verdicts)
-
-
-def _without_sharing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claimed_volumes._Work, "_share", lambda *_, **__: None)
-
-
-def _without_contention(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claimed_volumes._Work, "_contend", lambda *_: None)
-
-
-def _without_volumes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduling, "RULES", [rule for rule in scheduling.RULES if rule.name != "volumes"])
-    patch.setattr(claimed_volumes._Work, "placed", lambda self, incoming: incoming)
-
-
-MUTATIONS = {
-    "volumes": _without_volumes,
-    "pods that share a claim": _without_sharing,
-    "claims that want one volume": _without_contention,
-    "claims of one pod": lambda patch: patch.setattr(incoming_pods, "sole_claims", lambda *_: []),
-    "attached volumes": lambda patch: patch.setattr(incoming_pods, "attachable", lambda *_: frozenset()),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    MUTATIONS[name](monkeypatch)
-    assert any(apart(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"

@@ -29,10 +29,11 @@ from gpuctl.capacity.quota_sum import (
 from gpuctl.kube.api_errors import is_quota_refusal
 from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.objects.pod_templates import replicas
+from properties.scale import scaled
 
 Object = dict[str, Any]
 
-SEEDS = range(64)
+SEEDS = range(scaled(64))
 OVERHEAD = {"cpu": "250m", "memory": "120Mi"}
 POD_KEYS = (
     "pods",

@@ -14,6 +14,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
 from gpuctl.objects.api_resources import RESOURCES
+from properties.scale import part_of
 from support.cluster_tools import DOMAIN, Place, compute, image, inference, training
 
 V2 = {"environment": image("v2")}
@@ -235,7 +236,7 @@ def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
     }
 
 
-@pytest.mark.parametrize("what", missing_objects(""))
+@pytest.mark.parametrize("what", part_of(missing_objects(""), 3))
 def test_a_missing_object(place: Place, running: str, what: str) -> None:
     changes, title = missing_objects(place.namespace)[what]
     said = refused(place, training(**changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from control_plane import ControlPlane
 from support.cluster_tools import Place, training
 from support.documents_sent import sent
 from support.node_world import labels_of
+from support.repositories import gpuctl
 from support.seed_world import hidden_words
 from support.served import Served, serving
 
+USERS = ("admin", "alice", "bob", "onlooker", "nobody")
 QUOTA = {"team-a": {"cpu": 1000, "memory": "1Ti"}, "team-b": {"cpu": 1000, "memory": "1Ti"}}
 ROLES = {
     # Name of the role -> verbs, resources, user, namespace ("" for all).
@@ -35,15 +38,15 @@ def granted(seed_world: ControlPlane) -> Iterator[None]:
     seed_world.kubectl("delete", "rolebinding", "looks-at-pods-alone", "-n", "team-b")
 
 
-@pytest.fixture
-def own(granted: None, seed_place: Place, tmp_path: Path) -> Iterator[Served]:
-    """A service that takes the cluster's tokens; two teams have quotas meanwhile."""
-    plane = seed_place.plane
+@pytest.fixture(scope="module")
+def own(granted: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that takes the cluster's tokens; two teams have quotas for that time."""
+    plane, directory = seed_world, tmp_path_factory.mktemp("cluster-users")
     document = {"kind": "quota", "version": "v0.1", "metadata": {"name": "of-teams"}, "users": QUOTA}
-    path = seed_place.file(document, name="quota.yaml")
-    seed_place.anywhere("apply", "-f", path)
-    with serving(tmp_path, plane.kubeconfig(), {}, auth="kubernetes") as running:
-        running.tokens = {name: plane.tokens[name] for name in ("admin", "alice", "bob", "onlooker", "nobody")}
+    (directory / "quota.yaml").write_text(json.dumps(document))
+    assert gpuctl(directory, "apply", "-f", "quota.yaml", "--kubeconfig", str(plane.kubeconfig())).code == 0
+    with serving(directory, plane.kubeconfig(), {}, auth="kubernetes") as running:
+        running.tokens = {name: plane.tokens[name] for name in (*USERS, "member")}
         running.until("/quotas", lambda value: {item["namespace"] for item in value["items"]} == set(QUOTA))
         yield running
     plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-a")
@@ -65,7 +68,6 @@ def test_what_kubernetes_lets_them_see(own: Served) -> None:
 def test_the_example_of_the_guide(own: Served, seed_place: Place) -> None:
     """The roles and PriorityClasses of deploy/rbac, and the bindings of docs/operations.md, let a group run jobs."""
     plane, root = seed_place.plane, Path(__file__).parents[2]
-    own.tokens = {**own.tokens, "member": plane.tokens["member"]}
     refused = own.get("/jobs", "nobody", status=403)
     assert "may see jobs in no namespace" in refused["message"]
     guide = (root / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -87,7 +89,7 @@ def test_the_example_of_the_guide(own: Served, seed_place: Place) -> None:
 
 def test_quotas_that_they_may_list(own: Served) -> None:
     """Whoever may list pods of a namespace may not therefore know its quota."""
-    seen = {user: [item["namespace"] for item in own.get("/quotas", user)["items"]] for user in own.tokens}
+    seen = {user: [item["namespace"] for item in own.get("/quotas", user)["items"]] for user in USERS}
     assert seen == {"admin": ["team-a", "team-b"], "alice": ["team-a"], "bob": ["team-b"], "onlooker": [], "nobody": []}
     assert own.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
     assert not any(word in own.client("alice").get("/quotas").text for word in hidden_words())

@@ -368,7 +368,7 @@ def pool_node(plane: ControlPlane, name: str, **labels: str) -> Iterator[None]:
         plane.wait_for_nodes()
         yield
     finally:
-        plane.kubectl("delete", "node", name)
+        plane.requests.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 @contextmanager

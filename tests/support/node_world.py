@@ -15,9 +15,10 @@ npu-1     npu-pool        active       8 ascend, 2 requested                 run
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -49,8 +50,7 @@ def running() -> Iterator[ControlPlane]:
     with ControlPlane(control_plane_binaries()) as plane:
         plane.add_nodes(NODES)
         plane.wait_for_nodes()
-        plane.kubectl("annotate", "node", "node-3", "gpuctl.test/ready=false")
-        plane.kubectl("cordon", "node-4")
+        spoil(plane, faulty="node-3", cordoned="node-4")
         _start_pods(plane)
         plane.wait_for(lambda: _settled(Api(plane)), "the nodes and pods")
         yield plane
@@ -72,8 +72,21 @@ def spare_nodes(plane: ControlPlane, *names: str, labels: Mapping[str, str] | No
     try:
         yield
     finally:
-        plane.kubectl("delete", "node", *names, "--wait=false")
-        plane.kubectl("delete", "configmap", "-n", SYSTEM, "-l", POOL, "--wait=false", check=False)
+        remove_nodes(plane, names)
+
+
+def spoil(plane: ControlPlane, faulty: str, cordoned: str) -> None:
+    """Make one node unready, and cordon another."""
+    not_ready = {"metadata": {"annotations": {"gpuctl.test/ready": "false"}}}
+    plane.requests.call("PATCH", f"/api/v1/nodes/{faulty}", not_ready)
+    plane.requests.call("PATCH", f"/api/v1/nodes/{cordoned}", {"spec": {"unschedulable": True}})
+
+
+def remove_nodes(plane: ControlPlane, names: Iterable[str]) -> None:
+    """Delete nodes, and the definitions of all pools."""
+    for name in names:
+        plane.requests.request("DELETE", f"/api/v1/nodes/{name}")
+    plane.requests.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/configmaps?labelSelector={quote(POOL, safe='')}")
 
 
 def labels_of(place: Place, name: str) -> dict[str, str]:

@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from support.node_world import ASCEND, NVIDIA, POOL, SYSTEM, TYPE
+from support.node_world import ASCEND, NVIDIA, POOL, TYPE, remove_nodes, spoil
 
 TEAM, OTHER = "team-a", "team-b"
 NVIDIA_TYPE, MODEL = "nvidia.com/gpu-type", "company.com/gpu-model"
@@ -79,21 +78,17 @@ def populated(plane: ControlPlane) -> Iterator[None]:
     # Two of its GPUs are out of order.
     broken = {"capacity": {NVIDIA: "8"}, "allocatable": {NVIDIA: "6"}}
     for name, status in (("mixed-1", more), ("node-3", {"allocatable": {NVIDIA: "8"}}), ("node-5", broken)):
-        patch = json.dumps({"status": status})
-        plane.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
+        plane.requests.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
     plane.wait_for_nodes()
-    plane.kubectl("annotate", "node", "faulty-1", "gpuctl.test/ready=false")
-    plane.kubectl("cordon", "cordoned-1")
+    spoil(plane, faulty="faulty-1", cordoned="cordoned-1")
     plane.create(*(_pod(*pod) for pod in _PODS))
     plane.wait_for(lambda: _settled(Api(plane)), "the nodes and pods")
     try:
         yield
     finally:
         for name, namespace, *_ in _PODS:
-            now = ("--wait=false", "--force", "--grace-period=0")
-            plane.kubectl("delete", "pod", name, "-n", namespace, *now, check=False)
-        plane.kubectl("delete", "node", *NODES, "--wait=false")
-        plane.kubectl("delete", "configmap", "-n", SYSTEM, "-l", POOL, "--wait=false", check=False)
+            plane.requests.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
+        remove_nodes(plane, NODES)
 
 
 def _pod(name: str, namespace: str, job: str, pool: str, node: str, gpus: int) -> Mapping[str, Any]:
