@@ -177,13 +177,14 @@ def test_without_a_file_that_can_be_read(plane: ControlPlane, tmp_path: Path, gi
         found = served.get("/audit", pageSize=1)
         assert (found["total"], found["source"], found["complete"], found["leftOut"]) == (5, "memory", False, 0)
         assert len(served.until_told("404 NodeNotFound")) == 1
-        for number in range(60):
+        for number in range(0 if given else 60):
             key = f"k{number}"
             nodes = [f"{'n' * 240}-{number}-{place}" for place in range(100)]
             served.call("POST", "/nodes/labels/batch", json={"nodeNames": nodes, "key": key, "value": "x"})
-        found = served.get("/audit", pageSize=1000)
-        assert 5 < found["total"] < 60
-        assert found["items"][0]["objects"][0] == "label/k59"
+        if not given:
+            found = served.get("/audit", pageSize=1000)
+            assert 5 < found["total"] < 60
+            assert found["items"][0]["objects"][0] == "label/k59"
 
 
 def test_a_file_that_may_not_be_read(kept: Served, tmp_path: Path) -> None:

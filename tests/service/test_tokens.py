@@ -74,26 +74,26 @@ def _known(own: Served) -> int:
     return own.client().get("/jobs").status_code
 
 
-@pytest.mark.parametrize("mode", [0o604, 0o640 | 0o020, 0o602, 0o620, 0o666])
-def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Path) -> None:
     """Its tokens are not believed, neither at the start nor later; what was read before holds, and the log says why."""
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
         path = tmp_path / "tokens.json"
-        token, entry = new_token("stranger", "admin")
-        write_tokens(path, [*read_tokens(path), entry])
-        path.chmod(mode)
-        own.tokens = {**own.tokens, "stranger": token}
-        own.get("/jobs", "stranger", status=401)
-        assert _known(own) == 200
-        with pytest.raises(DamagedTokens, match=r"may be (read|written) by (everybody|its group)"):
-            read_tokens(path)
-        said = own.until_told("cannot be read again")
-        assert len(said) == 1
-        assert f"chmod 600 {path}" in said[0]
-        _tells_of_its_tokens(own, readable=False)
-        path.chmod(0o600)
-        _tells_of_its_tokens(own, readable=True)
-        own.get("/jobs", "stranger")
+        for number, mode in enumerate((0o604, 0o640 | 0o020, 0o602, 0o620, 0o666), 1):
+            token, entry = new_token(f"stranger-{number}", "admin")
+            write_tokens(path, [*read_tokens(path), entry])
+            path.chmod(mode)
+            own.tokens = {**own.tokens, entry.name: token}
+            own.get("/jobs", entry.name, status=401)
+            assert _known(own) == 200
+            with pytest.raises(DamagedTokens, match=r"may be (read|written) by (everybody|its group)"):
+                read_tokens(path)
+            said = own.until_told("cannot be read again", count=number)
+            assert len(said) == number
+            assert f"chmod 600 {path}" in said[-1]
+            _tells_of_its_tokens(own, readable=False)
+            path.chmod(0o600)
+            _tells_of_its_tokens(own, readable=True)
+            own.get("/jobs", entry.name)
 
 
 def _tells_of_its_tokens(own: Served, *, readable: bool) -> None:

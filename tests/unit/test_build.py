@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -21,6 +20,7 @@ import yaml
 from gpuctl.cli.main import cli
 from gpuctl.gitops.layout import path_of
 from gpuctl.gitops.manifest import MANIFEST, parse_manifest, union
+from support.repositories import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 QUOTA = "kind: quota\nversion: v0.1\nmetadata: {name: teams}\nusers:\n  li-si: {gpu: 4}\n"
@@ -33,15 +33,6 @@ def training(name: str, image: str = "registry.example.com/train:v1", more: str 
         f'environment:\n  image: {image}\n  command: ["python", "train.py"]\n'
         "resources:\n  gpu: 4\n  cpu: 32\n  memory: 128Gi\n"
     )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command line printed and how it ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 Build = Callable[..., Outcome]

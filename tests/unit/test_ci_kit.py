@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -31,7 +31,7 @@ from gpuctl.gitops.objects import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing
 from support.kubeconform import run_kubeconform
-from support.repositories import Repository, gpuctl, rendered_by_another_version
+from support.repositories import Outcome, Repository, gpuctl, rendered_by_another_version
 
 ROOT = Path(__file__).resolve().parents[2]
 TEAM = ROOT / "examples" / "team-repo"
@@ -66,20 +66,12 @@ def edit(repository: Repository, name: str, old: str, new: str) -> None:
     repository.write(name, text.replace(old, new))
 
 
-class Ran(NamedTuple):
-    """What a script printed and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-def script(command: list[str], directory: Path, environment: Mapping[str, str]) -> Ran:
+def script(command: list[str], directory: Path, environment: Mapping[str, str]) -> Outcome:
     """Run a command with exactly this environment."""
     done = subprocess.run(
         command, cwd=directory, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 # The example -----------------------------------------------------------------------------------------------
@@ -178,9 +170,9 @@ class Action:
         self.before = ""
         self.github: dict[str, str] = {}
         self.outcomes: dict[str, str] = {}
-        self.ran: dict[str, Ran] = {}
+        self.ran: dict[str, Outcome] = {}
 
-    def run(self) -> dict[str, Ran]:
+    def run(self) -> dict[str, Outcome]:
         """What each step did, by name; a step that was left out is missing."""
         failed = False
         for step in ACTION["runs"]["steps"]:
@@ -223,7 +215,7 @@ class Action:
                 return False
         return True
 
-    def _step(self, step: dict[str, Any]) -> Ran:
+    def _step(self, step: dict[str, Any]) -> Outcome:
         environment = {
             "PATH": self.path,
             "HOME": str(self.temporary),
@@ -482,7 +474,7 @@ def github() -> Iterator[GitHub]:
     server.server.server_close()
 
 
-def commented(team: Repository, installed: Path, github: GitHub, *, fork: bool = False, **inputs: str) -> Ran:
+def commented(team: Repository, installed: Path, github: GitHub, *, fork: bool = False, **inputs: str) -> Outcome:
     """What the action's step that comments did."""
     action = Action(team, installed, comment="true", **inputs)
     head = {"repo": None if fork else {"full_name": "org/team"}}
@@ -562,7 +554,7 @@ def test_workflows_with_actionlint(tmp_path: Path) -> None:
 # GitLab ----------------------------------------------------------------------------------------------------
 
 
-def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **variables: str) -> Ran:
+def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **variables: str) -> Outcome:
     """Run a job's scripts as GitLab's runner does: all lines in one shell that ends at the first failure."""
     spec = {**JOBS[".gpuctl"], **JOBS[job]}
     assert JOBS[job]["extends"] == ".gpuctl"
@@ -704,7 +696,7 @@ def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
 # Argo CD ---------------------------------------------------------------------------------------------------
 
 
-def argocd(part: str, directory: Path, installed: Path, **environment: str) -> Ran:
+def argocd(part: str, directory: Path, installed: Path, **environment: str) -> Outcome:
     """Run a command of the plugin as the CMP server does, with next to no environment."""
     spec = PLUGIN["spec"]["generate"] if part == "generate" else PLUGIN["spec"]["discover"]["find"]
     command = [*spec["command"], *spec.get("args", [])]

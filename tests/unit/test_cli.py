@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -33,6 +32,7 @@ from gpuctl.cli.main import run
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
+from support.repositories import Outcome
 
 COMPILER = Path(__file__).resolve().parents[2] / "compiler"
 GOOD = """\
@@ -53,15 +53,6 @@ WARNED = GOOD.replace("  cpu: 32\n", "")
 UNTIDY = GOOD.replace("resources:\n", "resources:\n  gpuType: A100-80G\n")
 PLATFORM = "kind: platform\nversion: v0.1\nlabels:\n  domain: {}\n"
 TOKEN = "hf_" + "abcdefghijklmnopqrst"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command line printed and how it ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 Cli = Callable[..., Outcome]
