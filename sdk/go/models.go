@@ -544,6 +544,8 @@ type JobItem struct {
 	AppliedBy *string `json:"appliedBy"`
 	// Percent, where a training's log says it.
 	Progress *int64 `json:"progress"`
+	// The name of its main object: with a hash if a GitOps controller applies the job.
+	ObjectName string `json:"objectName"`
 }
 
 // JobMetrics: The newest measurements; null where nothing measures it.

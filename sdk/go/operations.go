@@ -15,6 +15,8 @@ type ListJobsOptions struct {
 	Pool      string
 	Status    string
 	Namespace string
+	// Only jobs of this id or name, or with a pod of this name.
+	Name string
 	// Which page, from 1.
 	Page int
 	// Items of a page.
@@ -31,6 +33,7 @@ func (c *Client) ListJobs(ctx context.Context, options *ListJobsOptions) (*JobPa
 	set(query, "pool", options.Pool)
 	set(query, "status", options.Status)
 	set(query, "namespace", options.Namespace)
+	set(query, "name", options.Name)
 	set(query, "page", options.Page)
 	set(query, "pageSize", options.PageSize)
 	var answer JobPage

@@ -13,14 +13,13 @@ from inspect import signature
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.kube.absent import no_such
-from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.describe_job import JobDetail
 from gpuctl.reading.find import find_job
-from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.reading.job_rows import Job
 from gpuctl.reading.label_rows import GpuType, Label
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
@@ -28,7 +27,6 @@ from gpuctl.reading.pool_rows import PoolState
 from gpuctl.reading.why.answer import Answer
 from gpuctl.release import __version__
 from gpuctl.usecases import job_queries, node_queries, pool_queries
-from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
@@ -43,9 +41,6 @@ from gpuctl_server.problems import Problem, UnknownPath
 from gpuctl_server.service import Service
 
 Value = TypeVar("Value")
-LARGEST_LOGS = 32 * 1024 * 1024
-"""Bytes of logs that are answered at once."""
-_AROUND = 100
 
 
 class Asked(NamedTuple):
@@ -90,9 +85,7 @@ def answer_question(
         raise UnknownPath
     with asked_by(service, caller, namespace, touched) as asked:
         value = called(function, asked, arguments)
-        told = encode(value)
-        if not isinstance(value, ToldLogs):
-            told = told_together(told)
+        told = told_together(encode(value))
         return {"version": __version__, "answer": told, "notes": asked.scope.notes}
 
 
@@ -181,27 +174,6 @@ def found_job(asked: Asked, name: str) -> Job:
     """
     job, _ = find_job(asked.scope, name, asked.reader.keys)
     return job
-
-
-def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
-    demand(asked.caller, Wish("get", "logs", asked.namespace))
-    job = found_job(asked, name)
-    known = labels(asked.service.platform, asked.service.keys)
-    demand(asked.caller, Wish("get", "logs", job.identity.namespace, job_row(job, known).pool))
-    # Whoever asks has the right to them: they are read by the service, or as whoever asks where the cluster knows them.
-    with asked.service.weighing(asked.caller, job.identity.namespace) as reader:
-        logs = JobLogs(reader, name, query).present()
-        told: list[ToldBatch] = []
-        size = 0
-        for batch in logs.batches():
-            size += sum(len(line.text) + _AROUND for line in batch.lines)
-            if size > LARGEST_LOGS:
-                raise NotPossible(
-                    f"the logs of {job.identity.name} are larger than {LARGEST_LOGS // 2**20} MiB",
-                    "`--tail N` or `--since TIME` chooses the last of them",
-                )
-            told.append(ToldBatch(ToldSource(batch.source.name, batch.source.container), batch.lines))
-        return ToldLogs(job.identity, logs.pods, logs.missing, told, logs.problems)
 
 
 def _told(detail: JobDetail) -> JobDetail:
@@ -315,7 +287,6 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
-    "present-logs": _present_logs,
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,
     "list-pools": _list_pools,

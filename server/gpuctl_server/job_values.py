@@ -29,6 +29,7 @@ def job_item(item: ListedJob, progress: int | None, gpu_type: str | None) -> dic
         "startedAt": row.started_at,
         "appliedBy": row.applied_by,
         "progress": progress,
+        "objectName": row.identity.object_name,
     }
 
 

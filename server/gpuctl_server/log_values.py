@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field
-
-from gpuctl.api.job_answers import log_end, log_line
-from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.objects.durations import parse_duration
 from gpuctl.reading.log_streams import NoLog
 from gpuctl.reading.loglines import instant
 from gpuctl.usecases.job_logs import JobLogs, LogQuery
+from gpuctl_server.logs.follower import HAS_ENDED
+from gpuctl_server.logs.log_channel import AWAY, FAILED
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -24,41 +26,8 @@ LONGEST_TAIL = 100_000
 LARGEST = 16 * 1024 * 1024
 """Bytes of an answer, as far as they are counted here: the texts, and what stands around each."""
 _AROUND = 200
-
-
-class LogLineValue(BaseModel):
-    """A line, and whose it is."""
-
-    pod: str = Field(examples=["qwen2-7b-sft-xxxxx-0"])
-    container: str = Field(examples=["main"])
-    timestamp: str = Field(examples=["2024-06-01T10:06:00.123456789Z"])
-    text: str = Field(examples=["2024-06-01 10:06:00 [INFO] Starting training..."])
-
-
-class LogProblemValue(BaseModel):
-    """Why a log, or a part of it, is not shown. ``pod`` is null where it is not about a certain one."""
-
-    pod: str | None = Field(examples=["qwen2-7b-sft-xxxxx-1"])
-    message: str = Field(examples=["Pending: ImagePullBackOff: Back-off pulling image"])
-
-
-class LogsValue(BaseModel):
-    """What the pods of a job print."""
-
-    logs: list[str] = Field(
-        description="The texts of the lines, in the order of time.",
-        examples=[
-            [
-                "2024-06-01 10:06:00 [INFO] Starting training...",
-                "2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87",
-            ]
-        ],
-    )
-    lastTimestamp: str | None = Field(  # noqa: N815 - as the documents print it
-        description="When the last of them was written.", examples=["2024-06-01T10:06:30Z"]
-    )
-    lines: list[LogLineValue] = Field(description="The same lines, with whose they are.")
-    problems: list[LogProblemValue] = Field(description="What is not shown, and why.")
+_PORTION = 64 * 1024
+"""Characters of events that are sent at once."""
 
 
 class Choice(NamedTuple):
@@ -96,11 +65,6 @@ def begins_at(query: LogQuery) -> int | None:
     return instant(query.since_time) if query.since_time else None
 
 
-def job_name(item: ListedJob) -> str:
-    """What means this very job in its namespace, and no other."""
-    return f"{item.row.identity.kind}/{item.row.identity.object_name}"
-
-
 def named_pod(item: ListedJob, text: str) -> str | None:
     """The pod that a path names; None where it names the job."""
     identity = item.row.identity
@@ -116,7 +80,7 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
     """
     with service.looking(None, item.row.identity.namespace) as reader:
         try:
-            logs = JobLogs(reader, job_name(item), choice.query).present()
+            logs = JobLogs(reader, item.reference, choice.query).present()
         except NoLog as error:
             return _value([], [{"pod": None, "message": error.message}])
         found = _Newest()
@@ -130,6 +94,48 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
         raise ConnectionFailed(away.message)
     problems = log_end(None, (*logs.problems, *logs.missing))["problems"]
     return _value(list(found.lines), [*problems, *found.problems()])
+
+
+def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
+    """Yield the logs as Server-Sent Events, however many lines there are: ``begin``, lines, problems, ``end``.
+
+    :raises ClusterError: before the first events, the logs cannot be read.
+    :raises NoLog: there is none.
+    """
+    is_begun = False
+    try:
+        for portion in _portions(service, item, choice):
+            yield portion
+            is_begun = True
+    except ClusterError as error:
+        if not is_begun:
+            raise
+        code = AWAY if isinstance(error, ConnectionFailed) else FAILED
+        yield event("end", {"code": code, "reason": error.message})
+
+
+def _portions(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
+    with service.looking(None, item.row.identity.namespace) as reader:
+        logs = JobLogs(reader, item.reference, choice.query).present()
+        found = [event("begin", {"pods": sorted(logs.pods), "missing": list(map(log_problem, logs.missing))})]
+        size = 0
+        for batch in logs.batches():
+            for line in batch.lines:
+                value = log_event(batch.source.name, batch.source.container, line)
+                if choice.grep in value["text"]:
+                    found.append(event("", value))
+                    size += len(found[-1])
+            if size > _PORTION:
+                yield "".join(found)
+                found, size = [], 0
+        found += [event("problem", log_problem(problem)) for problem in logs.problems]
+        yield "".join([*found, event("end", {"code": HAS_ENDED, "reason": "these are all lines"})])
+
+
+def event(name: str, value: dict[str, Any]) -> str:
+    """Return a Server-Sent Event; a line has no name."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(value, ensure_ascii=False)}\n\n"
 
 
 def _value(lines: list[dict[str, Any]], problems: list[dict[str, Any]]) -> dict[str, Any]:

@@ -85,6 +85,42 @@ def test_a_text_is_no_pattern(served: Served, place: Place) -> None:
     assert served.get(f"/jobs/{own}/logs", tail=1)["logs"] == ["�"]
 
 
+def events_of(served: Served, place: Place, name: str, **query: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and data of each Server-Sent Event of a log that is not followed."""
+    headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {served.tokens['admin']}"}
+    url, parameters = f"{served.url}/api/v1/jobs/{name}/logs", {"namespace": place.namespace, **query}
+    answer = httpx.get(url, params=parameters, headers=headers, timeout=60)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    found = []
+    for part in answer.text.split("\n\n")[:-1]:
+        head, _, data = part.rpartition("data: ")
+        found.append((head.removeprefix("event: ").strip() or "message", json.loads(data)))
+    return found
+
+
+def test_all_lines_as_events(served: Served, place: Place) -> None:
+    """More than a JSON answer has, as bytes, and with the pods that have no log."""
+    place.apply(training())
+    [pod] = place.running("train")
+    text = "".join(f"{number} {'x' * 1000}\n" for number in range(20_000)).encode()
+    place.plane.write_log(place.namespace, pod, text + b"caf\xe9 \xef\xbf\xbd\n" + b"y" * 5_000_000 + b"\nend\n")
+    own = job_id(served, place, "train")
+    first, *lines, last = events_of(served, place, own, since="1970-01-01T00:00:00Z")
+    assert first == ("begin", {"pods": [pod], "missing": []})
+    assert last == ("end", {"code": 1000, "reason": "these are all lines"})
+    assert {name for name, _ in lines} == {"message"}
+    values = [value for _, value in lines]
+    assert [value["text"].split()[0] for value in values[:20_000]] == [str(number) for number in range(20_000)]
+    odd, *pieces, end = values[20_000:]
+    assert (odd["text"], base64.b64decode(odd["base64"])) == ("caf\ufffd \ufffd", b"caf\xe9 \xef\xbf\xbd")
+    assert "".join(piece["text"] for piece in pieces) == "y" * 5_000_000
+    assert [piece.get("ends", True) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert end == {"pod": pod, "container": "main", "timestamp": end["timestamp"], "text": "end"}
+    assert [value["text"] for _, value in events_of(served, place, own, tail=1)[1:-1]] == ["end"]
+    refused = {"Accept": "text/event-stream"}
+    assert served.call("GET", f"/jobs/{own}/logs?container=side", status=404, headers=refused)["error"] == "NotFound"
+
+
 def test_a_job_without_a_log_yet(served: Served, place: Place) -> None:
     """It is there, so that it is no 404; why there is nothing is said as the command line says it."""
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
@@ -96,6 +132,10 @@ def test_a_job_without_a_log_yet(served: Served, place: Place) -> None:
     [problem] = value["problems"]
     refused = place.gpuctl("logs", "train", code=1)
     assert refused.err.startswith(f"error: {problem['message']}")
+    headers = {"Accept": "text/event-stream"}
+    path = f"/jobs/train/logs?namespace={place.namespace}"
+    answer = served.call("GET", path, status=404, headers=headers)
+    assert (answer["error"], answer["message"]) == ("NoLog", problem["message"])
 
 
 def test_an_answer_has_a_limit(served: Served, place: Place) -> None:

@@ -264,7 +264,8 @@ def test_logs_are_followed(remote: Remote) -> None:
     for near, far in pairs:
         for command in (near, far):
             command.until(b"old 2" if "--grep=[135]" not in command.arguments else b"old 1")
-    place.plane.write_log(place.namespace, pod, "new 3\nnew 4\nnew 5\n")
+    # The bytes of a line are printed as they are, also if they are not UTF-8.
+    place.plane.write_log(place.namespace, pod, b"new 3\nnew 4 caf\xe9\nnew 5\n")
     for near, far in pairs:
         near.until(b"new 5")
         far.until(b"new 5")
@@ -272,7 +273,9 @@ def test_logs_are_followed(remote: Remote) -> None:
     for near, far in pairs:
         assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err)
         assert far.err == b"note: training/a has finished\n"
-    assert pairs[1][1].out == b"old 1\nold 2\nnew 3\nnew 4\nnew 5\n"
+    assert pairs[1][1].out == b"old 1\nold 2\nnew 3\nnew 4 caf\xe9\nnew 5\n"
+    near, far = Command("logs", "a", "-n", place.namespace), remote.start("logs", "a", "-n", place.namespace)
+    assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err) == (0, pairs[1][1].out, b"")
     # What has ended is shown whole, and ends.
     remote.same("logs", "a", "-f")
     remote.same("logs", "nope", "-f", code=1)

@@ -31,6 +31,19 @@ def renewed(value: Any) -> Any:
     return {**kept, _NEW: {"x": 1}}
 
 
+def _renewed_text(text: str, *, is_stream: bool) -> str:
+    """Return the text of an answer with more fields, and of a stream with an event more before each of its own."""
+    if not is_stream:
+        return json.dumps(renewed(json.loads(text)))
+    events = []
+    for event in text.split("\n\n"):
+        head, data, value = event.rpartition("data: ")
+        events += (
+            [f"event: {_NEW}\ndata: {{}}", f"{head}{data}{json.dumps(renewed(json.loads(value)))}"] if data else [event]
+        )
+    return "\n\n".join(events)
+
+
 @contextmanager
 def newer(url: str) -> Iterator[str]:
     """The address of a proxy before a service, whose answers are of a later version."""
@@ -43,10 +56,11 @@ def newer(url: str) -> Iterator[str]:
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()
-            text = json.dumps(renewed(json.loads(answer.read()))).encode()
+            kind = answer.headers["Content-Type"]
+            text = _renewed_text(answer.read().decode(), is_stream=kind.startswith("text/event-stream")).encode()
             connection.close()
             self.send_response(answer.status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
@@ -69,13 +83,20 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
     place = remote.place
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "2500m"}}}
     place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
-    place.apply(training("a"))
-    settled(remote, "a")
+    place.apply(training("a"), training("done"))
+    settled(remote, "a", "done")
+    [pod] = place.pods("done")
+    place.plane.write_log(place.namespace, pod, "line\n")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "its end")
     here = ("-n", place.namespace)
     commands = (
         ("get", "jobs", *here),
         ("get", "jobs", *here, "-o", "json"),
         ("why", "a", *here),
+        ("logs", "a", *here),
+        ("logs", "done", "-f", *here),
+        ("wait", "a", "--for=running", *here),
         ("history", "a", *here),
         ("get", "quotas", *here),
         ("get", "quotas", *here, "-o", "json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +169,21 @@ def log_line(pod: str, container: str, line: LogLine) -> dict[str, Any]:
     return {"pod": pod, "container": container, "timestamp": line.stamp, "text": line.text.decode("utf-8", "replace")}
 
 
+def log_event(pod: str, container: str, line: LogLine) -> dict[str, Any]:
+    """Return a line as an event of REST: with its bytes if they are not UTF-8, and marked if more of it follows."""
+    value = log_line(pod, container, line)
+    if "\ufffd" in value["text"] and value["text"].encode() != line.text:
+        value["base64"] = b64encode(line.text).decode()
+    if not line.ends:
+        value["ends"] = False
+    return value
+
+
+def log_problem(problem: LogProblem) -> dict[str, Any]:
+    """Return why a log, or a part of it, is not shown."""
+    return {"pod": problem.pod, "message": problem.message}
+
+
 def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
     """What ``logs -o json`` has beside ``logs``.
 
@@ -175,5 +191,5 @@ def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
     """
     return {
         "lastTimestamp": last,
-        "problems": [{"pod": item.pod, "message": item.message} for item in problems],
+        "problems": list(map(log_problem, problems)),
     }

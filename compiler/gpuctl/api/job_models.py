@@ -23,6 +23,10 @@ class JobItem(ApiModel):
     started_at: str | None = Field(examples=["2024-06-01T10:05:00Z"])
     applied_by: str | None = Field(description="Who applied it last, as far as it is known.", examples=["anna"])
     progress: int | None = Field(description="Percent, where a training's log says it.", examples=[65])
+    object_name: str = Field(
+        description="The name of its main object: with a hash if a GitOps controller applies the job.",
+        examples=["qwen2-7b-sft"],
+    )
 
 
 class JobPage(ApiModel):

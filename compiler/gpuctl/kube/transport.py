@@ -132,19 +132,18 @@ class Transport:
         self,
         path: str,
         query: Mapping[str, str] | None = None,
-        body: Object | None = None,
         *,
         accept: str | None = None,
+        headers: Headers = (),
     ) -> Reply:
-        """The answer to a GET, or with a body in JSON to a POST, whatever its status; what it says is not read yet, and
-        its connection not used again. ``accept`` as in :meth:`send`.
+        """Return the answer to a GET, whatever its status. Its body is not read yet, its connection not used again.
 
+        :param accept: as in :meth:`send`.
         :raises ConnectionFailed: no answer.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        method, content = ("GET", "") if data is None else ("POST", "application/json")
-        return self._ask(method, _target(path, query), data, content, WATCH_TIMEOUT + 15, accept, last=True)
+        patience = WATCH_TIMEOUT + 15
+        return self._ask("GET", _target(path, query), None, "", patience, accept, last=True, headers=headers)
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
         """Open a WebSocket; as :meth:`Session.channels`."""
@@ -174,6 +173,7 @@ class Transport:
         accept: str | None = None,
         *,
         last: bool = False,
+        headers: Headers = (),
     ) -> Reply:
         """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing.
 
@@ -182,7 +182,7 @@ class Transport:
         renewed = False
         while True:
             credential, client = self._prepared()
-            fields = [*self._always, ("Accept", accept or "application/json")]
+            fields = [*self._always, ("Accept", accept or "application/json"), *headers]
             if data is not None:
                 fields.append(("Content-Type", content_type))
             if last:

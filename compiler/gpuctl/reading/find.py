@@ -17,7 +17,8 @@ from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import Job, identity_of, job_id, newest, read, refusals, together, workloads
 
 _FEW = 3
-_PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})
+_PODS = ("pod", "pods", "po")
+_PREFIXES = frozenset({"job", "jobs", *_PODS})
 
 
 class Absent(NoSuchJob):
@@ -33,39 +34,75 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     :raises Absent: there is none.
     :raises NoSuchJob: there are several, or it is of another kind.
     """
-    prefix, _, name = text.rpartition("/")
-    if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
-        raise NoSuchJob(f"`{text}` is no name of a job", "write its name, `training/NAME`, or `pod/NAME`")
-    kind = prefix if prefix in JOB_KINDS else None
-    if prefix not in ("pod", "pods", "po"):
-        jobs = _named(scope, name, keys)
-        found = [job for job in jobs if kind in (None, job.identity.kind)]
-        if kind is None:
-            _refuse_two_meanings(found, name)
-        else:
-            found = [job for job in found if job.identity.name == name] or found
-        if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
-            titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
-            raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
-        if found:
-            job = newest(found)
+    prefix, name = parted(text)
+    if prefix != "pod":
+        job = chosen(scope, _named(scope, name, keys), prefix, name)
+        if job is not None:
             refusals(scope, [job])
-            _tell_others(scope, job, found)
             return job, None
-        if jobs:
-            raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is no {kind}, but {jobs[0].identity.kind}/{name}")
-    if prefix in ("", "pod", "pods", "po"):
+    if prefix in ("", "pod"):
         pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
         if len(pods) > 1:
-            places = ", ".join(pod["metadata"]["namespace"] for pod in pods)
-            raise SeveralJobs(f"there are several pods {name}: in {places}", f"say which {IN_NAMESPACE}")
+            raise several_pods(name, [pod["metadata"]["namespace"] for pod in pods])
         if pods:
             identity = identity_of(pods[0], keys)
             jobs = _of_job(scope, identity.name if identity else name, keys)
             jobs = [job for job in jobs if job.identity == identity]
             # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
             return (jobs or together([], pods, keys))[0], name
-    raise Absent(*_nothing(scope, name, keys))
+    names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)}
+    raise absent(name, scope.namespace, names)
+
+
+def parted(text: str) -> tuple[str, str]:
+    """Return the kind, "job", "pod" or "" before a name, and the name.
+
+    :raises NoSuchJob: the word before the name is none of these.
+    """
+    prefix, _, name = text.rpartition("/")
+    if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
+        raise NoSuchJob(f"`{text}` is no name of a job", "write its name, `training/NAME`, or `pod/NAME`")
+    return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
+
+
+def chosen(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
+    """Return the job that a name or id means, of all that have it; None if there are none.
+
+    :param prefix: as :func:`parted` returns it, not "pod".
+    :raises NoSuchJob: there are several, or none is of the kind.
+    """
+    kind = prefix if prefix in JOB_KINDS else None
+    found = [job for job in jobs if kind in (None, job.identity.kind)]
+    if kind is None:
+        _refuse_two_meanings(found, name)
+    else:
+        found = [job for job in found if job.identity.name == name] or found
+    if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
+        titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
+        raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
+    if found:
+        job = newest(found)
+        _tell_others(scope, job, found)
+        return job
+    if jobs:
+        raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is no {kind}, but {jobs[0].identity.kind}/{name}")
+    return None
+
+
+def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
+    """Return the error for a pod's name that pods of several namespaces have."""
+    return SeveralJobs(f"there are several pods {name}: in {', '.join(namespaces)}", f"say which {IN_NAMESPACE}")
+
+
+def absent(name: str, namespace: str | None, names: Iterable[str]) -> Absent:
+    """Return the error for a name that no job or pod of a namespace, or (None) of all, has.
+
+    :param names: those of the jobs that there are; the closest one is suggested.
+    """
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+    hint = f"did you mean `{close[0]}`? " if close else ""
+    return Absent(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is")
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
@@ -188,11 +225,3 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
 
 def _is_label_value(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) is not None
-
-
-def _nothing(scope: Scope, name: str, keys: Records) -> tuple[str, str]:
-    names = sorted({labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)})
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    where = f"in namespace {scope.namespace}" if scope.namespace else "in any namespace that you may read"
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    return f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists what there is"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.find import find_job
 from gpuctl.reading.following import Following, Item
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
-from gpuctl.reading.loglines import LogLine
 from gpuctl.reading.why.sentence import cause_of
 from gpuctl.usecases.looking import Reader
 
@@ -105,34 +103,6 @@ class FollowedLogs:
     def waiting_for(self) -> str:
         """What is being waited for, "" when lines come."""
         return self._following.waiting_for()
-
-
-class ToldSource(NamedTuple):
-    """Whose lines they are, as the service tells it."""
-
-    name: str
-    container: str
-
-
-class ToldBatch(NamedTuple):
-    """As :class:`~gpuctl.reading.log_streams.Batch`."""
-
-    source: ToldSource
-    lines: list[LogLine]
-
-
-class ToldLogs(NamedTuple):
-    """The logs of a job as they are, as the service tells them: read whole, otherwise as :class:`PresentLogs`."""
-
-    job: Identity
-    pods: set[str]
-    missing: list[LogProblem]
-    told: list[ToldBatch]
-    problems: list[LogProblem]
-
-    def batches(self) -> Iterator[ToldBatch]:
-        """The lines, in the order of time."""
-        return iter(self.told)
 
 
 class JobLogs:

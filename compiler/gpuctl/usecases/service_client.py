@@ -161,13 +161,15 @@ class ServiceClient:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise self._other_version({}) from None
 
-    def open(self, path: str, body: Mapping[str, Any]) -> Reply:
-        """The answer to a question that goes on and on, as Server-Sent Events; not read yet.
+    def open(self, path: str, query: Mapping[str, str], last: str = "") -> Reply:
+        """Return the answer to a GET as Server-Sent Events, which are not read yet.
 
+        :param last: the id of the last event that was read before, "" for none.
         :raises ClusterError: it is no success, or there is none.
         """
+        headers = (("Last-Event-ID", last),) if last else ()
         try:
-            reply = self._transport.open(BASE + path, None, dict(body), accept="text/event-stream")
+            reply = self._transport.open(BASE + path, query, accept="text/event-stream", headers=headers)
         except ConnectionFailed as error:
             raise self._unreachable(error) from None
         if reply.status == 200 and reply.headers.get("content-type", "").startswith("text/event-stream"):

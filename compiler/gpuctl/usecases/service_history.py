@@ -55,7 +55,7 @@ def _refuse_two_meanings(get: Callable[..., dict[str, Any]], meant: JobDocuments
 
     :raises SeveralJobs: it is.
     """
-    for job in chain.from_iterable(pages(get, "/jobs", namespace=meant.namespace)):
+    for job in chain.from_iterable(pages(get, "/jobs", name=text, namespace=meant.namespace)):
         if job["name"] == text:
             raise two_meanings(text, (job["kind"], text, meant.namespace), (kind, meant.name, meant.namespace))
 

@@ -1,82 +1,141 @@
-"""Logs that the service follows for the command line: each line once, also while the service is replaced."""
+"""Logs as a service's REST API has them: each line once, also while the service is replaced."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import queue
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from urllib3.exceptions import HTTPError
 
+from gpuctl.api.log_models import LogBeginning, LogClosing, LogEvent, LogNotice, LogProblemValue
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.kube.pauses import after
+from gpuctl.kube.scope import Scope
 from gpuctl.reading.following import Notice
-from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.log_streams import LogProblem
 from gpuctl.reading.loglines import LogLine
-from gpuctl.usecases.job_logs import LogQuery, ToldBatch, ToldSource
+from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
-from gpuctl.usecases.wire import NotOfThisForm, decode, encode
+from gpuctl.usecases.service_find import ServiceJob, job_of_service
 
 _TICK = 0.3
 _MOST_WAITING = 256
 _ENDED, _REVOKED, _FAILED = 1000, 1008, 1011
+_ALWAYS = "1970-01-01T00:00:00Z"
+"""With `since` and no `tail` all lines since then are answered."""
+_NO_LOG = "answered with something else than a log"
 
 
-class ToldBeginning(NamedTuple):
-    """Whose log is followed, and which pods of it there are at the beginning."""
+class ServiceSource(NamedTuple):
+    """The pod and container that lines come from."""
 
-    job: Identity
-    pods: set[str]
+    name: str
+    container: str
+
+
+class ServiceBatch(NamedTuple):
+    """As :class:`~gpuctl.reading.log_streams.Batch`."""
+
+    source: ServiceSource
+    lines: list[LogLine]
 
 
 class _Event(NamedTuple):
-    """One of the Server-Sent Events: ``mark`` says how far a client that has it has come, "" where it does not."""
+    """One of the Server-Sent Events: ``mark`` is the position of a client that has it, "" for none."""
 
     name: str
     data: str
     mark: str
 
 
-class LogsByService:
+class PresentServiceLogs:
+    """The logs as they are now, as :class:`~gpuctl.usecases.job_logs.PresentLogs`. ``job`` is whose they are."""
+
+    def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
+        """:raises ClusterError: there is no such job, pod or log, or several; the service fails."""
+        assert reader.service is not None
+        self._service: ServiceClient = reader.service
+        found = job_of_service(reader.service, reader.scope, name)
+        self.job = found.identity
+        reply = self._service.open(_path(found), _parameters(query, found, follow=False))
+        self._events = self._read(reply)
+        try:
+            begun = LogBeginning.model_validate_json(next(self._events).data)
+        except (ValueError, StopIteration):
+            raise self._service.stranger(_NO_LOG) from None
+        self.pods = set(begun.pods)
+        self.missing = [_problem(item) for item in begun.missing]
+        self.problems: list[LogProblem] = []
+
+    def batches(self) -> Iterator[ServiceBatch]:
+        """Yield the lines, in the order of time.
+
+        :raises ClusterError: the service fails before the last of them.
+        """
+        try:
+            for event in self._events:
+                if event.name == "message":
+                    yield _batch(event)
+                elif event.name == "problem":
+                    self.problems.append(_problem(LogProblemValue.model_validate_json(event.data)))
+                elif event.name == "end":
+                    if _code(event) != _ENDED:
+                        raise _refusal(event, "read")
+                    return
+        except ValueError:
+            raise self._service.stranger(_NO_LOG) from None
+        raise _refusal(None, "read")
+
+    def _read(self, reply: Reply) -> Iterator[_Event]:
+        try:
+            yield from _events(reply)
+        except HTTPError as error:
+            raise ConnectionFailed(f"{self._service.url} cannot be reached: {failure_text(error)}") from None
+        finally:
+            reply.close()
+
+
+class FollowedServiceLogs:
     """As :class:`~gpuctl.usecases.job_logs.FollowedLogs`, read from a service. ``job`` is whose they are."""
 
     def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
         """:raises ClusterError: there is no such job or pod, or several; the service fails."""
         assert reader.service is not None
         self._service: ServiceClient = reader.service
-        self._body: dict[str, Any] = {
-            "namespace": reader.scope.namespace,
-            "arguments": encode({"name": name, "query": query}),
-            "last": "",
-        }
-        self._heard: queue.Queue[_Event | ClusterError | None] = queue.Queue(_MOST_WAITING)
+        self._found = job_of_service(reader.service, reader.scope, name)
+        self.job = self._found.identity
+        self._parameters = _parameters(query, self._found, follow=True)
+        self._scope = Scope(reader.scope.session, self.job.namespace)
+        self._last = ""
+        self._arrived: queue.Queue[_Event | ClusterError | None] = queue.Queue(_MOST_WAITING)
         self._stopped = threading.Event()
         self._failures = 0
         self._until = 0.0
         self._away: ClusterError | None = None
         self._notice = ""
-        try:
-            self.job, self.pods = self._connect()
-        except (NotOfThisForm, ValueError, KeyError):
-            raise self._service.stranger("answered with something else than a log") from None
+        self.pods: set[str] = set()
+        if not self._parameters["pod"]:
+            with self._service.reading() as get:
+                self.pods.update(get(f"/jobs/{self._found.id}")["k8sResources"]["pods"])
+        self._reply = self._service.open(_path(self._found), self._parameters)
 
-    def past(self) -> Iterator[ToldBatch]:
-        """What they have printed so far comes with :meth:`items`."""
+    def past(self) -> Iterator[ServiceBatch]:
+        """Yield nothing: the lines so far come with :meth:`items`."""
         return iter(())
 
     def waiting_for(self) -> str:
-        """The service does not tell what is waited for."""
+        """Return "": the service sends nothing of what is waited for."""
         return ""
 
-    def items(self) -> Iterator[ToldBatch | Notice | LogProblem | None]:
-        """What comes, until the job has ended or the caller stops; None when nothing has come for a moment.
+    def items(self) -> Iterator[ServiceBatch | Notice | LogProblem | None]:
+        """Yield what comes, until the job has ended or the caller stops; None when nothing has come for a moment.
 
         :raises ClusterError: the service fails, or stays away.
         """
@@ -84,62 +143,62 @@ class LogsByService:
         try:
             while True:
                 try:
-                    heard = self._heard.get(timeout=_TICK)
+                    item = self._arrived.get(timeout=_TICK)
                 except queue.Empty:
                     yield None
                     continue
-                if heard is None:
+                if item is None:
                     return
-                if isinstance(heard, ClusterError):
-                    raise heard
-                yield from self._told(heard)
+                if isinstance(item, ClusterError):
+                    raise item
+                yield from self._items_of(item)
+        except ValueError:
+            raise self._service.stranger(_NO_LOG) from None
         finally:
             self._stopped.set()
             self._reply.abort()
 
-    def _told(self, event: _Event) -> Iterator[ToldBatch | Notice | LogProblem]:
-        value = json.loads(event.data)
+    def _items_of(self, event: _Event) -> Iterator[ServiceBatch | Notice | LogProblem]:
         if event.name == "message":
-            line = LogLine(value["timestamp"], value["text"].encode("utf-8", "replace"))
-            yield ToldBatch(ToldSource(value["pod"], value["container"]), [line])
+            yield _batch(event)
         elif event.name == "notice":
-            self._notice = value["message"]
-            yield Notice(value["message"])
+            self._notice = LogNotice.model_validate_json(event.data).message
+            yield Notice(self._notice)
         elif event.name == "problem":
-            yield LogProblem(value["pod"] or "", value["message"])
-        elif event.name == "end" and value["reason"] != self._notice:
-            yield Notice(value["reason"])
+            yield _problem(LogProblemValue.model_validate_json(event.data))
+        elif event.name == "end" and (reason := _reason(event)) != self._notice:
+            yield Notice(reason)
 
     def _listen(self) -> None:
-        """Hear everything, through as many connections as it takes, up to the end."""
+        """Read everything, through as many connections as it takes, up to the end."""
         try:
-            closing = self._hear()
+            closing = self._read()
             while (code := _code(closing)) not in (_ENDED, _REVOKED, _FAILED) and not self._stopped.is_set():
-                closing = self._hear_again(closing)
+                closing = self._read_on(closing)
             if code == _REVOKED:
                 raise self._service.refused_token()
             if code == _FAILED:
-                raise _refusal(closing)
+                raise _refusal(closing, "followed")
             self._pass_on(closing)
             self._pass_on(None)
         except ClusterError as error:
             self._pass_on(error)
-        except (ValueError, KeyError, TypeError):
-            self._pass_on(self._service.stranger("answered with something else than a log"))
+        except ValueError:
+            self._pass_on(self._service.stranger(_NO_LOG))
 
-    def _hear(self) -> _Event | None:
-        """What a connection has, up to the event that ends it; None where that did not come."""
+    def _read(self) -> _Event | None:
+        """Pass on the events of a connection. Return the one that ends it, None where that did not come."""
         with contextlib.suppress(HTTPError):
-            for event in self._stream:
+            for event in _events(self._reply):
                 if event.name == "end":
                     return event
                 self._failures = 0
-                self._body["last"] = event.mark or self._body["last"]
+                self._last = event.mark or self._last
                 self._pass_on(event)
         return None
 
-    def _hear_again(self, closing: _Event | None) -> _Event | None:
-        """The same by another connection, which goes on where the last one was.
+    def _read_on(self, closing: _Event | None) -> _Event | None:
+        """Do the same by another connection, which begins where the last one ended.
 
         :raises ClusterError: there is none for too long.
         """
@@ -147,53 +206,84 @@ class LogsByService:
         if not self._failures:
             self._until = now + OUTAGE
         elif now > self._until:
-            raise self._away if closing is None and self._away is not None else _refusal(closing)
+            raise self._away if closing is None and self._away is not None else _refusal(closing, "followed")
         self._failures += 1
         time.sleep(after(self._failures))
         try:
-            self._connect()
+            self._reply = self._open_again()
         except ClusterError as error:
             busy = isinstance(error, ServiceRefusal) and error.status == 429
             if not busy and not self._service.is_away(error):
                 raise
             self._away = error
             return None
-        return self._hear()
+        return self._read()
 
-    def _connect(self) -> ToldBeginning:
-        """Ask for what comes after what was heard; whose log it is.
+    def _open_again(self) -> Reply:
+        """Open what comes after the last event, also of a job that was made again under its name.
 
         :raises ClusterError: the service refuses it, or does not answer.
         """
-        self._reply = self._service.open("/command-line/follow-logs", self._body)
-        self._stream = _events(self._reply)
         try:
-            event = next(self._stream, None)
-            if event is None or event.name != "begin":
-                raise self._service.stranger("answered with something else than a log")
-            return decode(ToldBeginning, json.loads(event.data))
-        except HTTPError as error:
-            raise ConnectionFailed(f"{self._service.url} cannot be reached: {failure_text(error)}") from None
+            return self._service.open(_path(self._found), self._parameters, self._last)
+        except ServiceRefusal as error:
+            if error.status != 404:
+                raise
+            self._found = job_of_service(self._service, self._scope, f"{self.job.kind}/{self.job.name}")
+            return self._service.open(_path(self._found), self._parameters, self._last)
 
     def _pass_on(self, item: _Event | ClusterError | None) -> None:
-        """Hand over, unless nobody wants it any more."""
+        """Hand over, unless the caller has stopped."""
         while not self._stopped.is_set():
             with contextlib.suppress(queue.Full):
-                self._heard.put(item, timeout=0.5)
+                self._arrived.put(item, timeout=0.5)
                 return
 
 
-def _refusal(closing: _Event | None) -> ServiceRefusal:
-    reason = "the service did not say why it ended" if closing is None else str(json.loads(closing.data)["reason"])
-    return ServiceRefusal(503, "ServiceUnavailable", f"the log cannot be followed: {reason}")
+def _path(job: ServiceJob) -> str:
+    return f"/jobs/{job.id}/logs"
+
+
+def _parameters(query: LogQuery, job: ServiceJob, *, follow: bool) -> dict[str, str]:
+    """Return the query of a request; empty ones are left out."""
+    wanted = query.wanted(follow=follow)
+    since = wanted.since_time or ("" if wanted.since_seconds is None else f"{wanted.since_seconds}s")
+    return {
+        "namespace": job.identity.namespace,
+        "pod": query.pod or job.pod or "",
+        "container": query.container or "",
+        "tail": "" if wanted.tail is None else str(wanted.tail),
+        "since": since or (_ALWAYS if wanted.tail is None else ""),
+        "previous": "true" if query.previous else "",
+        "follow": "true" if follow else "",
+    }
+
+
+def _batch(event: _Event) -> ServiceBatch:
+    value = LogEvent.model_validate_json(event.data)
+    text = value.text.encode() if value.base64 is None else b64decode(value.base64)
+    return ServiceBatch(ServiceSource(value.pod, value.container), [LogLine(value.timestamp, text, value.ends)])
+
+
+def _problem(value: LogProblemValue) -> LogProblem:
+    return LogProblem(value.pod or "", value.message)
+
+
+def _refusal(closing: _Event | None, done: str) -> ServiceRefusal:
+    reason = "the service did not say why it ended" if closing is None else _reason(closing)
+    return ServiceRefusal(503, "ServiceUnavailable", f"the log cannot be {done}: {reason}")
+
+
+def _reason(closing: _Event) -> str:
+    return LogClosing.model_validate_json(closing.data).reason
 
 
 def _code(closing: _Event | None) -> int | None:
-    return None if closing is None else int(json.loads(closing.data)["code"])
+    return None if closing is None else LogClosing.model_validate_json(closing.data).code
 
 
 def _events(reply: Reply) -> Iterator[_Event]:
-    """The events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html, as the service has them).
+    """Yield the events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
     :raises HTTPError: it broke off.
     """

@@ -597,6 +597,8 @@ class JobItem(Answer):
     """Who applied it last, as far as it is known."""
     progress: int | None
     """Percent, where a training's log says it."""
+    object_name: str
+    """The name of its main object: with a hash if a GitOps controller applies the job."""
 
 
 class JobMetrics(Answer):

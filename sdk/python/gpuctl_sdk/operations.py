@@ -31,11 +31,13 @@ class Operations(ABC):
         pool: str | None = None,
         status: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
         """The jobs that may be seen, the newest first.
 
+        :param name: Only jobs of this id or name, or with a pod of this name.
         :param page: Which page, from 1.
         :param page_size: Items of a page.
         """
@@ -50,6 +52,7 @@ class Operations(ABC):
                         "pool": pool,
                         "status": status,
                         "namespace": namespace,
+                        "name": name,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -65,6 +68,7 @@ class Operations(ABC):
         pool: str | None = None,
         status: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.JobItem]:
         """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
@@ -74,7 +78,7 @@ class Operations(ABC):
         number, seen = 1, 0
         while True:
             found = self.list_jobs(
-                kind=kind, pool=pool, status=status, namespace=namespace, page=number, page_size=page_size
+                kind=kind, pool=pool, status=status, namespace=namespace, name=name, page=number, page_size=page_size
             )
             yield from found.items
             number, seen = number + 1, seen + len(found.items)
@@ -1600,11 +1604,13 @@ class AsyncOperations(ABC):
         pool: str | None = None,
         status: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
         """The jobs that may be seen, the newest first.
 
+        :param name: Only jobs of this id or name, or with a pod of this name.
         :param page: Which page, from 1.
         :param page_size: Items of a page.
         """
@@ -1619,6 +1625,7 @@ class AsyncOperations(ABC):
                         "pool": pool,
                         "status": status,
                         "namespace": namespace,
+                        "name": name,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -1634,6 +1641,7 @@ class AsyncOperations(ABC):
         pool: str | None = None,
         status: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.JobItem]:
         """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
@@ -1643,7 +1651,7 @@ class AsyncOperations(ABC):
         number, seen = 1, 0
         while True:
             found = await self.list_jobs(
-                kind=kind, pool=pool, status=status, namespace=namespace, page=number, page_size=page_size
+                kind=kind, pool=pool, status=status, namespace=namespace, name=name, page=number, page_size=page_size
             )
             for item in found.items:
                 yield item

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from gpuctl.api.job_answers import log_line
+from gpuctl.api.job_answers import log_event
 from gpuctl.reading.log_streams import ContainerLog
 from gpuctl.reading.loglines import LogLine, instant
 
@@ -91,20 +91,20 @@ class LogEntries:
                 # Not within a character, as far as it is UTF-8.
                 while cut > LONGEST - 4 and data[cut] & 0xC0 == 0x80:
                     cut -= 1
-                yield self._entry(line.stamp, data[:cut])
+                yield self._entry(line.stamp, data[:cut], ends=False)
                 data = data[cut:]
             if line.ends:
                 yield self._entry(line.stamp, data)
                 data = b""
             self._rest = data
 
-    def _entry(self, stamp: str, data: bytes) -> LogEntry:
+    def _entry(self, stamp: str, data: bytes, *, ends: bool = True) -> LogEntry:
         time = instant(stamp)
         number = self._numbers[time] = self._numbers.get(time, 0) + 1
         if len(self._numbers) > _RECENT:
             for old in list(self._numbers)[: _RECENT // 2]:
                 del self._numbers[old]
-        value = log_line(self._pod, self._container, LogLine(stamp, data))
+        value = log_event(self._pod, self._container, LogLine(stamp, data, ends))
         return LogEntry(self.key, self.uid, Mark(time, number), value["text"], json.dumps(value, ensure_ascii=False))
 
 

@@ -88,6 +88,11 @@ class Board:
                 return found
         return ()
 
+    def called(self, text: str) -> list[ListedJob]:
+        """Return the jobs of an id or name, and those with a pod of this name, the newest first."""
+        found = {item for index in (self.ids, self.names, self.pods) for item in index.get(text, ())}
+        return [item for item in self.jobs if item in found] if found else []
+
 
 def id_of_workload(obj: Object, keys: Records) -> str:
     """As :func:`job_id`, by the main object of a job of ours."""

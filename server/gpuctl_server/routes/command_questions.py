@@ -8,25 +8,22 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpuctl.usecases.wire import encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.command_changes import CHANGES, preview, preview_rollback
-from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question, asked_by, called
+from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question
 from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
-from gpuctl_server.command_waits import FollowedByName, followed_by_name, wait_for_jobs, wait_until_applied_runs
+from gpuctl_server.command_waits import wait_for_jobs, wait_until_applied_runs
 from gpuctl_server.lookups import decided, demand
 from gpuctl_server.routes.common import (
     ServiceOf,
     any_caller,
     api_router,
-    bearer,
     in_a_place_to_wait,
     touched_by,
     write_router,
 )
-from gpuctl_server.routes.following_logs import Followed, LogEvents, last_marks
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import parsed
 
@@ -64,20 +61,9 @@ class QuestionBody(BaseModel):
     arguments: dict[str, Any] = Field(max_length=20)
 
 
-class FollowBody(QuestionBody):
-    """Which log is followed, and how far whoever asks had come before."""
-
-    last: str = ""
-
-
 async def question_of(request: Request) -> QuestionBody:
     """The body of a question; it is read once it is known who asks."""
     return await parsed(QuestionBody, request)
-
-
-async def follow_of(request: Request) -> FollowBody:
-    """The body of who follows a log, as :func:`question_of`."""
-    return await parsed(FollowBody, request)
 
 
 async def may_change(caller: Asks, question: Question) -> Caller:
@@ -107,18 +93,6 @@ async def wait(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]
 async def wait_applied(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]:
     """Wait for a while for what was applied."""
     return await _waited(service, caller, "wait-until-running", body)
-
-
-@router.post("/command-line/follow-logs", include_in_schema=False)
-def follow(
-    request: Request, service: ServiceOf, caller: Asks, body: Annotated[FollowBody, Depends(follow_of)]
-) -> LogEvents:
-    """The log of a job as it is, and as it goes on."""
-    with asked_by(service, caller, body.namespace) as asked:
-        found: FollowedByName = called(followed_by_name, asked, body.arguments)
-    token = bearer(request.headers.get("authorization", ""))
-    wishes = found.wishes._replace(marks=last_marks(body.last))
-    return LogEvents(Followed(service, token, caller, found.wish, found.address, wishes), encode(found.beginning))
 
 
 @router.post("/command-line/{question}", include_in_schema=False)

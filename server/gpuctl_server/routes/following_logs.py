@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -24,7 +23,7 @@ from gpuctl.usecases.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.gate import FOLLOWS
-from gpuctl_server.log_values import begins_at, job_name
+from gpuctl_server.log_values import begins_at, event
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, Wishes
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
 from gpuctl_server.logs.log_entries import BadMarks, LogEntry, Marks, marks
@@ -45,6 +44,8 @@ _SILENCE = 15.0
 """Seconds after which Server-Sent Events say that they are still there."""
 _NOT_ALLOWED = LogEnd(1008, "the token is no longer valid, or no longer gives the right")
 _LONGEST_ID = 16 * 1024
+NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Headers of a stream: neither caches nor proxies hold back what has come."""
 
 
 class Followed(NamedTuple):
@@ -93,9 +94,9 @@ def followed(
         raise Problem(400, "previous: it is of a run that is over, nothing follows", error="InvalidRequest")
     item, choice = found(service, caller, text, query)
     with service.looking(None, item.row.identity.namespace) as reader:
-        logs = JobLogs(reader, job_name(item), choice.query)
+        logs = JobLogs(reader, item.reference, choice.query)
         logs.check_container()
-    address = LogAddress(item.row.identity.namespace, job_name(item), choice.query.container)
+    address = LogAddress(item.row.identity.namespace, item.reference, choice.query.container)
     wishes = Wishes(choice.query.tail, begins_at(choice.query), logs.only, choice.grep, last)
     wish = Wish("get", "logs", item.row.identity.namespace, item.row.pool)
     return Followed(service, token, caller, wish, address, wishes)
@@ -234,15 +235,14 @@ def last_marks(text: str) -> Marks | None:
 
 class LogEvents(Response):
     """Lines as events whose ids say how far the client has come; what is beside the lines has events of its own name:
-    notice, problem, and in the end ``end`` with code and reason. An event ``begin`` has the ``beginning``."""
+    notice, problem, and in the end ``end`` with code and reason."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, request: Followed, beginning: dict[str, Any] | None = None) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, request: Followed) -> None:
+        super().__init__(headers=NOT_KEPT)
         del self.headers["content-length"]
         self._request = request
-        self._beginning = "" if beginning is None else _event("begin", beginning)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them; 429 where there are too many who follow."""
@@ -266,7 +266,7 @@ class LogEvents(Response):
         async def put(text: str, *, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
 
-        await put(f"retry: 3000\n\n{self._beginning}")
+        await put("retry: 3000\n\n")
         async with contextlib.aclosing(self._request.items(follower)) as items:
             async for item in items:
                 await put(_told(item, follower))
@@ -277,14 +277,10 @@ def _told(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
     if isinstance(item, LogEntry):
         return f"id: {follower.marks.text()}\ndata: {item.frame}\n\n"
     if isinstance(item, LogNote):
-        return _event(item.kind, {"pod": item.pod, "message": item.message})
+        return event(item.kind, {"pod": item.pod, "message": item.message})
     if isinstance(item, LogEnd):
-        return _event("end", {"code": item.code, "reason": item.reason})
+        return event("end", {"code": item.code, "reason": item.reason})
     return ":\n\n"
-
-
-def _event(name: str, value: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n"
 
 
 async def _disconnected(receive: Receive) -> None:

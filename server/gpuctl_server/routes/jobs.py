@@ -47,6 +47,9 @@ async def list_of_jobs(
     pool: Filter = "",
     status: Filter = "",
     namespace: Filter = "",
+    name: Annotated[
+        str, Query(max_length=253, description="Only jobs of this id or name, or with a pod of this name.")
+    ] = "",
     page: Page = 1,
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
 ) -> Response:
@@ -57,14 +60,14 @@ async def list_of_jobs(
     if seen.namespaces == frozenset() and not namespace:
         await demand_sight(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
-    question = ("jobs", seen, kind, pool, status, namespace, page, pageSize)
+    question = ("jobs", seen, kind, pool, status, namespace, name, page, pageSize)
     stamp = service.moment()
     body = service.encoded.find(question, stamp)
     if body is None:
         wanted = JobFilter(pool, kind, status)
         found = [
             item
-            for item in board.jobs
+            for item in (board.called(name) if name else board.jobs)
             if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.takes(item.row)
         ]
         value = paged(

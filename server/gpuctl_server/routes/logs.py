@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
+from gpuctl.api.log_models import LogsValue
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.log_values import LogsValue, present_logs
+from gpuctl_server.log_values import present_events, present_logs
+from gpuctl_server.negotiation import JSON
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
-from gpuctl_server.routes.following_logs import PROTOCOL, LogEvents, follow_by_socket, followed, last_marks
+from gpuctl_server.routes.following_logs import NOT_KEPT, PROTOCOL, LogEvents, follow_by_socket, followed, last_marks
 from gpuctl_server.routes.logs_query import LogsQuery, found
 
 router = api_router()
@@ -43,6 +46,11 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
         last = last_marks(request.headers.get("last-event-id", ""))
         return LogEvents(followed(service, token, caller, job, query, last))
     item, choice = found(service, caller, job, query)
+    accepted = request.headers.get("accept", "")
+    if _EVENTS in accepted and JSON not in accepted:
+        events = present_events(service, item, choice)
+        # Errors before the first lines have their own status.
+        return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
     # Made here and not on the event loop: there may be a hundred thousand lines.
     return JSONResponse(present_logs(service, item, choice))
 

@@ -21,8 +21,8 @@ from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.reading.following import Notice, PodEnded
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.log_streams import Batch, LogProblem, short_name
-from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs, ToldBatch, ToldLogs
-from gpuctl.usecases.service_logs import LogsByService
+from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
+from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -135,16 +135,15 @@ def command(
     in_json = as_json or output == "json"
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
+            printer = _printer(pattern, timestamps=timestamps)
             if looking.service is not None:
                 if follow:
-                    followed = LogsByService(looking, name, query)
-                    return Show(followed.job, _printer(pattern, timestamps=timestamps), prefix, in_json).follow(
-                        followed
-                    )
-                told = looking.service.ask("present-logs", ToldLogs, looking.scope, name=name, query=query)
-                return Show(told.job, _printer(pattern, timestamps=timestamps), prefix, in_json).now(told)
+                    followed = FollowedServiceLogs(looking, name, query)
+                    return Show(followed.job, printer, prefix, in_json).follow(followed)
+                present = PresentServiceLogs(looking, name, query)
+                return Show(present.job, printer, prefix, in_json).now(present)
             logs = JobLogs(looking, name, query)
-            show = Show(logs.job.identity, _printer(pattern, timestamps=timestamps), prefix, in_json)
+            show = Show(logs.job.identity, printer, prefix, in_json)
             return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:
         return 130
@@ -170,7 +169,7 @@ class Show:
         self._failed = False
         self._progress = Progress()
 
-    def now(self, logs: PresentLogs | ToldLogs) -> int:
+    def now(self, logs: PresentLogs | PresentServiceLogs) -> int:
         """The logs as they are."""
         self._names = logs.pods
         if self._in_json:
@@ -187,7 +186,7 @@ class Show:
             click.echo(f"note: pod {missing.pod} has no log yet: {missing.message}", err=True)
         return 1 if self._failed else 0
 
-    def follow(self, logs: FollowedLogs | LogsByService) -> int:
+    def follow(self, logs: FollowedLogs | FollowedServiceLogs) -> int:
         """The logs as they are, then as they go on."""
         self._follows = True
         self._names = logs.pods
@@ -195,7 +194,7 @@ class Show:
             self._show(batch)
         sys.stdout.flush()
         for item in logs.items():
-            if isinstance(item, (Batch, ToldBatch)):
+            if isinstance(item, (Batch, ServiceBatch)):
                 self._names.add(item.source.name)
                 self._progress.clear()
                 self._show(item)
@@ -213,7 +212,7 @@ class Show:
         self._progress.clear()
         return 1 if self._failed else 0
 
-    def _show(self, batch: Batch | ToldBatch) -> None:
+    def _show(self, batch: Batch | ServiceBatch) -> None:
         source, lines = batch
         if self._in_json:
             for value in self._printer.json(source.name, source.container, lines):

@@ -1,0 +1,53 @@
+"""The job that a user of a service means by a name, as the service's list of jobs answers it."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, NamedTuple
+
+from gpuctl.kube.scope import Scope
+from gpuctl.reading.find import absent, chosen, parted, several_pods
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.usecases.service_client import ServiceClient, pages
+from gpuctl.usecases.service_names import names_of_service
+
+
+class ServiceJob(NamedTuple):
+    """A job of a service: its id there, its names, and the pod that the user named instead of it, if it was one."""
+
+    id: str
+    identity: Identity
+    pod: str | None
+
+
+def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
+    """Return the job that a text means, as :func:`gpuctl.reading.find.find_job`. Notes go to the scope.
+
+    :raises Absent: there is none.
+    :raises NoSuchJob: there are several, or it is of another kind.
+    """
+    prefix, name = parted(text)
+    with service.reading() as get:
+        items = list(chain(*pages(get, "/jobs", name=name, namespace=scope.namespace or ""))) if name else []
+        if prefix != "pod":
+            named = [item for item in items if name in (item["name"], item["jobId"])]
+            named = named or [item for item in items if name == item["objectName"]]
+            jobs = [_job(item) for item in named]
+            job = chosen(scope, jobs, prefix, name)
+            if job is not None:
+                return ServiceJob(named[jobs.index(job)]["jobId"], job.identity, None)
+        if prefix in ("", "pod") and items:
+            if len(items) > 1:
+                raise several_pods(name, [item["namespace"] for item in items])
+            return ServiceJob(items[0]["jobId"], _job(items[0]).identity, name)
+    raise absent(name, scope.namespace, set(names_of_service(service, "job", scope.namespace)))
+
+
+def _job(item: dict[str, Any]) -> Job:
+    """Return a job of a list: of its main object it has what distinguishes the newest of several."""
+    name = item["objectName"]
+    identity = Identity(item["namespace"], item["name"], item["kind"], name if name != item["name"] else "")
+    metadata = {"creationTimestamp": item.get("createdAt")}
+    if item["status"] == "terminating":
+        metadata["deletionTimestamp"] = item.get("createdAt")
+    return Job(identity, {"metadata": metadata})
