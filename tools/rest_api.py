@@ -68,10 +68,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class Api:
-    """Everything that the document has."""
+    """Everything that the document has: ``models`` are answered, ``parts`` are parts of bodies."""
 
     version: str
     models: tuple[Model, ...]
+    parts: tuple[Model, ...]
     operations: tuple[Operation, ...]
 
 
@@ -81,11 +82,13 @@ def read_api(path: Path = DOCUMENT) -> Api:
     document = _resolved(document, document["components"]["schemas"])
     models = {name: _model(name, schema) for name, schema in document["components"]["schemas"].items()}
     operations = tuple(_operations(document["paths"], models))
-    bodies = {operation.body.name for operation in operations if operation.body is not None}
+    bodies = {operation.body.name: operation.body for operation in operations if operation.body is not None}
+    sent = {name for body in bodies.values() for field in body.fields for name in _names(field.shape, models)}
     used = {name for operation in operations for name in _names(operation.answer, models)}
     kept = sorted(name for name in used if name != ERRORS)
-    assert not bodies & used, "what is sent is not what is answered"
-    return Api(document["info"]["version"], tuple(models[name] for name in kept), operations)
+    assert not (bodies.keys() | sent) & used, "what is sent is not what is answered"
+    parts = tuple(models[name] for name in sorted(sent))
+    return Api(document["info"]["version"], tuple(models[name] for name in kept), parts, operations)
 
 
 def _resolved(value: Any, schemas: Mapping[str, Any]) -> Any:

@@ -36,7 +36,7 @@ def _models(api: Api) -> str:
     # A field that is one of several things is left to whoever reads it.
     is_raw = any("json.RawMessage" in text for text in structs)
     parts = [_HEAD, *(['import "encoding/json"\n\n'] if is_raw else []), *structs]
-    parts += [_struct(model, sent=True) for model in bodies.values() if model is not None]
+    parts += [_struct(model, sent=True) for model in (*bodies.values(), *api.parts) if model is not None]
     return "".join(parts)
 
 

@@ -27,7 +27,7 @@ _OPERATIONS = """\
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuctl_sdk import models
@@ -181,7 +181,8 @@ def _documents(field: Field) -> str:
 
 
 def _parameter_type(field: Field) -> str:
-    kind = type_of(field.shape)
+    # A part of a body is given as JSON has it.
+    kind = re.sub(r"models\.\w+", "Mapping[str, Any]", type_of(field.shape))
     return kind.replace("list[", "Sequence[")
 
 

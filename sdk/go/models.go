@@ -651,6 +651,13 @@ type JobTimeline struct {
 	Events []EventsAlike `json:"events"`
 }
 
+// JobsWaitAnswer: The jobs for which there is nothing more to wait; ask again for the others.
+type JobsWaitAnswer struct {
+	Items []WaitedItem `json:"items"`
+	// What the others are waited for; null if there are none.
+	Message *string `json:"message"`
+}
+
 // KeptLabel: One label of a node.
 type KeptLabel struct {
 	NodeName string     `json:"nodeName"`
@@ -858,13 +865,13 @@ type LogLineValue struct {
 	Text      string `json:"text"`
 }
 
-// LogProblemValue: Why a log, or a part of it, is not shown. `pod` is null where it is not about a certain one.
+// LogProblemValue: The reason why a log, or a part of it, is missing. `pod` is null if it is about no certain pod.
 type LogProblemValue struct {
 	Pod     *string `json:"pod"`
 	Message string  `json:"message"`
 }
 
-// LogsValue: What the pods of a job print.
+// LogsValue: The logs of the pods of a job.
 type LogsValue struct {
 	// The texts of the lines, in the order of time.
 	Logs []string `json:"logs"`
@@ -1415,6 +1422,24 @@ type WaitItem struct {
 	Reason    *string `json:"reason"`
 }
 
+// WaitedItem: A job for which there is nothing more to wait.
+type WaitedItem struct {
+	Name      string  `json:"name"`
+	Namespace *string `json:"namespace"`
+	Kind      *string `json:"kind"`
+	Condition string  `json:"condition"`
+	Met       bool    `json:"met"`
+	Message   string  `json:"message"`
+	Status    *string `json:"status"`
+	Reason    *string `json:"reason"`
+	// The place of the job in `jobs`, from 0.
+	Index int64 `json:"index"`
+	// `late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition.
+	Outcome string `json:"outcome"`
+	// Why it is late or has failed, where that is known.
+	Cause *string `json:"cause"`
+}
+
 // WasteAnswer: Workloads that hold GPUs and do not use them, those with the most of them for longest first.
 type WasteAnswer struct {
 	// The HTTP status.
@@ -1541,6 +1566,19 @@ type WorkloadUsage struct {
 	Data    json.RawMessage `json:"data"`
 }
 
+// JobsWaitQuestion: Several jobs, the condition that they are waited for, and for how long.
+type JobsWaitQuestion struct {
+	Jobs []WaitedName `json:"jobs"`
+	// `started`: all pods are ready, or the job needs none, as it has finished or is paused.
+	Condition string `json:"condition"`
+	// Seconds until this request is answered at the latest.
+	Timeout *float64 `json:"timeout,omitempty"`
+	// Seconds after which a job is late, in all requests together; without it never.
+	Limit float64 `json:"limit,omitempty"`
+	// Seconds of `limit` that earlier requests have waited.
+	Waited *float64 `json:"waited,omitempty"`
+}
+
 // WaitQuestion: What is waited for, and for how many seconds.
 type WaitQuestion struct {
 	Condition string `json:"condition"`
@@ -1608,4 +1646,16 @@ type RightQuestion struct {
 	Action    string `json:"action"`
 	Pool      string `json:"pool,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
+}
+
+// WaitedName: A job that is waited for.
+type WaitedName struct {
+	// A jobId, a job's name, or the name of one of its pods.
+	Job string `json:"job"`
+	// Where the job is.
+	Namespace string `json:"namespace,omitempty"`
+	// Its kind, if jobs of several kinds have the name.
+	Kind string `json:"kind,omitempty"`
+	// The id that the job had before: with another one it was made again since.
+	JobID string `json:"jobId,omitempty"`
 }

@@ -259,6 +259,15 @@ func (c *Client) GetJobRevision(ctx context.Context, jobID string, revision stri
 	return &answer, nil
 }
 
+// WaitJobs: Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+func (c *Client) WaitJobs(ctx context.Context, body JobsWaitQuestion) (*JobsWaitAnswer, error) {
+	var answer JobsWaitAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/wait", body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // WaitJobOptions are what may be said to WaitJob. The zero value says nothing.
 type WaitJobOptions struct {
 	// Where the job is.

@@ -97,9 +97,9 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
 
 
 def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
-    """Yield the logs as Server-Sent Events, however many lines there are: ``begin``, lines, problems, ``end``.
+    """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, and problems behind the lines.
 
-    :raises ClusterError: before the first events, the logs cannot be read.
+    :raises ClusterError: before the first event, the logs cannot be read.
     :raises NoLog: there is none.
     """
     is_begun = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -119,6 +119,16 @@ def no_job(text: str, namespace: str | None) -> Problem:
     return not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
 
 
+def several_jobs(text: str, found: Sequence[ListedJob]) -> Problem:
+    """Return the 409 of a text that means several jobs."""
+    listed = [
+        {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
+    ]
+    where = ", ".join(f"{item['jobId']} in {item['namespace']}" for item in listed)
+    said = f"{text} means several jobs: {where}; name one by its jobId"
+    return Problem(409, said, error="SeveralFound", details=listed)
+
+
 def find_job(
     service: Service, caller: Caller, action: Action, resource: str, text: str, namespace: str | None = None
 ) -> ListedJob:
@@ -138,14 +148,7 @@ def find_job(
     if not found:
         raise no_job(text, namespace)
     if len(found) > 1:
-        listed = [
-            {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind}
-            for item in found
-        ]
-        where = ", ".join(f"{item['jobId']} in {item['namespace']}" for item in listed)
-        raise Problem(
-            409, f"{text} means several jobs: {where}; name one by its jobId", error="SeveralFound", details=listed
-        )
+        raise several_jobs(text, found)
     (job,) = found
     demand(caller, Wish(action, resource, job.row.identity.namespace, job.row.pool))
     return job

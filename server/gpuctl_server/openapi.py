@@ -300,8 +300,9 @@ def _name_body(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     for value in operation.get("requestBody", {}).get("content", {}).values():
         schema = value.get("schema", {})
         if "properties" in schema and "title" in schema:
-            known = schemas.setdefault(schema["title"], schema)
-            assert known == schema, f"two schemas are called {schema['title']}"
+            parts = {name: schema_3_0(part) for name, part in schema.pop("$defs", {}).items()}
+            for name, part in {**parts, schema["title"]: schema}.items():
+                assert schemas.setdefault(name, part) == part, f"two schemas are called {name}"
             value["schema"] = {"$ref": f"#/components/schemas/{schema['title']}"}
 
 

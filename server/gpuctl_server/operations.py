@@ -19,6 +19,7 @@ _BASE = re.compile(r"^/api/v\d+")
 _NAMES = {
     "POST /jobs": "createJobs",
     "POST /jobs/batch": "createJobBatch",
+    "POST /jobs/wait": "waitJobs",
     "GET /jobs/{jobId}/history/{revision}": "getJobRevision",
     "POST /plan": "planDocuments",
     "GET /fit": "fitWaiting",
@@ -53,7 +54,7 @@ _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 _ALIKE = frozenset(
     {
         *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "waitJob"),
-        *("setNodeLabel", "setLabelOfNodes"),
+        *("waitJobs", "setNodeLabel", "setLabelOfNodes"),
     }
 )
 """POST, and yet idempotent."""

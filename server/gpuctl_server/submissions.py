@@ -157,7 +157,8 @@ def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
 
 def json_body_of(model: type[BaseModel]) -> dict[str, Any]:
     """What the OpenAPI document says of a body that :func:`parsed` reads."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def parsed(model: type[Body], request: Request) -> Body:

@@ -71,8 +71,6 @@ def test_any_request(world: Served, name: str) -> None:
 
 BODIED = [
     "POST /command-line/changes/{question}",
-    "POST /command-line/wait-for-jobs",
-    "POST /command-line/wait-until-running",
     "POST /command-line/{question}",
     *sorted(
         f"{method.upper()} {path.removeprefix('/api/v1')}"
@@ -84,7 +82,7 @@ BODIED = [
 """Whatever takes a body."""
 OPEN_TO_ALL = {
     *("POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /command-line/{question}"),
-    *("POST /command-line/wait-for-jobs", "POST /command-line/wait-until-running"),
+    "POST /jobs/wait",
 }
 """What somebody may ask who may change nothing."""
 

@@ -214,6 +214,45 @@ def test_waiting(served: Served, place: Place) -> None:
         served.call("POST", "/jobs/chat/wait", json=wrong, params={"namespace": place.namespace}, status=400)
 
 
+def test_waiting_for_several(served: Served, place: Place) -> None:
+    """Those that are decided come at once, with their places; the others are asked for again."""
+    place.apply(inference("chat"), training("end", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
+    ids = [job_of(served, place, name)["jobId"] for name in ("chat", "end", "stuck")]
+    here = {"namespace": place.namespace}
+
+    def wait(condition: str, *jobs: dict[str, Any], **more: Any) -> dict[str, Any]:
+        answer = served.call("POST", "/jobs/wait", json={"jobs": list(jobs), "condition": condition, **more})
+        assert isinstance(answer, dict)
+        return answer
+
+    def of(answer: dict[str, Any]) -> list[tuple[int, str]]:
+        return [(item["index"], item["outcome"]) for item in answer["items"]]
+
+    place.until(lambda: place.get("Job", "end")["status"].get("succeeded"), "its end")
+    names = [{"job": name, **here} for name in ("stuck", "nobody", "end", "chat", "end")]
+    answer = wait("done", *names)
+    assert of(answer) == [(1, "gone"), (2, "met"), (3, "never"), (4, "met")]
+    assert answer["message"].startswith("waiting until done: training/stuck: ")
+    assert [item["name"] for item in answer["items"]] == ["nobody", "end", "chat", "end"]
+    # Not late without a limit; a limit counts what was waited before.
+    stuck = {"job": ids[2]}
+    assert of(wait("running", stuck, timeout=0.5)) == []
+    late = wait("running", stuck, timeout=20, limit=300, waited=299.5)
+    assert of(late) == [(0, "late")]
+    assert late["message"] is None
+    cause = late["items"][0]["cause"]
+    assert "GPU" in cause
+    assert late["items"][0]["message"] == f"training/stuck is not running after 300 s: {cause}"
+    # What was made again is another job, and the one that was waited for is deleted.
+    assert of(wait("deleted", {"job": "chat", **here, "jobId": "chat-00000"})) == [(0, "met")]
+    assert wait("started", {"job": ids[0], "kind": "inference"})["items"][0]["message"] == "inference/chat has started"
+    gone = wait("deleted", {"job": "nobody", **here, "kind": "training", "jobId": "nobody-00000"})
+    assert gone["items"][0]["message"] == "training/nobody is deleted"
+    for wrong in ({"jobs": []}, {"jobs": ["chat"]}, {"jobs": [{"job": "chat", "x": 1}]}, {"timeout": 61}):
+        body = {"jobs": [{"job": "chat"}], "condition": "done", **wrong}
+        served.call("POST", "/jobs/wait", json=body, status=400)
+
+
 def test_fit(served: Served, place: Place) -> None:
     """The verdicts of ``gpuctl fit``; what others run counts, without their names."""
     place.apply(training("holder", resources={"gpu": 60}))

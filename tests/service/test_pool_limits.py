@@ -149,6 +149,11 @@ BY_NAME: dict[str, Ask] = {
     "metrics": at("GET", "/jobs/{}/metrics"),
     "wait": at("POST", "/jobs/{}/wait", json={"condition": "running", "timeout": 0}),
     "wait until it is gone": at("POST", "/jobs/{}/wait", json={"condition": "deleted", "timeout": 0}),
+    "wait for several": lambda name: (
+        "POST",
+        "/jobs/wait",
+        {"json": {"jobs": [{"job": name, "namespace": SPACE}], "condition": "running", "timeout": 0}},
+    ),
     "change": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, POOL))}),
     "delete": at("DELETE", "/jobs/{}"),
     "pause": at("POST", "/jobs/{}/pause"),
@@ -174,7 +179,7 @@ def test_a_job_of_another_pool_is_as_one_that_is_not_there(world: Served, case: 
             response = world.client(role).request(method, path, **rest)
             answers.append((response.status_code, response.text.replace(name, "NAME")))
         assert answers[0] == answers[1]
-        assert answers[0][0] == (200 if case == "wait until it is gone" else 404), answers
+        assert answers[0][0] == (200 if case in ("wait until it is gone", "wait for several") else 404), answers
 
 
 def test_by_its_id_and_by_its_pods(world: Served) -> None:

@@ -274,10 +274,11 @@ def test_logs_are_followed(remote: Remote) -> None:
         assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err)
         assert far.err == b"note: training/a has finished\n"
     assert pairs[1][1].out == b"old 1\nold 2\nnew 3\nnew 4 caf\xe9\nnew 5\n"
-    near, far = Command("logs", "a", "-n", place.namespace), remote.start("logs", "a", "-n", place.namespace)
-    assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err) == (0, pairs[1][1].out, b"")
     # What has ended is shown whole, and ends.
-    remote.same("logs", "a", "-f")
+    for option, note in (("--tail=all", b""), ("-f", b"note: training/a has finished\n")):
+        call = ("logs", "a", option, "-n", place.namespace)
+        near, far = Command(*call), remote.start(*call)
+        assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err) == (0, pairs[1][1].out, note)
     remote.same("logs", "nope", "-f", code=1)
     remote.same("logs", "a", "-f", "-c", "nope", code=1)
 

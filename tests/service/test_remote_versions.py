@@ -83,7 +83,7 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
     place = remote.place
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "2500m"}}}
     place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
-    place.apply(training("a"), training("done"))
+    place.apply(training("a"), training("done", resources={"cpu": "500m"}))
     settled(remote, "a", "done")
     [pod] = place.pods("done")
     place.plane.write_log(place.namespace, pod, "line\n")

@@ -125,6 +125,11 @@ def failed_with(status: int, value: Any) -> int:
     return {"AlreadyExists": 409, "Forbidden": 403}[value["failed"][0]["error"]] if status == 201 else status
 
 
+def waited_for(status: int, value: Any) -> int:
+    """The status of a wait for several jobs, 404 if the one that is asked for is not there."""
+    return 404 if status == 200 and any(item["outcome"] == "gone" for item in value["items"]) else status
+
+
 READS_JOBS = """
          own  foreign  pool  system  absent
 admin    200  200      200   200     404
@@ -263,6 +268,7 @@ viewer   200  200      403     200
 HOURS = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
 OF_TEAM = {"dimension_type": "label", "dimension_key": "team"}
 USAGE = "/gpu-aggregation"
+WAIT_NOT = {"condition": "running", "timeout": 0}
 DOCUMENT_OF_JOB: Callable[[Asked], Request] = lambda asked: (  # noqa: E731
     "PUT",
     f"/jobs/{asked.job}",
@@ -278,6 +284,11 @@ ROWS: dict[str, Row] = {
     "getJobRevision": Row(get("/jobs/{job}/history/1"), READS_JOBS),
     "rollbackJob": Row(method("POST", "/jobs/{job}/rollback", params={"to": 1, "dryRun": True}), CHANGES_JOBS),
     "waitJob": Row(method("POST", "/jobs/{job}/wait", json={"condition": "running", "timeout": 0}), READS_JOBS),
+    "waitJobs": Row(
+        lambda asked: ("POST", "/jobs/wait", {"json": {"jobs": [{"job": asked.job}], **WAIT_NOT}}),
+        READS_JOBS,
+        waited_for,
+    ),
     "getJobLogs": Row(get("/jobs/{job}/logs"), READS_JOBS),
     # Nothing measures here: whose right it is learns that.
     "getJobMetrics": Row(get("/jobs/{job}/metrics"), READS_JOBS.replace("200", "503")),

@@ -148,10 +148,11 @@ def _events(events: AlikeEvents) -> dict[str, Any]:
 
 def wait_answer(results: Iterable[WaitResult]) -> dict[str, Any]:
     """``wait -o json``."""
-    return {"items": [_wait_result(result) for result in results]}
+    return {"items": [wait_result(result) for result in results]}
 
 
-def _wait_result(result: WaitResult) -> dict[str, Any]:
+def wait_result(result: WaitResult) -> dict[str, Any]:
+    """Return an item of ``wait -o json``."""
     return {
         "name": result.identity.name if result.identity else result.name,
         "namespace": result.identity.namespace if result.identity else None,

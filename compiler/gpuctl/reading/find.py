@@ -55,7 +55,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
 
 
 def parted(text: str) -> tuple[str, str]:
-    """Return the kind, "job", "pod" or "" before a name, and the name.
+    """Return the word before the slash, such as a kind, "job", "pod" or "", and the name behind it.
 
     :raises NoSuchJob: the word before the name is none of these.
     """
@@ -66,9 +66,10 @@ def parted(text: str) -> tuple[str, str]:
 
 
 def chosen(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
-    """Return the job that a name or id means, of all that have it; None if there are none.
+    """Return the job that a name or id means; None without any.
 
-    :param prefix: as :func:`parted` returns it, not "pod".
+    :param jobs: the jobs of that name or id.
+    :param prefix: the first value of :func:`parted`, not "pod".
     :raises NoSuchJob: there are several, or none is of the kind.
     """
     kind = prefix if prefix in JOB_KINDS else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
@@ -29,7 +28,7 @@ from gpuctl.reading.log_streams import (
 )
 from gpuctl.reading.log_streams import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
-from gpuctl.reading.tailing import Tail, TailEnded, TailMessage
+from gpuctl.reading.tailing import Tail, TailEnded, TailMessage, hand_over
 
 _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
@@ -167,11 +166,7 @@ class Following:
             self._pass_on(error)
 
     def _pass_on(self, message: _Message) -> None:
-        """Hand over, unless nobody wants it any more."""
-        while not self._stopped.is_set():
-            with contextlib.suppress(queue.Full):
-                self._queue.put(message, timeout=0.5)
-                return
+        hand_over(self._queue, message, self._stopped.is_set)
 
     def _handle(self, item: _Message) -> Iterator[Item]:
         if isinstance(item, ClusterError):

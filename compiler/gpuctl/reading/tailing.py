@@ -6,6 +6,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -153,16 +154,20 @@ class Tail:
                 raise
 
     def _put(self, message: TailMessage) -> None:
-        """Hand over, unless nobody wants it any more."""
-        while not self.stopped:
-            with contextlib.suppress(queue.Full):
-                self.into.put(message, timeout=0.5)
-                return
+        hand_over(self.into, message, lambda: self.stopped)
 
     def _wait(self, run: ContainerRun, seconds: float) -> None:
         """Until the pod is doing something else, or for some time."""
         with self.source.lock:
             self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
+
+
+def hand_over(into: queue.Queue[Any], item: Any, is_stopped: Callable[[], bool]) -> None:
+    """Put an item into a queue that may be full, unless its reader has stopped."""
+    while not is_stopped():
+        with contextlib.suppress(queue.Full):
+            into.put(item, timeout=0.5)
+            return
 
 
 def _run_of(pod: Object, container: str, *, over: bool) -> ContainerRun:

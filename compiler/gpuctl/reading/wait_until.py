@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuctl.apply.run.wait_running import is_up
 from gpuctl.kube.reflector import Event, Reflector, Watched
@@ -16,6 +16,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.generations import bare_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.workload_state import finished
 from gpuctl.reading.find import Absent, find_job
 from gpuctl.reading.job_rows import Identity, Job, identity_of, newest, refusals, together
@@ -23,22 +24,44 @@ from gpuctl.reading.status import Status, pod_status
 from gpuctl.reading.why.sentence import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
-_WORDS = {"running": "is running", "ready": "is ready", "done": "is done", "deleted": "is deleted"}
+STARTED = "started"
+"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` waits for the same."""
+_WORDS = {
+    "running": "is running",
+    "ready": "is ready",
+    "done": "is done",
+    "deleted": "is deleted",
+    STARTED: "has started",
+}
 _TICK = 0.3
-_GRACE = 3.0
+LONGEST_WAIT = 60
+"""Seconds for which a request to the service may wait."""
+MOST_JOBS = 1000
+"""Jobs that a request to the service may wait for."""
+GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
+Outcome = Literal["met", "late", "failed", "gone", "never"]
 
 
 @dataclass(frozen=True)
 class WaitResult:
-    """What came of waiting for one job; ``message`` is a sentence, ``identity`` None of a name that nothing has."""
+    """The end of waiting for one job; ``message`` is a sentence, ``identity`` None of a name that nothing has.
+
+    ``cause`` is why the job has failed or is late, "" where that is not known.
+    """
 
     name: str
     identity: Identity | None
     condition: str
-    met: bool
+    outcome: Outcome
     message: str
     status: Status | None = None
+    cause: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Return True if the job is in the condition."""
+        return self.outcome == "met"
 
 
 class WaitedJob(NamedTuple):
@@ -56,7 +79,15 @@ def waited_job(name: str, job: Job) -> WaitedJob:
 
 def deleted_already(name: str) -> WaitResult:
     """The result where nothing has a name, and that it is deleted is what was waited for."""
-    return WaitResult(name, None, "deleted", True, f"{name} is deleted")
+    return WaitResult(name, None, "deleted", "met", f"{name} is deleted")
+
+
+def gone(name: str, identity: Identity, condition: str) -> WaitResult:
+    """The result for a job that was found before and has been deleted, with all its pods."""
+    title = f"{identity.kind}/{identity.name}"
+    if condition == "deleted":
+        return WaitResult(name, identity, condition, "met", f"{title} is deleted")
+    return WaitResult(name, identity, condition, "gone", f"{title} was deleted: it will not be {condition}")
 
 
 @dataclass
@@ -203,9 +234,9 @@ class _Wait:
             if outcome is None and late:
                 refusals(self._scope, [item.job])
                 status = item.job.status(self._keys)
-                why = cause_of(self._scope, item.job, self._keys, self._settings) or _said(status)
-                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {why}"
-                outcome = self._outcome(item, False, text, status)
+                cause = cause_of(self._scope, item.job, self._keys, self._settings)
+                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {cause or _said(status)}"
+                outcome = self._outcome(item, "late", text, status, cause)
             if outcome is not None:
                 del self._waiting[identity]
                 yield outcome
@@ -213,11 +244,11 @@ class _Wait:
     def _gone(self, item: _Waited) -> WaitResult | None:
         """A job whose main object is not there."""
         if self._condition == "deleted":
-            return None if item.job.pods else self._outcome(item, True, f"{item.title} is deleted")
+            return None if item.job.pods else gone(item.name, item.job.identity, "deleted")
         item.absent = item.absent or time.monotonic()
-        if time.monotonic() < item.absent + _GRACE:
+        if time.monotonic() < item.absent + GRACE:
             return None
-        return self._outcome(item, False, f"{item.title} was deleted: it will not be {self._condition}")
+        return gone(item.name, item.job.identity, self._condition)
 
     def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
         item.absent = None
@@ -225,22 +256,30 @@ class _Wait:
         if condition == "deleted":
             # Another one of the name is not the one that was waited for.
             another = workload["metadata"]["uid"] != item.uid
-            return self._outcome(item, True, f"{title} was deleted, and made again") if another else None
+            return self._outcome(item, "met", f"{title} was deleted, and made again") if another else None
         status = item.job.status(self._keys)
         ended = finished(workload)
         if ended == "failed":
-            why = cause_of(self._scope, item.job, self._keys, self._settings) or status.reason or status.word
-            return self._outcome(item, False, f"{title} failed: {why}", status)
+            cause = cause_of(self._scope, item.job, self._keys, self._settings)
+            text = f"{title} failed: {cause or status.reason or status.word}"
+            return self._outcome(item, "failed", text, status, cause)
         if condition == "done" and workload["kind"] in ("Deployment", "StatefulSet"):
             text = f"{title} serves until it is deleted: it is never done"
-            return self._outcome(item, False, text, status)
-        if ended or _holds(condition, workload, item.job):
+            return self._outcome(item, "never", text, status)
+        if ended or self._holds(workload, item.job):
             text = f"{title} {_WORDS['done' if ended else condition]}"
-            return self._outcome(item, True, text, status)
+            return self._outcome(item, "met", text, status)
         return None
 
-    def _outcome(self, item: _Waited, met: bool, text: str, status: Status | None = None) -> WaitResult:
-        return WaitResult(item.name, item.job.identity, self._condition, met, text, status)
+    def _holds(self, workload: Object, job: Job) -> bool:
+        if self._condition == STARTED:
+            return is_up(workload) and not is_queued(workload, self._keys)
+        return _holds(self._condition, workload, job)
+
+    def _outcome(
+        self, item: _Waited, outcome: Outcome, text: str, status: Status | None = None, cause: str = ""
+    ) -> WaitResult:
+        return WaitResult(item.name, item.job.identity, self._condition, outcome, text, status, cause)
 
 
 def _holds(condition: str, workload: Object, job: Job) -> bool:

@@ -165,7 +165,7 @@ class ServiceClient:
         """Return the answer to a GET as Server-Sent Events, which are not read yet.
 
         :param last: the id of the last event that was read before, "" for none.
-        :raises ClusterError: it is no success, or there is none.
+        :raises ClusterError: the service refuses, or does not answer.
         """
         headers = (("Last-Event-ID", last),) if last else ()
         try:

@@ -21,7 +21,7 @@ class ServiceJob(NamedTuple):
 
 
 def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
-    """Return the job that a text means, as :func:`gpuctl.reading.find.find_job`. Notes go to the scope.
+    """Return the job that a text means, by the rules of :func:`gpuctl.reading.find.find_job`.
 
     :raises Absent: there is none.
     :raises NoSuchJob: there are several, or it is of another kind.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from urllib3.exceptions import HTTPError
 
-from gpuctl.api.log_models import LogBeginning, LogClosing, LogEvent, LogNotice, LogProblemValue
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.kube.pauses import after
@@ -20,6 +20,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.reading.following import Notice
 from gpuctl.reading.log_streams import LogProblem
 from gpuctl.reading.loglines import LogLine
+from gpuctl.reading.tailing import hand_over
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
@@ -30,6 +31,8 @@ _MOST_WAITING = 256
 _ENDED, _REVOKED, _FAILED = 1000, 1008, 1011
 _ALWAYS = "1970-01-01T00:00:00Z"
 """With `since` and no `tail` all lines since then are answered."""
+_OTHER_FORM = (ValueError, KeyError, TypeError, AttributeError)
+"""Errors of reading an event that is not as expected."""
 _NO_LOG = "answered with something else than a log"
 
 
@@ -41,7 +44,7 @@ class ServiceSource(NamedTuple):
 
 
 class ServiceBatch(NamedTuple):
-    """As :class:`~gpuctl.reading.log_streams.Batch`."""
+    """Lines of one source, in its order."""
 
     source: ServiceSource
     lines: list[LogLine]
@@ -51,12 +54,12 @@ class _Event(NamedTuple):
     """One of the Server-Sent Events: ``mark`` is the position of a client that has it, "" for none."""
 
     name: str
-    data: str
+    value: Mapping[str, Any]
     mark: str
 
 
 class PresentServiceLogs:
-    """The logs as they are now, as :class:`~gpuctl.usecases.job_logs.PresentLogs`. ``job`` is whose they are."""
+    """The lines that a job has printed so far, read from a service; used like ``PresentLogs``."""
 
     def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
         """:raises ClusterError: there is no such job, pod or log, or several; the service fails."""
@@ -67,11 +70,11 @@ class PresentServiceLogs:
         reply = self._service.open(_path(found), _parameters(query, found, follow=False))
         self._events = self._read(reply)
         try:
-            begun = LogBeginning.model_validate_json(next(self._events).data)
-        except (ValueError, StopIteration):
+            begin = next(event for event in self._events if event.name == "begin")
+            self.pods = set(map(str, begin.value["pods"]))
+            self.missing = [_problem(item) for item in begin.value["missing"]]
+        except (*_OTHER_FORM, StopIteration):
             raise self._service.stranger(_NO_LOG) from None
-        self.pods = set(begun.pods)
-        self.missing = [_problem(item) for item in begun.missing]
         self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[ServiceBatch]:
@@ -84,12 +87,12 @@ class PresentServiceLogs:
                 if event.name == "message":
                     yield _batch(event)
                 elif event.name == "problem":
-                    self.problems.append(_problem(LogProblemValue.model_validate_json(event.data)))
+                    self.problems.append(_problem(event.value))
                 elif event.name == "end":
                     if _code(event) != _ENDED:
                         raise _refusal(event, "read")
                     return
-        except ValueError:
+        except _OTHER_FORM:
             raise self._service.stranger(_NO_LOG) from None
         raise _refusal(None, "read")
 
@@ -103,7 +106,7 @@ class PresentServiceLogs:
 
 
 class FollowedServiceLogs:
-    """As :class:`~gpuctl.usecases.job_logs.FollowedLogs`, read from a service. ``job`` is whose they are."""
+    """The lines of a job that is followed through a service; used like ``FollowedLogs``."""
 
     def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
         """:raises ClusterError: there is no such job or pod, or several; the service fails."""
@@ -152,7 +155,7 @@ class FollowedServiceLogs:
                 if isinstance(item, ClusterError):
                     raise item
                 yield from self._items_of(item)
-        except ValueError:
+        except _OTHER_FORM:
             raise self._service.stranger(_NO_LOG) from None
         finally:
             self._stopped.set()
@@ -162,12 +165,12 @@ class FollowedServiceLogs:
         if event.name == "message":
             yield _batch(event)
         elif event.name == "notice":
-            self._notice = LogNotice.model_validate_json(event.data).message
+            self._notice = event.value["message"]
             yield Notice(self._notice)
         elif event.name == "problem":
-            yield _problem(LogProblemValue.model_validate_json(event.data))
-        elif event.name == "end" and (reason := _reason(event)) != self._notice:
-            yield Notice(reason)
+            yield _problem(event.value)
+        elif event.name == "end" and event.value["reason"] != self._notice:
+            yield Notice(event.value["reason"])
 
     def _listen(self) -> None:
         """Read everything, through as many connections as it takes, up to the end."""
@@ -183,7 +186,7 @@ class FollowedServiceLogs:
             self._pass_on(None)
         except ClusterError as error:
             self._pass_on(error)
-        except ValueError:
+        except _OTHER_FORM:
             self._pass_on(self._service.stranger(_NO_LOG))
 
     def _read(self) -> _Event | None:
@@ -198,7 +201,7 @@ class FollowedServiceLogs:
         return None
 
     def _read_on(self, closing: _Event | None) -> _Event | None:
-        """Do the same by another connection, which begins where the last one ended.
+        """Pass on the events of another connection, which begins where the last one ended.
 
         :raises ClusterError: there is none for too long.
         """
@@ -233,11 +236,7 @@ class FollowedServiceLogs:
             return self._service.open(_path(self._found), self._parameters, self._last)
 
     def _pass_on(self, item: _Event | ClusterError | None) -> None:
-        """Hand over, unless the caller has stopped."""
-        while not self._stopped.is_set():
-            with contextlib.suppress(queue.Full):
-                self._arrived.put(item, timeout=0.5)
-                return
+        hand_over(self._arrived, item, self._stopped.is_set)
 
 
 def _path(job: ServiceJob) -> str:
@@ -260,32 +259,30 @@ def _parameters(query: LogQuery, job: ServiceJob, *, follow: bool) -> dict[str, 
 
 
 def _batch(event: _Event) -> ServiceBatch:
-    value = LogEvent.model_validate_json(event.data)
-    text = value.text.encode() if value.base64 is None else b64decode(value.base64)
-    return ServiceBatch(ServiceSource(value.pod, value.container), [LogLine(value.timestamp, text, value.ends)])
+    value = event.value
+    text = b64decode(value["base64"]) if "base64" in value else value["text"].encode("utf-8", "replace")
+    source = ServiceSource(value["pod"], value["container"])
+    return ServiceBatch(source, [LogLine(value["timestamp"], text, value.get("ends", True))])
 
 
-def _problem(value: LogProblemValue) -> LogProblem:
-    return LogProblem(value.pod or "", value.message)
+def _problem(value: Mapping[str, Any]) -> LogProblem:
+    return LogProblem(value["pod"] or "", value["message"])
 
 
 def _refusal(closing: _Event | None, done: str) -> ServiceRefusal:
-    reason = "the service did not say why it ended" if closing is None else _reason(closing)
+    reason = "the service did not say why it ended" if closing is None else closing.value["reason"]
     return ServiceRefusal(503, "ServiceUnavailable", f"the log cannot be {done}: {reason}")
 
 
-def _reason(closing: _Event) -> str:
-    return LogClosing.model_validate_json(closing.data).reason
-
-
 def _code(closing: _Event | None) -> int | None:
-    return None if closing is None else LogClosing.model_validate_json(closing.data).code
+    return None if closing is None else int(closing.value["code"])
 
 
 def _events(reply: Reply) -> Iterator[_Event]:
     """Yield the events of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
     :raises HTTPError: it broke off.
+    :raises ValueError: the data of an event are not JSON.
     """
     rest, name, mark = b"", "message", ""
     data: list[str] = []
@@ -301,5 +298,5 @@ def _events(reply: Reply) -> Iterator[_Event]:
                 data.append(value)
             elif not line:
                 if data:
-                    yield _Event(name, "\n".join(data), mark)
+                    yield _Event(name, json.loads("\n".join(data)), mark)
                 name, mark, data = "message", "", []

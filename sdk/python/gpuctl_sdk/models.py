@@ -712,6 +712,14 @@ class JobTimeline(Answer):
     """Null where they may not be read."""
 
 
+class JobsWaitAnswer(Answer):
+    """The jobs for which there is nothing more to wait; ask again for the others."""
+
+    items: list[WaitedItem]
+    message: str | None
+    """What the others are waited for; null if there are none."""
+
+
 class KeptLabel(Answer):
     """One label of a node."""
 
@@ -938,14 +946,14 @@ class LogLineValue(Answer):
 
 
 class LogProblemValue(Answer):
-    """Why a log, or a part of it, is not shown. ``pod`` is null where it is not about a certain one."""
+    """The reason why a log, or a part of it, is missing. ``pod`` is null if it is about no certain pod."""
 
     pod: str | None
     message: str
 
 
 class LogsValue(Answer):
-    """What the pods of a job print."""
+    """The logs of the pods of a job."""
 
     logs: list[str]
     """The texts of the lines, in the order of time."""
@@ -1541,6 +1549,25 @@ class WaitItem(Answer):
     reason: str | None
 
 
+class WaitedItem(Answer):
+    """A job for which there is nothing more to wait."""
+
+    name: str
+    namespace: str | None
+    kind: str | None
+    condition: str
+    met: bool
+    message: str
+    status: str | None
+    reason: str | None
+    index: int
+    """The place of the job in `jobs`, from 0."""
+    outcome: str
+    """`late`: not in time. `gone`: deleted. `never`: a job of its kind has no such condition."""
+    cause: str | None
+    """Why it is late or has failed, where that is known."""
+
+
 class WasteAnswer(Answer):
     """Workloads that hold GPUs and do not use them, those with the most of them for longest first."""
 
@@ -1728,6 +1755,7 @@ JobResources.model_rebuild()
 JobRevision.model_rebuild()
 JobState.model_rebuild()
 JobTimeline.model_rebuild()
+JobsWaitAnswer.model_rebuild()
 KeptLabel.model_rebuild()
 LabelHour.model_rebuild()
 LabelHourPage.model_rebuild()
@@ -1791,6 +1819,7 @@ SubmittedJob.model_rebuild()
 UsageNames.model_rebuild()
 WaitAnswer.model_rebuild()
 WaitItem.model_rebuild()
+WaitedItem.model_rebuild()
 WasteAnswer.model_rebuild()
 WhyAnswer.model_rebuild()
 WhyEvidence.model_rebuild()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuctl_sdk import models
@@ -228,6 +228,34 @@ class Operations(ABC):
                 f"/jobs/{segment(job_id)}/history/{segment(revision)}",
                 models.JobRevision,
                 query=given({"namespace": namespace}),
+            )
+        )
+        return found
+
+    def wait_jobs(
+        self,
+        *,
+        jobs: Sequence[Mapping[str, Any]],
+        condition: str,
+        timeout: float | None = None,
+        limit: float | None = None,
+        waited: float | None = None,
+    ) -> models.JobsWaitAnswer:
+        """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+
+        :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
+        :param timeout: Seconds until this request is answered at the latest.
+        :param limit: Seconds after which a job is late, in all requests together; without it never.
+        :param waited: Seconds of `limit` that earlier requests have waited.
+        """
+        found: models.JobsWaitAnswer = self.send(
+            Call(
+                "POST",
+                "/jobs/wait",
+                models.JobsWaitAnswer,
+                body=given(
+                    {"jobs": list(jobs), "condition": condition, "timeout": timeout, "limit": limit, "waited": waited}
+                ),
             )
         )
         return found
@@ -1802,6 +1830,34 @@ class AsyncOperations(ABC):
                 f"/jobs/{segment(job_id)}/history/{segment(revision)}",
                 models.JobRevision,
                 query=given({"namespace": namespace}),
+            )
+        )
+        return found
+
+    async def wait_jobs(
+        self,
+        *,
+        jobs: Sequence[Mapping[str, Any]],
+        condition: str,
+        timeout: float | None = None,
+        limit: float | None = None,
+        waited: float | None = None,
+    ) -> models.JobsWaitAnswer:
+        """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others.
+
+        :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
+        :param timeout: Seconds until this request is answered at the latest.
+        :param limit: Seconds after which a job is late, in all requests together; without it never.
+        :param waited: Seconds of `limit` that earlier requests have waited.
+        """
+        found: models.JobsWaitAnswer = await self.send(
+            Call(
+                "POST",
+                "/jobs/wait",
+                models.JobsWaitAnswer,
+                body=given(
+                    {"jobs": list(jobs), "condition": condition, "timeout": timeout, "limit": limit, "waited": waited}
+                ),
             )
         )
         return found

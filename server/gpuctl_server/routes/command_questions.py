@@ -14,17 +14,14 @@ from gpuctl_server.command_changes import CHANGES, preview, preview_rollback
 from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question
 from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
-from gpuctl_server.command_waits import wait_for_jobs, wait_until_applied_runs
 from gpuctl_server.lookups import decided, demand
 from gpuctl_server.routes.common import (
     ServiceOf,
     any_caller,
     api_router,
-    in_a_place_to_wait,
     touched_by,
     write_router,
 )
-from gpuctl_server.service import Service
 from gpuctl_server.submissions import parsed
 
 router = api_router()
@@ -38,10 +35,6 @@ _LOOKS: dict[str, Callable[..., Any]] = {
     "recoveries": recoveries,
 }
 _CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **NODE_CHANGES, **REMOVALS}
-_WAITS: dict[str, Callable[..., Any]] = {
-    "wait-for-jobs": wait_for_jobs,
-    "wait-until-running": wait_until_applied_runs,
-}
 _ACTIONS: dict[str, Action] = {
     "apply": "create",
     "delete-jobs": "delete",
@@ -75,24 +68,6 @@ async def may_change(caller: Asks, question: Question) -> Caller:
 
 
 Posted = Annotated[QuestionBody, Depends(question_of)]
-
-
-async def _waited(service: Service, caller: Caller, question: str, body: QuestionBody) -> dict[str, Any]:
-    """What became of waiting."""
-    asking = CommandQuestion(question, body.namespace, body.arguments)
-    return await in_a_place_to_wait(service, answer_question, service, caller, asking, _WAITS)
-
-
-@router.post("/command-line/wait-for-jobs", include_in_schema=False)
-async def wait(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]:
-    """Wait for a while for jobs."""
-    return await _waited(service, caller, "wait-for-jobs", body)
-
-
-@router.post("/command-line/wait-until-running", include_in_schema=False)
-async def wait_applied(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]:
-    """Wait for a while for what was applied."""
-    return await _waited(service, caller, "wait-until-running", body)
 
 
 @router.post("/command-line/{question}", include_in_schema=False)

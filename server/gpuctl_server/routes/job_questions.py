@@ -11,12 +11,15 @@ from gpuctl.api.base_models import Body
 from gpuctl.api.job_answers import history_answer, wait_answer
 from gpuctl.api.job_history import JobDocuments, JobRevision
 from gpuctl.api.question_models import JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion
 from gpuctl.api.why_answers import why_answer
 from gpuctl.apply.state.past_documents import LARGEST
+from gpuctl.reading.wait_until import LONGEST_WAIT
 from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.changing import Meant
 from gpuctl_server.earlier_documents import job_documents, job_revision
+from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.others import told_together
@@ -31,15 +34,12 @@ JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, 
 Namespace = Annotated[str, Query(max_length=63, description="Where the job is.")]
 Where = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
 
-LONGEST = 60
-"""Seconds for which a request may wait."""
-
 
 class WaitQuestion(Body):
     """What is waited for, and for how many seconds."""
 
     condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
-    timeout: float = Field(LONGEST, ge=0, le=LONGEST, description="Seconds.", examples=[30])
+    timeout: float = Field(LONGEST_WAIT, ge=0, le=LONGEST_WAIT, description="Seconds.", examples=[30])
 
 
 @router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
@@ -80,6 +80,19 @@ def revision(
 async def question_of(request: Request) -> WaitQuestion:
     """What is waited for; it is read once the right is known."""
     return await parsed(WaitQuestion, request)
+
+
+async def several_of(request: Request) -> JobsWaitQuestion:
+    """Return the body of a wait for several jobs; it is read once the right is known."""
+    return await parsed(JobsWaitQuestion, request)
+
+
+@router.post("/jobs/wait", responses={200: {"model": JobsWaitAnswer}}, openapi_extra=json_body_of(JobsWaitQuestion))
+async def wait_for_several(
+    service: ServiceOf, caller: Reads, question: Annotated[JobsWaitQuestion, Depends(several_of)]
+) -> dict[str, Any]:
+    """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others."""
+    return await in_a_place_to_wait(service, wait_for_the_first, service, caller, question)
 
 
 @router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}}, openapi_extra=json_body_of(WaitQuestion))

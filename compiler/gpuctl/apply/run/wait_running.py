@@ -43,20 +43,18 @@ def wait_until_running(
     timeout: float,
     tell: Callable[[str], None],
     explain: Callable[[Key], str] = lambda key: "",
-    left: float | None = None,
     *,
     each: bool = False,
 ) -> None:
     """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
 
-    ``explain`` says why one failed, or does not start; "" when it does not know. ``left`` is how much of the timeout is
-    left, where it was waited for before. With ``each`` one that failed is no reason not to wait for the others.
+    ``explain`` says why one failed, or does not start; "" when it does not know. With ``each`` one that
+    failed is no reason not to wait for the others.
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
-    left = timeout if left is None else left
-    with session.within(max(left, _TICK)):
-        _wait(session, plan, keys, _Limit(time.monotonic() + left, timeout, each), tell, explain)
+    with session.within(max(timeout, _TICK)):
+        _wait(session, plan, keys, _Limit(time.monotonic() + timeout, timeout, each), tell, explain)
 
 
 class _Limit(NamedTuple):
@@ -82,7 +80,7 @@ def _wait(
     explain: Callable[[Key], str],
 ) -> None:
     waiting = dict.fromkeys(awaited(plan))
-    late: dict[Key, str] = {}
+    behind: dict[Key, str] = {}
     lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
     unread = len(lists)
     seen: dict[Key, Object] = {}
@@ -108,20 +106,20 @@ def _wait(
                 except NotRunning as error:
                     if not limit.each:
                         raise
-                    late[key], has_come = error.message, True
+                    behind[key], has_come = error.message, True
                 if has_come:
                     del waiting[key]
             if waiting and time.monotonic() > limit.deadline:
                 if not limit.each:
-                    raise _late(list(waiting), plan, limit.timeout, explain)
-                late.update({key: _late([key], plan, limit.timeout, explain).message for key in waiting})
+                    raise late(list(waiting), plan, limit.timeout, explain(next(iter(waiting))))
+                behind.update({key: late([key], plan, limit.timeout, explain(key)).message for key in waiting})
                 waiting.clear()
             if not waiting:
-                if late:
-                    raise NotRunning("\n".join(late.values()), plan, late=late)
+                if behind:
+                    raise NotRunning("\n".join(behind.values()), plan, late=behind)
                 return
             if not unread:
-                tell(f"waiting until running: {first_few(waiting)}")
+                tell(waiting_for(list(waiting)))
     finally:
         reflector.stop()
 
@@ -136,16 +134,34 @@ def _has_come(
     # Taken out of the list it may still be there, without our label.
     obj = obj or session.get(key)
     if obj is None:
-        raise NotRunning(f"{key} was deleted while it was waited for", plan)
+        raise deleted(key, plan)
     if finished(obj) == "failed":
         why = condition(obj, "Failed") or {}
         said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
-        raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
+        raise failed(key, plan, said)
     return is_up(obj) and not is_queued(obj, keys)
 
 
-def _late(waiting: list[Key], plan: Plan, timeout: float, explain: Callable[[Key], str]) -> NotRunning:
-    why = explain(waiting[0])
+def waiting_for(waiting: list[Key]) -> str:
+    """Return what is being waited for."""
+    return f"waiting until running: {first_few(waiting)}"
+
+
+def deleted(key: Key, plan: Plan) -> NotRunning:
+    """Return the error for a workload that is not there any longer."""
+    return NotRunning(f"{key} was deleted while it was waited for", plan)
+
+
+def failed(key: Key, plan: Plan, why: str) -> NotRunning:
+    """Return the error for a workload that has failed."""
+    return NotRunning(f"{key} failed: {why}", plan, f"{_asked(key)} tells why")
+
+
+def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning:
+    """Return the error for workloads that did not start in time.
+
+    :param why: what the first one waits for, "" where that is not known.
+    """
     text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
     return NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
 

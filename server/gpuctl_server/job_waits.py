@@ -1,0 +1,132 @@
+"""Waiting for several jobs, until the first of them are in a condition, or can never be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from gpuctl.api.job_answers import wait_result
+from gpuctl.api.wait_models import JobsWaitQuestion, WaitedName
+from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.wait_until import GRACE, WaitedJob, WaitResult, deleted_already, gone, wait_on, waited_job
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.lookups import board_of, demand, sees_job, several_jobs
+from gpuctl_server.mirror.job_board import Board, ListedJob
+from gpuctl_server.others import told_together
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+
+_ANSWERS = 20.0
+"""Seconds more that the API server has for answering."""
+
+
+class _Pause(Exception):
+    """The request has waited long enough."""
+
+
+class _Progress:
+    """Takes the text of what is being waited for, and ends the wait when it is long enough, or the service ends."""
+
+    def __init__(self, service: Service, end: float, is_enough: Callable[[], bool]) -> None:
+        self._service = service
+        self._end = end
+        self._is_enough = is_enough
+        self.text = ""
+
+    def __call__(self, text: str) -> None:
+        """Take a text.
+
+        :raises _Pause: it is enough.
+        :raises Problem: 503.
+        """
+        self.text = text
+        if self._service.writes.is_ending():
+            raise Problem(503, "the service is being stopped")
+        if self._is_enough() or time.monotonic() >= self._end:
+            raise _Pause
+
+
+def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) -> dict[str, Any]:
+    """Wait until there is nothing more to wait for at least one of the jobs, or the time of the request is over.
+
+    :raises Problem: 403 for a namespace that is not the caller's; 409 where a name means several jobs; 503.
+    """
+    begun, limit = time.monotonic(), question.limit
+    for name in question.jobs:
+        demand(caller, Wish("get", "jobs", name.namespace or None))
+    results: dict[int, WaitResult] = {}
+    waiting: dict[Identity, WaitedJob] = {}
+    places: dict[Identity, list[int]] = {}
+    for place, (name, item) in enumerate(_found_jobs(service, caller, question)):
+        if item is None:
+            results[place] = _missing(name, question.condition)
+            continue
+        identity = item.row.identity._replace(generation="")
+        waited = waited_job(name.job, item.job)
+        # Of another id, the job was made again.
+        waiting[identity] = waited if name.job_id in ("", item.id) else waited._replace(uid="")
+        places.setdefault(identity, []).append(place)
+    tell = _Progress(service, begun + question.timeout, lambda: bool(results))
+    deadline = None if limit is None else begun + limit - question.waited
+    with (
+        suppress(_Pause),
+        service.weighing(caller) as reader,
+        reader.scope.session.within(question.timeout + _ANSWERS),
+    ):
+        jobs, keys = waiting.values(), reader.keys
+        for result in wait_on(reader.scope, jobs, question.condition, keys, reader.settings, (deadline, limit), tell):
+            assert result.identity is not None
+            results.update(dict.fromkeys(places[result.identity._replace(generation="")], result))
+    items = [
+        {**wait_result(result), "index": place, "outcome": result.outcome, "cause": result.cause or None}
+        for place, result in sorted(results.items())
+    ]
+    answer: dict[str, Any] = told_together({"items": items, "message": None})
+    # Beside the items: it names jobs of the question alone.
+    answer["message"] = tell.text if len(results) < len(question.jobs) else None
+    return answer
+
+
+def _found_jobs(
+    service: Service, caller: Caller, question: JobsWaitQuestion
+) -> list[tuple[WaitedName, ListedJob | None]]:
+    """Return the jobs that are meant, None for one that is not there; it may come back soon."""
+
+    def found(board: Board) -> list[ListedJob | None]:
+        return [_found(board, caller, name) for name in question.jobs]
+
+    board_of(service)
+    if question.condition != "deleted":
+        service.board.wait_for(lambda board: None not in found(board), min(GRACE, question.timeout))
+    return list(zip(question.jobs, found(board_of(service)), strict=True))
+
+
+def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
+    """Return the job that is meant; of several generations the newest.
+
+    :raises Problem: 409, several are.
+    """
+
+    def takes(item: ListedJob) -> bool:
+        identity = item.row.identity
+        return (
+            sees_job(caller, identity.namespace, item.row.pool)
+            and name.namespace in ("", identity.namespace)
+            and name.kind in ("", identity.kind)
+        )
+
+    items = board.find(name.job, takes)
+    if len({(item.row.identity.namespace, item.row.identity.kind) for item in items}) > 1:
+        raise several_jobs(name.job, items)
+    return items[0] if items else None
+
+
+def _missing(name: WaitedName, condition: str) -> WaitResult:
+    if name.kind and name.namespace:
+        return gone(name.job, Identity(name.namespace, name.job, name.kind), condition)
+    if condition == "deleted":
+        return deleted_already(name.job)
+    return WaitResult(name.job, None, condition, "gone", f"there is no job {name.job}: it will not be {condition}")
