@@ -160,7 +160,7 @@ def test_asyncio(served: Served, place: Place) -> None:
 
 
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
-def test_logs_by_websocket(served: Served, place: Place, proxy: FlakyProxy) -> None:
+def test_logs_are_followed(served: Served, place: Place, proxy: FlakyProxy) -> None:
     """Followed through a network that breaks: each line once, up to the end of the job."""
     with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client:
         made = client.create_jobs(placed(place, training("a")))

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -18,8 +19,6 @@ import sdk
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
 
 from gpuctl_sdk import (
     NEVER,
@@ -27,7 +26,6 @@ from gpuctl_sdk import (
     Client,
     Forbidden,
     JobEnded,
-    LogLine,
     NotFound,
     Retrying,
     ServiceError,
@@ -36,7 +34,6 @@ from gpuctl_sdk import (
     Unreachable,
 )
 from gpuctl_sdk.documents import as_yaml
-from gpuctl_sdk.following import LogPlace, LogWish
 from support.locked_releases import with_locked_releases
 
 TOKEN = "gpuctl_very-secret-token"
@@ -201,9 +198,9 @@ def test_the_token_is_nowhere(caplog: pytest.LogCaptureFixture) -> None:
             client.get_job("a")
         assert TOKEN not in "".join(traceback.format_exception(caught.value))
         assert caught.value.__cause__ is None
-    with followed(lambda socket: socket.close(1008, "gone")) as url, pytest.raises(Forbidden):
+    with followed(sends(end(1008, "gone"))) as url, pytest.raises(Forbidden):
         list(Client(url, TOKEN).follow_logs("a"))
-    ours = [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
+    ours = [record.getMessage() for record in caplog.records]
     assert ours
     assert TOKEN not in "".join(ours)
     for bad in ("", f"{TOKEN}\n", f"{TOKEN}ä", f"{TOKEN}\r\nHost: x"):
@@ -292,89 +289,122 @@ def test_waiting() -> None:
         Answers(described("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
 
 
+Scene = Callable[[BaseHTTPRequestHandler], None]
+
+
 @contextmanager
-def followed(*scenes: Callable[[ServerConnection], Any]) -> Iterator[str]:
-    """A server of WebSockets that plays a scene for each connection, the last again and again."""
+def followed(*scenes: Scene) -> Iterator[str]:
+    """Run a server of events that plays a scene for each connection, the last again and again; yield its address."""
     left = list(scenes)
 
-    def play(socket: ServerConnection) -> None:
-        scene = left.pop(0) if len(left) > 1 else left[0]
-        with suppress(ConnectionClosed):
-            scene(socket)
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            scene = left.pop(0) if len(left) > 1 else left[0]
+            with suppress(OSError):
+                scene(self)
 
-    with serve(play, "127.0.0.1", 0, subprotocols=["gpuctl.logs.v1"]) as server:  # type: ignore[list-item]
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
 
 
-def line(second: int, text: str, pod: str = "p", fraction: str = ".5") -> str:
-    return json.dumps(
-        {"pod": pod, "container": "main", "timestamp": f"2026-06-01T10:00:{second:02}{fraction}Z", "text": text}
-    )
+def sends(*events: str, status: int = 200, kind: str = "text/event-stream; charset=utf-8") -> Scene:
+    """Return a scene that sends events, and breaks off behind them."""
+
+    def scene(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Type", kind)
+        handler.end_headers()
+        handler.wfile.write("".join(events).encode())
+
+    return scene
 
 
-def test_a_log_that_breaks_is_read_on(caplog: pytest.LogCaptureFixture) -> None:
-    """From a moment before, and no line is given twice, not even of those that were printed at the same time."""
-    queries: list[str] = []
+def line(number: int, text: str) -> str:
+    value = {"pod": "p", "container": "main", "timestamp": "2026-06-01T10:00:01.5Z", "text": text, "new": {}}
+    return f"id: {number}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n"
 
-    def first(socket: ServerConnection) -> None:
-        assert socket.request is not None
-        assert socket.request.headers["Authorization"] == f"Bearer {TOKEN}"
-        queries.append(socket.request.path)
-        for text in (line(1, "a"), line(2, "b"), line(2, "c", fraction=".500000000"), line(1, "other", "q")):
-            socket.send(text)
-        socket.socket.close()
 
-    def again(socket: ServerConnection) -> None:
-        assert socket.request is not None
-        queries.append(socket.request.path)
-        for text in (line(1, "other", "q"), line(1, "a"), line(2, "b"), line(2, "c"), line(2, "c"), line(9, "d")):
-            socket.send(text)
-        socket.close(1000, "has finished")
+def end(code: int, reason: str) -> str:
+    return f"event: end\ndata: {json.dumps({'code': code, 'reason': reason})}\n\n"
 
-    with followed(first, again) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a", tail=5, grep="x y") as lines:
-        assert [item.text for item in lines] == ["a", "b", "c", "other", "c", "d"]
-    assert queries == [
-        "/api/v1/jobs/a/logs?follow=true&tail=5&grep=x+y",
-        "/api/v1/jobs/a/logs?follow=true&since=2026-06-01T10%3A00%3A01Z&grep=x+y",
+
+def test_a_log_that_breaks_is_read_on() -> None:
+    """Each connection begins behind the last line of the one before, and half an event is none."""
+    asked: list[tuple[str, str | None]] = []
+
+    def noting(scene: Scene) -> Scene:
+        def noted(handler: BaseHTTPRequestHandler) -> None:
+            assert handler.headers["Authorization"] == f"Bearer {TOKEN}"
+            assert handler.headers["Accept"] == "text/event-stream"
+            asked.append((handler.path, handler.headers["Last-Event-ID"]))
+            scene(handler)
+
+        return noted
+
+    scenes = [
+        noting(
+            sends("retry: 3000\n\n", ":\n\n", line(1, "a"), 'event: notice\ndata: {"message": "x"}\n\n', line(2, "b"))
+        ),
+        noting(sends(line(3, "c \u2028 d"), "id: 4\ndata: {")),
+        noting(sends(json.dumps({"error": "TooManyRequests"}), status=429, kind="application/json")),
+        noting(sends(line(4, "e"), end(1012, "the service is ending"))),
+        noting(sends(line(5, "f"), end(1000, "has finished"), line(6, "never"))),
     ]
+    expected = ["a", "b", "c \u2028 d", "e", "f"]
+    with followed(*scenes) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a", tail=5, grep="x y") as lines:
+        assert [item.text for item in lines] == expected
+    assert asked == [("/api/v1/jobs/a/logs?follow=true&tail=5&grep=x+y", mark) for mark in (None, "2", "3", "3", "4")]
 
-    async def asynchronous() -> list[str]:
-        async with AsyncClient(other, TOKEN, retrying=SOON) as client, client.follow_logs("a") as lines:
+    async def asynchronous(url: str) -> list[str]:
+        async with AsyncClient(url, TOKEN, retrying=SOON) as client, client.follow_logs("a") as lines:
             return [item.text async for item in lines]
 
-    with followed(first, again) as other:
-        assert asyncio.run(asynchronous()) == ["a", "b", "c", "other", "c", "d"]
+    with followed(*scenes) as url:
+        assert asyncio.run(asynchronous(url)) == expected
 
 
 def test_a_log_that_cannot_be_followed() -> None:
-    with followed(lambda socket: socket.close(1013, "away")) as url, pytest.raises(Unreachable, match="away"):
-        list(Client(url, TOKEN, retrying=SOON).follow_logs("a"))
+    for scene, error, text in (
+        (sends(end(1013, "away")), Unreachable, "away"),
+        (sends(end(1011, "failed")), ServiceError, "failed"),
+        (sends(), Unreachable, "ended before the log"),
+        (sends("data: x\n\n"), UnexpectedAnswer, "no lines of a log"),
+        (sends("<html>", kind="text/html"), UnexpectedAnswer, "no stream of events"),
+        (sends(json.dumps(PROBLEM), status=404, kind="application/json"), NotFound, "there is no job a"),
+        (sends("", status=503), ServiceError, "503"),
+    ):
+        with followed(scene) as url, pytest.raises(error, match=text):
+            list(Client(url, TOKEN, retrying=SOON).follow_logs("a"))
     with pytest.raises(Unreachable):
         list(Client("http://127.0.0.1:9", TOKEN, retrying=SOON).follow_logs("a"))
-    with followed(lambda socket: socket.send("no line")) as url, pytest.raises(UnexpectedAnswer):
-        list(Client(url, TOKEN, retrying=SOON).follow_logs("a"))
 
 
-@given(st.data())
-def test_places(data: st.DataObject) -> None:
-    """However often it breaks, each line comes once and in the order of its container."""
-    stamps = [data.draw(st.lists(st.integers(0, 50), max_size=30).map(sorted)) for _ in range(2)]
-    logs = [
-        [LogLine.model_validate_json(line(stamp, f"{pod}-{number}", str(pod))) for number, stamp in enumerate(column)]
-        for pod, column in enumerate(stamps)
-    ]
-    together = sorted((item for column in logs for item in column), key=lambda item: item.timestamp)
-    place = LogPlace(LogWish("a"))
-    found: list[str] = []
-    for part in [*data.draw(st.lists(st.floats(0, 1), max_size=4)), 1.0]:
-        since = place.query().get("since", "").removesuffix("Z")
-        rest = [item for item in together if item.timestamp >= since]
-        found += [item.text for item in rest[: round(part * len(rest))] if place.takes(item)]
-    for pod, column in enumerate(logs):
-        assert [text for text in found if text.startswith(f"{pod}-")] == [item.text for item in column]
+def test_a_log_is_ended_from_another_thread() -> None:
+    over = threading.Event()
+
+    def silent(handler: BaseHTTPRequestHandler) -> None:
+        sends(line(1, "a"))(handler)
+        handler.wfile.flush()
+        over.wait(30)
+
+    async def asynchronous(url: str) -> list[str]:
+        async with AsyncClient(url, TOKEN, retrying=NEVER) as client:
+            lines = client.follow_logs("a")
+            asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(lines.close()))
+            return [item.text async for item in lines]
+
+    with followed(silent) as url:
+        lines = Client(url, TOKEN, retrying=NEVER).follow_logs("a")
+        threading.Timer(0.2, lines.close).start()
+        assert [item.text for item in lines] == ["a"]
+        assert asyncio.run(asynchronous(url)) == ["a"]
+        over.set()

@@ -55,7 +55,7 @@ class Client(Operations):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
-        self._timeout, self._verify = timeout, verify
+        self._timeout = timeout
         self._http = httpx.Client(
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
         )
@@ -113,7 +113,7 @@ class Client(Operations):
         :param grep: only lines that contain this text.
         """
         wish = LogWish(job, tail, since, grep, pod, container, namespace)
-        return Logs(self._exchange, wish, self._timeout, self._verify)
+        return Logs(self._http, self._exchange, wish, self._timeout)
 
     def wait_for_job(
         self,
@@ -153,7 +153,7 @@ class AsyncClient(AsyncOperations):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
-        self._timeout, self._verify = timeout, verify
+        self._timeout = timeout
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
         )
@@ -201,7 +201,7 @@ class AsyncClient(AsyncOperations):
     ) -> AsyncLogs:
         """As :meth:`Client.follow_logs`, with ``async with`` and ``async for``."""
         wish = LogWish(job, tail, since, grep, pod, container, namespace)
-        return AsyncLogs(self._exchange, wish, self._timeout, self._verify)
+        return AsyncLogs(self._http, self._exchange, wish, self._timeout)
 
     async def wait_for_job(
         self,

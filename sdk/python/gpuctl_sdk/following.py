@@ -1,34 +1,29 @@
-"""Following a log by WebSocket, each line once however often the connection breaks."""
+"""Following a log as Server-Sent Events, each line once however often the connection breaks."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import ssl
+import json
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime, timedelta, timezone
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
-from websockets.asyncio.client import ClientConnection as AsyncConnection
-from websockets.asyncio.client import connect as connect_async
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+import httpx
 
 from gpuctl_sdk.answer import Answer
-from gpuctl_sdk.calls import given, segment
+from gpuctl_sdk.calls import Call, given, segment
 from gpuctl_sdk.errors import Forbidden, GpuctlError, ServiceError, UnexpectedAnswer
 from gpuctl_sdk.exchange import Exchange, error_of, unreachable
 from gpuctl_sdk.retrying import AGAIN
 
-PROTOCOL = "gpuctl.logs.v1"
 ENDED, NOT_ALLOWED, FAILED = 1000, 1008, 1011
-"""How the service closes a connection that is not to be made again."""
-LATEST = timedelta(seconds=60)
-"""How much later than others a line may come that was printed before them."""
-_BROKEN = (OSError, ConnectionClosed, InvalidHandshake, EOFError)
+"""Codes of an ending after which no connection is made again."""
+SILENCE = 60.0
+"""Seconds without a byte after which a connection counts as broken: the service sends something every 15."""
+_EVENTS = "text/event-stream"
 
 
 class LogLine(Answer):
@@ -52,137 +47,151 @@ class LogWish(NamedTuple):
     namespace: str | None = None
 
 
-class LogPlace:
-    """How far a log was read: of each container when the newest line was printed, and how many lines then."""
+class _Broken(Exception):
+    """A connection ended before the log; ``refusal`` is the answer that is to be tried again, if it was one."""
 
-    def __init__(self, wish: LogWish) -> None:
-        self._wish = wish
-        self._read: dict[tuple[str, str], tuple[str, int]] = {}
-        self._again: dict[tuple[str, str], tuple[str, int]] = {}
-        self._oldest = ""
-
-    def query(self) -> dict[str, Any]:
-        """What is asked for now: at first what was wished, later what may not have come yet."""
-        wish = self._wish
-        rest = {"grep": wish.grep, "pod": wish.pod, "container": wish.container, "namespace": wish.namespace}
-        self._again = {}
-        if not self._read:
-            return given({"follow": "true", "tail": wish.tail, "since": wish.since, **rest})
-        newest = _moment(max(stamp for stamp, _ in self._read.values()))
-        since = max(newest - LATEST, _moment(self._oldest))
-        return given({"follow": "true", "since": since.strftime("%Y-%m-%dT%H:%M:%SZ"), **rest})
-
-    def takes(self, line: LogLine) -> bool:
-        """Whether a line is new. A container's lines come in their order."""
-        place = (line.pod, line.container)
-        stamp = _sortable(line.timestamp)
-        before, number = self._again.get(place, ("", 0))
-        self._again[place] = (stamp, number + 1 if stamp == before else 1)
-        if self._again[place] <= self._read.get(place, ("", 0)):
-            return False
-        self._read[place] = self._again[place]
-        self._oldest = min(self._oldest or stamp, stamp)
-        return True
+    def __init__(self, text: str, refusal: ServiceError | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal
 
 
-def _sortable(stamp: str) -> str:
-    """A time that sorts as text: fractions may have any number of digits."""
-    whole, _, fraction = stamp.removesuffix("Z").partition(".")
-    return f"{whole}.{fraction:0<9}"
+class _Event(NamedTuple):
+    """An event: ``mark`` is the position behind it, "" for none."""
+
+    name: str
+    data: str
+    mark: str
 
 
-def _moment(stamp: str) -> datetime:
-    return datetime.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+class _Events:
+    """The events of a connection, out of its bytes."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._fields: dict[str, str] = {}
+
+    def of(self, data: bytes) -> Iterator[_Event]:
+        """Yield the events that bytes complete."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            field, _, value = line.decode("utf-8", "replace").partition(":")
+            if line:
+                self._fields[field] = value.removeprefix(" ")
+                continue
+            if "data" in self._fields:
+                fields = self._fields
+                yield _Event(fields.get("event", "message"), fields["data"], fields.get("id", ""))
+            self._fields = {}
 
 
 class _Following:
     """What both ways of following have in common: where to connect to, and what becomes of what breaks."""
 
-    def __init__(self, exchange: Exchange, wish: LogWish, timeout: float, verify: ssl.SSLContext | bool) -> None:
+    def __init__(self, exchange: Exchange, wish: LogWish, timeout: float) -> None:
         self._exchange = exchange
-        self._timeout = timeout
-        self._verify = verify
-        self._place = LogPlace(wish)
+        self._timeout = httpx.Timeout(timeout, read=max(timeout, SILENCE))
         self._path = f"/jobs/{segment(wish.job)}/logs"
+        query = {"follow": "true", "tail": wish.tail, "since": wish.since, "grep": wish.grep, "pod": wish.pod}
+        self._query = given({**query, "container": wish.container, "namespace": wish.namespace})
+        self._last = ""
         self._failures = 0
         self._closed = False
 
-    def _target(self) -> dict[str, Any]:
-        url = f"{self._exchange.url}{self._path}?{urlencode(self._place.query())}"
-        target: dict[str, Any] = {
-            "uri": "ws" + url.removeprefix("http"),
-            "additional_headers": self._exchange.authorization(),
-            "subprotocols": [PROTOCOL],
-            "open_timeout": self._timeout,
-            "max_size": None,
-            # The library's own logger writes headers, and with them the token.
-            "logger": logging.Logger("gpuctl_sdk.websocket", logging.CRITICAL),
-        }
-        if url.startswith("https"):
-            context = ssl.create_default_context() if isinstance(self._verify, bool) else self._verify
-            if self._verify is False:
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            target["ssl"] = context
-        return target
+    def _request(self) -> dict[str, Any]:
+        """Return a request as httpx takes it: for what comes after the last line."""
+        request = self._exchange.request(Call("GET", self._path, Any, query=self._query))
+        request["headers"] |= {"Accept": _EVENTS, **({"Last-Event-ID": self._last} if self._last else {})}
+        return {**request, "timeout": self._timeout}
 
-    def _line(self, frame: str | bytes) -> LogLine | None:
-        """A line that is new."""
-        try:
-            line = LogLine.model_validate_json(frame)
-            is_new = self._place.takes(line)
-        except ValueError:
-            raise UnexpectedAnswer(f"{self._path}: what comes are no lines of a log") from None
-        self._failures = 0
-        return line if is_new else None
+    def _refused(self, response: httpx.Response) -> Exception:
+        """Return the error for an answer that is no stream of events, its body read."""
+        if response.is_success:
+            return UnexpectedAnswer(f"{self._path}: the answer is no stream of events")
+        error = error_of(response.status_code, response.headers, response.content)
+        return _Broken(str(error), error) if response.status_code in AGAIN else error
 
-    def _pause(self, error: BaseException) -> float | None:
-        """How long to wait before connecting again, in seconds; None: the log has ended.
+    def _line(self, event: _Event) -> LogLine | None:
+        """Return the line of an event, None for one that is about something else.
 
-        :raises GpuctlError: it is not to be connected again.
+        :raises _Broken: the log goes on in another connection.
+        :raises GpuctlError: it does not.
         """
-        if self._closed:
-            return None
-        if isinstance(error, ConnectionClosed) and error.rcvd is not None:
-            if error.rcvd.code == ENDED:
+        try:
+            if event.name == "message":
+                line = LogLine.model_validate_json(event.data)
+                self._failures, self._last = 0, event.mark or self._last
+                return line
+            if event.name != "end":
                 return None
-            if error.rcvd.code == NOT_ALLOWED:
-                raise Forbidden(403, "Forbidden", error.rcvd.reason) from None
-            if error.rcvd.code == FAILED:
-                raise ServiceError(500, "InternalError", error.rcvd.reason) from None
-        if isinstance(error, InvalidStatus):
-            response = error.response
-            if response.status_code not in AGAIN:
-                headers = {name.lower(): value for name, value in response.headers.raw_items()}
-                raise error_of(response.status_code, headers, bytes(response.body or b"")) from None
+            value = json.loads(event.data)
+            code, reason = value["code"], value["reason"]
+        except (ValueError, KeyError, TypeError):
+            raise UnexpectedAnswer(f"{self._path}: what comes are no lines of a log") from None
+        if code == NOT_ALLOWED:
+            raise Forbidden(403, "Forbidden", reason)
+        if code == FAILED:
+            raise ServiceError(500, "InternalError", reason)
+        if code != ENDED:
+            raise _Broken(reason)
+        self._closed = True
+        return None
+
+    def _pause(self, error: Exception) -> float:
+        """Return how long to wait before connecting again, in seconds.
+
+        :raises GpuctlError: it was tried often enough.
+        """
         self._failures += 1
         if self._failures >= self._exchange.retrying.attempts:
             raise self._gave_up(error) from None
         return self._exchange.retrying.after(self._failures)
 
-    def _gave_up(self, error: BaseException) -> GpuctlError:
-        if isinstance(error, InvalidStatus):
-            return error_of(error.response.status_code, {}, bytes(error.response.body or b""))
-        return unreachable(self._exchange.url, error)
+    def _gave_up(self, error: Exception) -> GpuctlError:
+        refusal = error.refusal if isinstance(error, _Broken) else None
+        return refusal or unreachable(self._exchange.url, error)
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.status_code == 200 and response.headers.get("content-type", "").startswith(_EVENTS)
+
+
+def _connection(response: httpx.Response) -> Any:
+    """Return the socket of a response, None where there is none."""
+    stream = response.extensions.get("network_stream")
+    return None if stream is None else stream.get_extra_info("socket")
 
 
 class Logs(_Following):
     """The lines of a log, as they come; iterate it once. A context manager, which closes the connection."""
 
-    _socket: ClientConnection | None = None
+    _response: httpx.Response | None = None
+
+    def __init__(self, http: httpx.Client, exchange: Exchange, wish: LogWish, timeout: float) -> None:
+        super().__init__(exchange, wish, timeout)
+        self._http = http
 
     def __iter__(self) -> Iterator[LogLine]:
         while not self._closed:
             try:
-                with connect(**self._target()) as self._socket:
-                    while True:
-                        line = self._line(self._socket.recv())
-                        if line is not None:
-                            yield line
-            except _BROKEN as error:
-                pause = self._pause(error)
-                if pause is None:
+                with self._http.stream(**self._request()) as self._response:
+                    yield from self._lines(self._response)
+            except (_Broken, httpx.TransportError) as error:
+                if not self._closed:
+                    time.sleep(self._pause(error))
+
+    def _lines(self, response: httpx.Response) -> Iterator[LogLine]:
+        if not _is_stream(response):
+            response.read()
+            raise self._refused(response)
+        events = _Events()
+        for data in response.iter_bytes():
+            for event in events.of(data):
+                line = self._line(event)
+                if line is not None:
+                    yield line
+                if self._closed:
                     return
-                time.sleep(pause)
+        raise _Broken("the connection ended before the log")
 
     def __enter__(self) -> Logs:
         return self
@@ -195,28 +204,45 @@ class Logs(_Following):
     def close(self) -> None:
         """End it, from any thread."""
         self._closed = True
-        if self._socket is not None:
-            self._socket.close()
+        connection = None if self._response is None else _connection(self._response)
+        if connection is not None:
+            with suppress(OSError):
+                # Not the method of TLS, which takes the session from under the reading thread.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class AsyncLogs(_Following):
     """As :class:`Logs`, for asyncio."""
 
-    _socket: AsyncConnection | None = None
+    _response: httpx.Response | None = None
+
+    def __init__(self, http: httpx.AsyncClient, exchange: Exchange, wish: LogWish, timeout: float) -> None:
+        super().__init__(exchange, wish, timeout)
+        self._http = http
 
     async def __aiter__(self) -> AsyncIterator[LogLine]:
         while not self._closed:
             try:
-                async with connect_async(**self._target()) as self._socket:
-                    while True:
-                        line = self._line(await self._socket.recv())
-                        if line is not None:
-                            yield line
-            except _BROKEN as error:
-                pause = self._pause(error)
-                if pause is None:
+                async with self._http.stream(**self._request()) as self._response:
+                    async for line in self._lines(self._response):
+                        yield line
+            except (_Broken, httpx.TransportError) as error:
+                if not self._closed:
+                    await asyncio.sleep(self._pause(error))
+
+    async def _lines(self, response: httpx.Response) -> AsyncIterator[LogLine]:
+        if not _is_stream(response):
+            await response.aread()
+            raise self._refused(response)
+        events = _Events()
+        async for data in response.aiter_bytes():
+            for event in events.of(data):
+                line = self._line(event)
+                if line is not None:
+                    yield line
+                if self._closed:
                     return
-                await asyncio.sleep(pause)
+        raise _Broken("the connection ended before the log")
 
     async def __aenter__(self) -> AsyncLogs:
         return self
@@ -229,5 +255,7 @@ class AsyncLogs(_Following):
     async def close(self) -> None:
         """End it."""
         self._closed = True
-        if self._socket is not None:
-            await self._socket.close()
+        connection = None if self._response is None else _connection(self._response)
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
