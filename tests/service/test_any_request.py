@@ -17,10 +17,11 @@ from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
 from gpuctl.api.label_models import NewLabel, NewLabels
+from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.administering import Given
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.routes.auth import RightQuestion
-from gpuctl_server.routes.command_questions import FollowBody, QuestionBody
+from gpuctl_server.routes.command_questions import QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody
 from gpuctl_server.routes.job_questions import WaitQuestion
 from gpuctl_server.submissions import DocumentsBody
@@ -111,7 +112,8 @@ def test_what_takes_a_body() -> None:
 def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
-        *(BatchBody, DocumentsBody, FollowBody, Given, NewLabel, NewLabels, QuestionBody, RightQuestion, WaitQuestion),
+        *(BatchBody, DocumentsBody, Given, JobsWaitQuestion, NewLabel, NewLabels, QuestionBody, RightQuestion),
+        WaitQuestion,
     }
 
 

@@ -99,7 +99,9 @@ JOBS: dict[str, Ask] = {
     "timeline": at("GET", "/jobs/{}/timeline"),
     "wait": at("POST", "/jobs/{}/wait", json={"condition": "ready", "timeout": 0}),
     "wait until it is gone": at("POST", "/jobs/{}/wait", json={"condition": "deleted", "timeout": 0}),
-    "wait for several": at("POST", "/jobs/wait", json={"jobs": [{"job": "{}"}], "condition": "ready", "timeout": 0}),
+    "wait until several are gone": at(
+        "POST", "/jobs/wait", json={"jobs": [{"job": "{}"}], "condition": "deleted", "timeout": 0}
+    ),
     "logs": at("GET", "/jobs/{}/logs"),
     "logs of a pod": at("GET", "/jobs/{}-x/logs"),
     "followed logs": at("GET", "/jobs/{}/logs", **LOGS_AS_EVENTS),
