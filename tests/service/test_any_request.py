@@ -24,7 +24,7 @@ from gpuctl_server.routes.auth import RightQuestion
 from gpuctl_server.routes.command_questions import QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody
 from gpuctl_server.routes.job_questions import WaitQuestion
-from gpuctl_server.submissions import DocumentsBody
+from gpuctl_server.submissions import DocumentsBody, FilesBody
 from properties.scale import SCALE, part_of
 from support import node_world
 from support.any_requests import POOL, USER, Walk, refill, served_world
@@ -112,7 +112,8 @@ def test_what_takes_a_body() -> None:
 def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
-        *(BatchBody, DocumentsBody, Given, JobsWaitQuestion, NewLabel, NewLabels, QuestionBody, RightQuestion),
+        *(BatchBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NewLabel, NewLabels, QuestionBody),
+        RightQuestion,
         WaitQuestion,
     }
 
