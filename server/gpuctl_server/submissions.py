@@ -24,6 +24,7 @@ from gpuctl.language.names import is_dns_label
 from gpuctl.language.pool import Pool
 from gpuctl.language.quota import Quota
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
+from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl.usecases.applying import DocumentRequest, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import worth_telling
@@ -271,6 +272,7 @@ def compile_documents(
         _confine_pods(service, caller, submission)
         _confine_services(service, caller, submission)
         _confine_nodes(service, caller, submission)
+        _refuse_taken_names(service, caller, submission)
     return submission
 
 
@@ -379,6 +381,24 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
     for name in named:
         if name not in there or not takes(there[name].pool):
             raise forbidden(f"{caller.name} may not put node {name} into a pool: it is in none of this token's pools")
+
+
+def _refuse_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
+    """Refuse a job that would have the name of a hidden job of another kind: the API server would accept both.
+
+    :raises Problem: 409.
+    """
+    sight, kept = service.sight(caller), dict(service.mirror.kinds())
+    for main in (key for key in submission.mains if caller.sees(key.namespace)):
+        for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept and kind != main.kind):
+            found = service.mirror.find(other)
+            if found is not None and is_ours(found) and not is_controlled(found) and not sight.sees(found):
+                raise Problem(
+                    409,
+                    f"a job of another kind has the name {main.name} in {main.namespace} already",
+                    error="AlreadyExists",
+                    hint="rename one; nothing was changed by this request",
+                )
 
 
 def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:

@@ -112,14 +112,14 @@ def demand_whole(caller: Caller, instead: str) -> None:
         raise forbidden(f"{caller.name} may not get the usage of all namespaces together; ask {instead}")
 
 
-def demand_workloads(caller: Caller) -> None:
-    """See that somebody may see single workloads: it is not known of which pool each is.
+def demand_single(caller: Caller, what: str = "workloads") -> None:
+    """Require the right to see single workloads, or nodes: usage does not record the pool of each.
 
     :raises Problem: 403.
     """
     if not caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed:
         raise forbidden(
-            f"{caller.name} may not get the usage of single workloads: it is of all pools, and this token is limited "
+            f"{caller.name} may not get the usage of single {what}: it is of all pools, and this token is limited "
             "to some; ask /gpu-aggregation/namespaces/hourly-stats"
         )
 

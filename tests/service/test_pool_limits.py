@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from control_plane import ControlPlane
-from support.cluster_tools import Place, fresh_namespaces, training
+from support.cluster_tools import Place, fresh_namespaces, inference, training
 from support.documents_sent import YAML, sent, text_of
 from support.remote import Remote
 from support.served import Served, serving
@@ -120,6 +120,24 @@ def test_no_answer_names_the_other_pool(world: Served) -> None:
             assert not SECRETS.search(answer.text), (name, role, answer.text)
 
 
+@pytest.mark.parametrize("by", ["cluster", "namespace", "label", "annotation", "model"])
+def test_sums_of_usage(world: Served, by: str) -> None:
+    key = {"key": "team"} if by in ("label", "annotation") else {}
+    for role in LIMITED:
+        answer = world.client(role).get("/gpu-aggregation/ledger", params={**HOURS, "by": by, **key})
+        assert answer.status_code == (200 if role != "both" or by == "namespace" else 403), (by, role, answer.text)
+
+
+@pytest.mark.parametrize("by", ["workload", "node"])
+def test_single_workloads_and_nodes_of_usage(world: Served, by: str) -> None:
+    """The ledger has all nodes and workloads, of whatever pool, and does not record the pool of each."""
+    for role in LIMITED:
+        for value in ("", OTHER_NODE, "absent-0"):
+            asked = {**HOURS, "by": by, "value": value}
+            answer = world.call("GET", "/gpu-aggregation/ledger", role, status=403, params=asked)
+            assert f"single {by}s" in answer["error"]
+
+
 def test_totals_are_of_the_own_pool(world: Served) -> None:
     for role in LIMITED:
         jobs = world.get("/jobs", role)
@@ -215,6 +233,12 @@ def test_plans_and_fit(world: Served) -> None:
         for document in (job("wants", POOL, gpu=8, priority="high"), job("wants", POOL, gpu=400)):
             answer = world.client("pooled").post(path, json=sent(document))
             assert not SECRETS.search(answer.text), (path, answer.text)
+    served = inference("sealed-serve", job={"namespace": SPACE}, resources={"pool": OTHER})
+    world.call("POST", "/jobs", status=201, json=sent(served))
+    for path in ("/jobs", "/jobs?dryRun=true", "/plan"):
+        refused = world.call("POST", path, "pooled", status=409, json=sent(job("sealed-serve", POOL)))
+        assert refused["message"] == f"a job of another kind has the name sealed-serve in {SPACE} already"
+    world.call("PUT", "/jobs/sealed-serve", "pooled", status=404, json=sent(job("sealed-serve", POOL)))
     typed = job("wants", POOL)
     typed["resources"]["pool"] = "sealed-poo"
     assert world.call("POST", "/plan", "pooled", status=403, json=sent(typed))["error"] == "Forbidden"

@@ -53,8 +53,8 @@ from gpuctl_server.routes.usage_parameters import (
 from gpuctl_server.service import Service
 from gpuctl_server.usage_lookups import (
     cluster_names,
+    demand_single,
     demand_whole,
-    demand_workloads,
     namespaces_seen,
     pausable_by,
     usage_answer,
@@ -261,7 +261,7 @@ def workload_hours(
     """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
 
-    demand_workloads(caller)
+    demand_single(caller)
     if asked.hours.paging is None and not asked.as_csv:
         asked = asked._replace(hours=replace(asked.hours, paging=Paging(1, 20)))
     asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
@@ -288,7 +288,7 @@ def held_models(
     """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
     from gpuctl_usage.answers.held_models import held_models as answer
 
-    demand_workloads(caller)
+    demand_single(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
     seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
@@ -326,9 +326,9 @@ def ledger(
     from gpuctl_usage.answers.ledger_answers import ledger as answer
 
     level = Level(by)
-    if level is Level.WORKLOAD:
-        demand_workloads(caller)
-    elif level not in OF_NAMESPACES:
+    if level in (Level.WORKLOAD, Level.NODE):
+        demand_single(caller, f"{by}s")
+    if level not in OF_NAMESPACES:
         demand_whole(caller, _LEDGER)
     if (level in KEYED) != bool(key):
         said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
@@ -357,7 +357,7 @@ def waste(
     """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
-    demand_workloads(caller)
+    demand_single(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
     seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
@@ -377,7 +377,7 @@ def waste(
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))
 def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """Who held GPUs when that was looked at last, of the namespaces that may be seen."""
-    demand_workloads(caller)
+    demand_single(caller)
     seen = namespaces_seen(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
 
@@ -406,7 +406,7 @@ def snapshots(
     page_size: PageSize = None,
 ) -> Response:
     """Who held GPUs, every five minutes, of the namespaces that may be seen."""
-    demand_workloads(caller)
+    demand_single(caller)
     # The pattern alone would be the message.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
         raise Problem(400, f"interval: `{interval}` is no length such as 5m, 1h or 1d", error="InvalidRequest")
