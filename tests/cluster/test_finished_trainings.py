@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,14 @@ def gone(place: Place, *names: str) -> None:
         place.until(lambda name=name: not place.exists("Job", name), f"the ttl of {name}")
 
 
+def respellings(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same training in other words: defaults that are written, and other spellings of values."""
+    yield {**job, "job": {**job["job"], "priority": "medium"}}
+    yield {**job, "resources": {**job["resources"], "nodes": 1}}
+    yield {**job, "resources": {**job["resources"], "cpu": "2000m", "memory": "4096Mi"}}
+    yield {**job, "environment": {**job["environment"], "env": {}}}
+
+
 @pytest.mark.slow
 def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
     """By apply, create's plan aside, diff, drift, --wait, labels alone; rerun, rollback, another image and delete do."""
@@ -79,6 +89,8 @@ def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
     assert place.gpuctl("diff", "-f", place.file(job), code=0).out.startswith("unchanged")
     labelled = training(job={**BRIEF, "labels": {"team": "a"}, "ttl": "2s"})
     assert set(place.plan(labelled).actions.values()) == {"unchanged"}
+    for respelt in respellings(job):
+        assert set(place.plan(respelt).actions.values()) == {"unchanged"}
     drift = place.gpuctl("drift", place.file(job), "--fail")
     assert "gone" not in drift.out
     assert "presumably it finished and its ttl (1s) removed it" in drift.err
@@ -91,6 +103,8 @@ def test_what_a_ttl_has_removed_is_not_run_again(place: Place) -> None:
     changed = copy.deepcopy(job)
     changed["environment"]["image"] = "registry.example.com/training:v2"
     assert place.plan(changed).actions["Job/train"] == "create"
+    higher = {**job, "job": {**job["job"], "priority": "high"}}
+    assert place.plan(higher).actions["Job/train"] == "create"
     assert place.gpuctl("rerun", "nobody", code=1).err.count("no job") == 1
 
 

@@ -14,14 +14,17 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
+from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
+from gpuctl.apply.state.compare import IN_PLACE, is_pod_metadata, spec_changes
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object, key_of
 from gpuctl.objects.durations import format_duration, parse_duration
 from gpuctl.objects.embedded_document import document_of
 
@@ -76,7 +79,7 @@ def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, 
     assert step.desired is not None
     embedded = document_of(step.desired, request.keys.document)
     document, credentials = hide(embedded or {})
-    if embedded is None or past.deleted or _essence(document) != _essence(past.document):
+    if embedded is None or past.deleted or not _is_same_run(step.key, document, past.document, request.settings):
         return
     ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0
     if _seconds_since(past.when) < ttl:
@@ -102,6 +105,20 @@ def _created_beside(steps: Iterable[Step], main: Step) -> Iterator[Key]:
         is_of_job = step.title == main.title and step.key.namespace == main.key.namespace
         if is_of_job and step.key.kind in COMPANIONS and step.action == "create":
             yield step.key
+
+
+def _is_same_run(key: Key, new: dict[str, Any], old: dict[str, Any], settings: Settings) -> bool:
+    """Return True if two documents run the same: they are equal, or yield equal pods in another spelling."""
+    if _essence(new) == _essence(old):
+        return True
+    after, before = (
+        next((obj for obj in document_objects(document, key.namespace, settings) or () if key_of(obj) == key), None)
+        for document in (new, old)
+    )
+    if after is None or before is None:
+        return False
+    changes = (*spec_changes(key.kind, after, before), *spec_changes(key.kind, before, after))
+    return all(change.path in IN_PLACE[key.kind] or is_pod_metadata(change.path) for change in changes)
 
 
 def _essence(document: dict[str, Any]) -> dict[str, Any]:

@@ -121,7 +121,8 @@ class LastApplied:
 
     def _objects(self, key: Key, live: Object) -> list[Object] | None:
         if key not in self._read:
-            self._read[key] = document_objects(live, self._settings)
+            data = document_of(live, self._settings.label("document"))
+            self._read[key] = None if data is None else document_objects(data, key.namespace, self._settings)
         return self._read[key]
 
 
@@ -134,18 +135,15 @@ def _bare(obj: Object, live: Object, keys: Records) -> Object:
     return {**obj, "metadata": {**metadata, "annotations": {**annotations_of(obj), keys.document: text}}}
 
 
-def document_objects(live: Object, settings: Settings) -> list[Object] | None:
-    """Return the objects that an object's own document yields; None if it has none that is valid for this gpuctl."""
-    data = document_of(live, settings.label("document"))
-    if data is None:
-        return None
+def document_objects(data: dict[str, Any], namespace: str, settings: Settings) -> list[Object] | None:
+    """Return the objects that a recorded document yields; None if it is not valid for this gpuctl."""
     try:
         for raw in read(Source("live", json.dumps(data)), []):
             bound = bind(raw, [])
             if bound is None or bound.model is None:
                 return None
             document = Document(bound.kind, bound.model, raw.chunk, raw.number)
-            list(link([document], settings, live["metadata"].get("namespace") or "", complete=False))
+            list(link([document], settings, namespace, complete=False))
             return [item.object for item in lower(Context(settings), [document]) if not item.shared]
     except Exception:
         # Whatever an annotation contains, an apply must not fail because of it.
