@@ -112,6 +112,25 @@ def test_types_that_are_alike(product: str, wanted: str, fix: str) -> None:
     assert answer.fix.startswith(fix)
 
 
+def test_gpus_of_another_vendor() -> None:
+    """A pool of several vendors: neither a label nor a device plugin gives the job GPUs that it does not ask for."""
+    amd = node("amd-1", labels={"amd.com/gpu.product-name": "MI300"})
+    amd["allocatable"]["amd.com/gpu"] = "8"
+    answer = found(waiting([node("cpu-1"), amd]))
+    assert answer.message == "needs 2 GPUs on one node; no node there has any nvidia.com/gpu; amd-1 has amd.com/gpu"
+    assert answer.fix == "`resources.gpu-vendor: amd` asks for amd.com/gpu; or use another `resources.pool`"
+    answer = found(waiting([node("cpu-1"), amd, *gpu_nodes(1, labels={TYPE: "L4"})], selector={TYPE: "MI300"}))
+    assert "has the GPU type MI300; it has L4 (1 node); amd-1 has it by the label" in answer.message
+    assert answer.message.endswith("; it has amd.com/gpu, which the job does not ask for")
+    assert answer.fix is not None
+    assert answer.fix.startswith("`resources.gpu-vendor: amd`, and `gpuctl label node amd-1")
+    amd["labels"][TYPE] = "MI300"
+    answer = found(waiting([node("cpu-1"), amd, *gpu_nodes(1)], selector={TYPE: "MI300"}))
+    assert (answer.cause, str(answer.fix).split(" asks")[0]) == ("gpu-shortage", "`resources.gpu-vendor: amd`")
+    cordoned = gpu_nodes(1, unschedulable=True)
+    assert found(waiting([node("cpu-1"), amd, *cordoned])).cause == "cordoned"
+
+
 def test_a_type_that_only_unlabelled_gpu_nodes_may_have() -> None:
     answer = found(waiting([node("cpu-1"), *gpu_nodes(2)], 1, selector={TYPE: "h100"}))
     assert answer.fix == f"label the nodes that have it: `gpuctl label node gpu-1 {TYPE}=h100`"

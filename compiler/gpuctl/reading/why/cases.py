@@ -217,6 +217,18 @@ def is_not_ready(seat: Seat) -> bool:
     return any(taint.get("key") in _NOT_READY for taint in seat.node.taints)
 
 
+def other_vendor(case: Case, seats: Iterable[Seat]) -> tuple[str, str, list[str]] | None:
+    """Return a vendor, its resource and the nodes among ``seats`` with it, if a pod asks for GPUs of another vendor."""
+    gpus = case.evidence.settings.gpus.values()
+    if not any(gpu.resource in case.incoming.pod.requests for gpu in gpus):
+        return None
+    for gpu in gpus:
+        names = [seat.node.name for seat in seats if has(seat, gpu.resource)]
+        if names and gpu.resource not in case.incoming.pod.requests:
+            return gpu.vendor, gpu.resource, names
+    return None
+
+
 def has(seat: Seat, resource: str) -> int:
     """Return how much of a resource a node has for pods in all."""
     return seat.node.allocatable.get(resource, 0)

@@ -11,7 +11,7 @@ from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.why import words
-from gpuctl.reading.why.cases import Case, has
+from gpuctl.reading.why.cases import Case, has, other_vendor
 from gpuctl.reading.why.finding import Finding, several
 
 _LISTED = 4
@@ -81,11 +81,12 @@ def _gpu_type(case: Case) -> Finding | None:
     elsewhere = Counter(case.pool_of(seat) for seat in case.seats if seat.node.labels.get(key) == wanted)
     also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
     message = f"{case.whose}no node of {case.where} has the GPU type {wanted}"
-    message += f"; it has {_counted(types)}" if types else "; it has no GPUs"
+    others = {seat.node.name: label for seat in holders for label in _labels_like(gpus, seat, wanted)}
+    listed = Counter({name: number for name, number in types.items() if name != wanted})
+    message += f"; it has {_counted(listed)}" if listed else "" if others else "; it has no GPUs"
     if elsewhere:
         fix = f"`resources.pool: {next(iter(elsewhere))}`"
         return case.finding("node-selector", message + also, numbers, fix)
-    others = {seat.node.name: label for seat in holders for label in _labels_like(gpus, seat, wanted)}
     if others:
         label, value = next(iter(others.values()))
         nodes = [name for name, other in others.items() if other == (label, value)]
@@ -98,6 +99,10 @@ def _gpu_type(case: Case) -> Finding | None:
             f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
             f"`gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}`"
         )
+        found = other_vendor(case, [seat for seat in holders if seat.node.name in nodes])
+        if found is not None and len(found[2]) == len(nodes):
+            message += f"; {'it has' if len(nodes) == 1 else 'they have'} {found[1]}, which the job does not ask for"
+            fix = f"`resources.gpu-vendor: {found[0]}`, and {fix}"
         return case.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
     untyped = [seat.node.name for seat in holders if not gpus.labels(_node(seat))]
     offered = Counter(seat.node.labels[key] for seat in holders if seat.node.labels.get(key)).most_common(1)

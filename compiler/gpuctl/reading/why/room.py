@@ -15,8 +15,9 @@ from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden import in_namespace
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.why.cases import Case, has
+from gpuctl.reading.why.cases import Case, has, other_vendor
 from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.words import shortage_of
 
 _HOLDERS = 3
@@ -86,7 +87,7 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
         if resource == PODS
         else shortage_of(resource, {g.resource: g for g in case.evidence.settings.gpus.values()})
     )
-    message = _sentence(case, resource, need, free, most, len(left), passed)
+    message = _sentence(case, resource, need, free, most, left, passed)
     holding = tuple(
         Proof(
             "status",
@@ -100,7 +101,7 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
         f"node/{best.node.name}",
         f"{told(resource, free)} free of {told(resource, has(best, resource)).split()[0]}",
     )
-    fix = _fix(case, resource, need, most, change)
+    fix = _fix(case, resource, need, most, change, left)
     return Finding(cause, message, numbers, fix, (*case.sources, largest, *holding), case.name, case.number)
 
 
@@ -110,7 +111,8 @@ def _change(cluster: Cluster, demand: Demand) -> str | None:
     return smallest_change(state, demand, found, (), names_hosts=cluster.names_hosts)
 
 
-def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes: int, passed: list[str]) -> str:
+def _sentence(case: Case, resource: str, need: int, free: int, most: int, left: list[Seat], passed: list[str]) -> str:
+    nodes = len(left)
     each = "each needs" if case.number > 1 else "needs"
     each = f"{case.whose}{each}"
     where = f"on one node of {case.where}" if case.pool is not None else "on one node"
@@ -123,7 +125,9 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
         enough = " and ".join(case.amount(name, case.incoming.pod.requests.get(name, 1)) for name in passed)
         return f"{wants}; none of the nodes with {enough} has any {resource}"
     if not most:
-        return f"{wants}; no node there has any {resource}"
+        other = other_vendor(case, left) if resource in case.evidence.settings.gpu_resources else None
+        more = f"; {named(other[2], _HOLDERS)} {'has' if len(other[2]) == 1 else 'have'} {other[1]}" if other else ""
+        return f"{wants}; no node there has any {resource}{more}"
     if need > most:
         return f"{wants}; the largest has {told(resource, most).split()[0]} in all, so it never fits"
     if passed:
@@ -132,7 +136,7 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
     return f"{wants}; {'the only node' if nodes == 1 else 'best node'} has {room} free"
 
 
-def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
+def _fix(case: Case, resource: str, need: int, most: int, change: str | None, left: list[Seat]) -> str:
     if resource == PODS:
         return "delete other pods there, or add nodes"
     is_gpu = resource in case.evidence.settings.gpu_resources
@@ -141,6 +145,8 @@ def _fix(case: Case, resource: str, need: int, most: int, change: str | None) ->
     if change is not None:
         uncordon = "uncordon node "
         return f"`kubectl uncordon {change.removeprefix(uncordon)}`" if change.startswith(uncordon) else change
+    if not most and is_gpu and (other := other_vendor(case, left)) is not None:
+        return f"`resources.gpu-vendor: {other[0]}` asks for {other[1]}; or use another `resources.pool`"
     if not most:
         return f"use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`"
     if most < need:
