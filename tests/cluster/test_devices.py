@@ -65,6 +65,19 @@ def test_devices_of_a_class_with_an_extended_resource(place: Place, devices: Non
     assert "device plugin" not in answer["fix"]
 
 
+def test_devices_by_the_name_of_their_class(place: Place, devices: None) -> None:
+    """``deviceclass.resource.kubernetes.io/NAME`` is a resource of every class, with or without a name of its own."""
+    asked = {f"deviceclass.resource.kubernetes.io/{CLASS}": "3"}
+    patch = {"containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}]}
+    document = job("classy", 0, podPatch=patch)
+    assert fit(place, document, 2)["verdict"] == "unknown"
+    place.apply(document)
+    place.running("classy")
+    assert numbers(place)[DRA] == (4, 3, 1)
+    (row,) = place.gpuctl("get", "jobs", "-o", "json").value["items"]
+    assert row["gpu"] == 3
+
+
 def test_claims_of_pods(place: Place, devices: None, start: Start) -> None:
     document = claimant("claims", "cards", POOL)
     absent = place.apply(document).err

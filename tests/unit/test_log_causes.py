@@ -56,6 +56,11 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "tensorflow.python.framework.errors_impl.ResourceExhaustedError: /output/x; No space left on device",
         "cp: error writing '/output/x': No space left on device",
         "OSError: [Errno 122] Disk quota exceeded",
+        "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 448 vs 342",
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:778] . PytorchStreamWriter failed writing file data/5: file "
+            "write failed"
+        ),
     ),
     "permission-denied": (
         "PermissionError: [Errno 13] Permission denied: '/output'",

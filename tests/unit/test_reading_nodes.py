@@ -22,6 +22,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.label_rows import gpu_types, labels_with
+from gpuctl.reading.node_devices import count_devices
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
@@ -82,6 +83,21 @@ def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
     assert value["resources"]["cpuUsed"] is None
     assert value["runningJobs"] is None
     assert {gpu["status"] for gpu in value["gpuDetail"]} == {"unknown"}
+
+
+def test_devices_of_several_nodes_and_parts_of_devices() -> None:
+    """A slice may say of each device on which node it is; parts of a GPU are listed beside it, and are none."""
+    own = {"driver": "gpu.nvidia.com", "pool": {"name": "p", "generation": 1}, "perDeviceNodeSelection": True}
+    part = [{"counterSet": "gpu-1", "counters": {}}]
+    kinds: list[Object] = [
+        {"name": "gpu-0", "nodeName": "a"},
+        {"name": "gpu-1", "nodeName": "b", "attributes": {"type": {"string": "gpu"}}, "consumesCounters": part},
+        {"name": "gpu-2", "nodeName": "b", "attributes": {"gpu.nvidia.com/type": {"string": "GPU"}}},
+        {"name": "part-1", "nodeName": "b", "attributes": {"gpu.nvidia.com/type": {"string": "mig"}}},
+        {"name": "part-2", "nodeName": "b", "consumesCounters": part},
+    ]
+    found = count_devices([], [{"spec": {**own, "devices": kinds}}], [], frozenset({"nvidia.com/gpu"}))
+    assert found.offered == {"a": {"nvidia.com/gpu": 1}, "b": {"nvidia.com/gpu": 2}}
 
 
 def test_cards_that_are_out_of_order_are_no_room() -> None:

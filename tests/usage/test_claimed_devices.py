@@ -125,7 +125,10 @@ NAMED = {
 
 def test_which_claims_a_pod_has() -> None:
     assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).asked) == (True, (("nvidia.com/gpu", 4.0),))
+    assert pod(1, **EXTENDED).claims == ()
     assert pod(2, **NAMED).claims == ("nic", "p2-gpu-x7")
+    by_class = {"container": {"resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "4"}}}}
+    assert pod(3, **{**EXTENDED, **by_class}).claims == ("p-extended",)
 
 
 @pytest.mark.parametrize("offered", [{"n1": 8.0}, {}], ids=["slices are read", "slices may not be read"])

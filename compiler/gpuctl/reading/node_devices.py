@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,20 +18,37 @@ _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 _DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "gpu.intel.com": "gpu.intel.com/i915"}
 # k8s.io/api/resource/v1: claims that the scheduler makes for pods that request an extended resource.
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+# k8s.io/api/resource/v1: what requests the devices of a DeviceClass by its name.
+_OF_A_CLASS = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True)
 class Devices:
-    """``offered``: node -> amounts that drivers offer there. ``by_pod``: uid of a pod -> amounts that its claims hold,
-    without what it requests as an extended resource. ``is_known``: all could be read."""
+    """``offered``: node -> amounts that drivers offer there. ``by_pod``: uid of a pod -> amounts that its claims hold;
+    ``for_requests``: the same of claims that the scheduler made for the pod's extended resources. ``is_known``: all
+    could be read."""
 
     offered: Mapping[str, Amounts] = field(default_factory=dict)
     by_pod: Mapping[str, Amounts] = field(default_factory=dict)
+    for_requests: Mapping[str, Amounts] = field(default_factory=dict)
     is_known: bool = True
 
-    def gpus_by_pod(self) -> dict[str, int]:
-        """Return uid of a pod -> GPUs that its claims hold."""
-        return {uid: int(sum(held.values())) for uid, held in self.by_pod.items()}
+    def of_pod(self, pod: Object, resources: Container[str]) -> Amounts:
+        """Return what the claims of a pod hold beside the GPUs that it requests by their extended resource.
+
+        :param resources: the extended resources that are GPUs.
+        """
+        uid = str(pod["metadata"].get("uid") or "")
+        found = {**self.by_pod.get(uid, {})}
+        if uid in self.for_requests and not any(name in resources for name in _requested(pod)):
+            for resource, amount in self.for_requests[uid].items():
+                found[resource] = found.get(resource, Fraction(0)) + amount
+        return found
+
+    def gpus_of(self, pods: Iterable[Object], resources: Container[str]) -> dict[str, int]:
+        """Return uid of a pod -> GPUs that :meth:`of_pod` has, of the pods that have any."""
+        held = {str(pod["metadata"].get("uid") or ""): self.of_pod(pod, resources) for pod in pods}
+        return {uid: int(sum(amounts.values())) for uid, amounts in held.items() if amounts}
 
 
 NO_DEVICES = Devices()
@@ -59,14 +76,14 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
     return count_devices(classes, slices, claims, frozenset(resources))
 
 
-def gpus_of_claims(scope: Scope, resources: Iterable[str], pods: Iterable[Object]) -> dict[str, int]:
-    """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod names a claim.
+def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
+    """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod has a claim.
 
     Pods that share a claim share its GPUs: one of them has the number.
     """
-    if not any(pod["spec"].get("resourceClaims") for pod in pods):
+    if not any(pod["spec"].get("resourceClaims") or any(map(_is_class, _requested(pod))) for pod in pods):
         return {}
-    return read_devices(scope, resources).gpus_by_pod()
+    return read_devices(scope, resources).gpus_of(pods, resources)
 
 
 def count_devices(
@@ -84,17 +101,18 @@ def count_devices(
                 drivers[match[1]] = resource
     places: dict[tuple[str, str, str], tuple[str, str]] = {}
     for spec in _newest(slices):
-        resource, node = drivers.get(spec["driver"]), spec.get("nodeName")
-        if resource is None or node is None:
+        resource = drivers.get(spec["driver"])
+        if resource is None:
             continue
         for device in filter(_is_whole, spec.get("devices") or []):
-            places[spec["driver"], spec["pool"]["name"], device["name"]] = node, resource
-    offered, by_pod = dict[str, Amounts](), dict[str, Amounts]()
+            node = device.get("nodeName") or spec.get("nodeName")
+            if node is not None:
+                places[spec["driver"], spec["pool"]["name"], device["name"]] = node, resource
+    offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
     for node, resource in places.values():
         _add(offered, node, resource)
     for claim in claims:
-        if _EXTENDED in annotations_of(claim):
-            continue
+        holders = for_requests if _EXTENDED in annotations_of(claim) else by_pod
         status = claim.get("status") or {}
         users = [item["uid"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"]
         for result in ((status.get("allocation") or {}).get("devices") or {}).get("results") or []:
@@ -103,8 +121,20 @@ def count_devices(
                 continue
             # Pods that share a claim share its devices: they are counted once.
             for uid in users[:1]:
-                _add(by_pod, uid, place[1])
-    return Devices(offered, by_pod)
+                _add(holders, uid, place[1])
+    return Devices(offered, by_pod, for_requests)
+
+
+def _requested(pod: Object) -> Iterator[str]:
+    """Yield the names of the resources that the containers of a pod request."""
+    spec = pod["spec"]
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        yield from (container.get("resources") or {}).get("requests") or ()
+
+
+def _is_class(resource: str) -> bool:
+    """Return True for a resource that stands for the devices of a DeviceClass by its name."""
+    return resource.startswith(_OF_A_CLASS)
 
 
 def _newest(slices: Iterable[Object]) -> list[Object]:
@@ -123,8 +153,9 @@ def _newest(slices: Iterable[Object]) -> list[Object]:
 
 def _is_whole(device: Object) -> bool:
     """Return True for a whole GPU, False for a part of one (MIG), which drivers list beside it."""
-    kinds = [value.get("string") for name, value in (device.get("attributes") or {}).items() if name == "type"]
-    return not kinds or str(kinds[0]).casefold() == "gpu"
+    attributes = (device.get("attributes") or {}).items()
+    kinds = [value.get("string") for name, value in attributes if name.rpartition("/")[2] == "type"]
+    return str(kinds[0]).casefold() == "gpu" if kinds else not device.get("consumesCounters")
 
 
 def _add(amounts: dict[str, Amounts], key: str, resource: str) -> None:

@@ -161,7 +161,7 @@ def read_nodes(
         place = pod["spec"].get("nodeName")
         if not place or is_finished(pod):
             continue
-        requests = _plus(pod_requests(pod["spec"]), devices.by_pod.get(pod["metadata"].get("uid") or ""))
+        requests = _plus(pod_requests(pod["spec"]), devices.of_pod(pod, gpus.vendors))
         sums = used.setdefault(place, {})
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, Fraction(0)) + amount

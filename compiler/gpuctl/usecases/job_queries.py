@@ -170,7 +170,8 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
         labels = job_rows.counting_claims(labels, reader.scope, jobs)
     else:
         gpus, devices = Gpus(reader.settings), read_devices(reader.scope, labels.gpus)
-        labels = labels._replace(claimed=devices.gpus_by_pod())
+        pods = [pod for job in jobs for pod in job.pods]
+        labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
         offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
         capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
         total = sum(map(gpus.count, (*capacity, *offered)))

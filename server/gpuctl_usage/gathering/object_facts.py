@@ -157,7 +157,7 @@ class FactMaker:
     def _pod(self, pod: Object) -> PodFacts | None:
         spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
         asked = self._weights.asked(pod_requests(spec, status))
-        claims = _claims(spec, status)
+        claims = _claims(spec, {} if asked else status.get("extendedResourceClaimStatus") or {}, status)
         if not asked and not claims:
             return None
         over = is_finished(pod)
@@ -261,11 +261,14 @@ def _kept(values: Mapping[str, str], keys: Collection[str]) -> Texts:
     return tuple(sorted((key, sys.intern(_text(values[key]))) for key in keys if values.get(key)))
 
 
-def _claims(spec: Object, status: Object) -> tuple[str, ...]:
-    """Return the names of the ResourceClaims of a pod, as far as they exist."""
+def _claims(spec: Object, extended: Object, status: Object) -> tuple[str, ...]:
+    """Return the names of the ResourceClaims of a pod, as far as they exist.
+
+    :param extended: the claim that the scheduler made for resources which are not counted as GPUs themselves.
+    """
     made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or []}
     named = (item.get("resourceClaimName") or made.get(item.get("name")) for item in spec.get("resourceClaims") or [])
-    return tuple(sorted({_text(name) for name in named if name}))
+    return tuple(sorted({_text(name) for name in (*named, extended.get("resourceClaimName")) if name}))
 
 
 def _turned(status: Object, kind: str, wanted: str | None = None) -> float | None:

@@ -53,8 +53,15 @@ _SAID: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (r"ptxas fatal\s*: Value 'sm_",),
     ),
-    # Python, Rust (safetensors), TensorFlow, shells.
-    "disk-full": ((r"No space left on device", r"Disk quota exceeded"), ()),
+    # Python, Rust (safetensors), TensorFlow, shells; PyTorch's archives, which lose the cause of a failed write.
+    "disk-full": (
+        (
+            r"No space left on device",
+            r"Disk quota exceeded",
+            r"\[enforce fail at inline_container\.cc.*(?:file write failed|unexpected pos \d+ vs \d+)",
+        ),
+        (),
+    ),
     # Python's sockets, PyTorch's TCPStore, gRPC; gunicorn, TensorBoard, Jupyter.
     "address-in-use": (
         (r"address already in use", r"\bEADDRINUSE\b", r"address .* is already in use"),
