@@ -221,6 +221,50 @@ def test_other_lists_that_are_no_words(command: list[str], words: list[str]) -> 
     assert container(right)["command"] == words
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cd /w ＆＆ python t.py", ["bash", "-c", "cd /w && python t.py"]),
+        ("python t.py ｜ tee log", ["bash", "-c", "python t.py | tee log"]),
+        ("python t.py；echo 1", ["bash", "-c", "python t.py;echo 1"]),
+        ("python t.py \u2014lr 1 \u2013n 2", ["python", "t.py", "--lr", "1", "-n", "2"]),
+        ("python t.py　--lr　1", ["python", "t.py", "--lr", "1"]),
+        ("echo 你好，世界", ["echo", "你好，世界"]),
+    ],
+)
+def test_the_advice_does_not_repeat_full_width_characters(text: str, words: list[str]) -> None:
+    (wrong,) = found(spelled(text, "quoted"))
+    assert wrong.hint is not None
+    assert container(pasted(wrong.hint))["command"] == words
+
+
+@pytest.mark.parametrize(
+    ("item", "hint"),
+    [
+        ("\u2014lr", "--lr"),
+        ("\u2013\u2013lr=1", "--lr=1"),
+        ("\u2013c", "-c"),
+        ("\u2212n=1", "-n=1"),
+        ("\u2014-x-y", "--x-y"),
+    ],
+)
+def test_dashes_that_an_editor_made_of_hyphens(item: str, hint: str) -> None:
+    for field in ("command", "args"):
+        text = f"{HEAD.format(kind='training')}  {field}: [python, {item}, 1]\n"
+        (wrong,) = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics
+        assert (wrong.code, wrong.hint) == ("GPU014", f"write `{hint}`, or quote the text if it is meant")
+        quoted = text.replace(item, json.dumps(item, ensure_ascii=False))
+        assert "GPU014" not in [one.code for one in gpuctl.compile(gpuctl.Source("demo.yaml", quoted)).diagnostics]
+
+
+def test_a_no_break_space_is_named_at_its_place() -> None:
+    text = HEAD.format(kind="training").replace("image: ", "image:\u00a0") + "  command: [run]\n"
+    (wrong,) = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics
+    assert wrong.message == "the no-break space is text, not ` `"
+    assert wrong.span is not None
+    assert (wrong.span.line, wrong.span.column) == (5, 9)
+
+
 @pytest.mark.parametrize("text", ["bash 'cd /w && ls'", '/bin/sh "cd /w && ls"'])
 def test_a_shell_without_its_option(text: str) -> None:
     (wrong,) = found(spelled(text, "quoted"))

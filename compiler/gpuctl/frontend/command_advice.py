@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from gpuctl.frontend.full_width import ascii_meant
 from gpuctl.frontend.shell import ShellWord, read_command
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
@@ -34,6 +35,7 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
     """
     if len(text) > _LONGEST:
         return _TOO_LONG
+    text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None and not rest:
         return f"remove the quotation marks around the list: {flow_list(quoted)}"
     reading = read_command(text)
@@ -51,6 +53,7 @@ def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str
     """Return the hint for `args` that were written as one text. ``command`` are the words of `command`, if any."""
     if len(text) > _LONGEST:
         return _TOO_LONG
+    text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None:
         return f"remove the quotation marks around the list: {flow_list(quoted)}"
     if is_shell(command):

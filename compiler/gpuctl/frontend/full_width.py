@@ -6,6 +6,7 @@ Text in quotes, block text and comments are never looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, Span
@@ -13,11 +14,14 @@ from gpuctl.frontend.tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.wording import shorten
 
 CODE = "GPU014"
+_NO_BREAK = "\u00a0"
 ASCII = str.maketrans(
     {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
-    | {"“": '"', "”": '"', "‘": "'", "’": "'", "、": ",", "【": "[", "】": "]", "\u3000": " "}
+    | {"“": '"', "”": '"', "‘": "'", "’": "'", "、": ",", "【": "[", "】": "]", "\u3000": " ", _NO_BREAK: " "}
 )
 """Full-width characters (Unicode block "Halfwidth and Fullwidth Forms") and Chinese punctuation, and what is meant."""
+_DASHES = re.compile(r"[\u2012-\u2015\u2212]+-*(?=[A-Za-z])")
+"""What editors make of the hyphens of an option."""
 _COMMANDS = frozenset({"command", "args"})
 
 
@@ -31,6 +35,9 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
     if raw.chunk.text.isascii():
         return
     for node, path in _plain_texts(raw.root, ()):
+        if _COMMANDS.intersection(path) and (dashes := _DASHES.match(node.value)) is not None:
+            diagnostics.append(_dash(raw.chunk, node, path, dashes))
+            continue
         meant = node.value.translate(ASCII)
         if node.value.isascii() or not meant.isascii():
             continue
@@ -45,11 +52,12 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
         for index in known:
             # A mapping was expected: its colon needs a blank.
             text = node.value.replace("：", ": ").translate(ASCII) if diagnostics[index].code == "GPU202" else meant
-            hint = f"write `{shorten(text)}`: `{character}` is a full-width character"
+            kind = "no-break space" if character == _NO_BREAK else "full-width character"
+            hint = f"write `{shorten(text)}`: `{character}` is a {kind}"
             diagnostics[index] = diagnostics[index]._replace(hint=hint)
         if not known:
             severity = Severity.ERROR if _COMMANDS.intersection(path) else Severity.WARNING
-            message = f"the full-width `{character}` is text, not `{character.translate(ASCII)}`"
+            message = f"{_named(character)} is text, not `{character.translate(ASCII)}`"
             hint = f"write `{character.translate(ASCII)}`, or quote the text if it is meant"
             diagnostics.append(Diagnostic(severity, CODE, message, span, path, hint))
 
@@ -70,12 +78,33 @@ def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
             before = line[column - 1 : column]
             if character.translate(ASCII) != character and before.isascii() and (before != " " or character != "："):
                 meant = character.translate(ASCII)
-                message = f"the full-width `{character}` is text, not `{meant}`"
+                message = f"{_named(character)} is text, not `{meant}`"
                 hint = f"write `{meant}`" + (" and a blank" if meant == ":" and line[column + 1 :].strip() else "")
                 return error._replace(
                     code=CODE, message=message, span=chunk.point(number, column), hint=hint, related=()
                 )
     return error
+
+
+def ascii_meant(text: str) -> str:
+    """Return a command as it was meant: in ASCII if nothing but full-width characters and dashes keeps it from that."""
+    meant = re.sub(rf"(?<!\S){_DASHES.pattern}", _hyphens, text).translate(ASCII)
+    return meant if meant.isascii() else text
+
+
+def _hyphens(dashes: re.Match[str]) -> str:
+    """Return the hyphens of an option that begins with dashes: one before a single letter."""
+    return "-" if re.match(r"[A-Za-z](?:[\s=]|\Z)", dashes.string[dashes.end() :]) else "--"
+
+
+def _dash(chunk: Chunk, node: YamlNode, path: FieldPath, dashes: re.Match[str]) -> Diagnostic:
+    message = f"`{dashes[0]}` is a dash, and no option begins with one"
+    hint = f"write `{_hyphens(dashes)}{shorten(node.value[dashes.end() :])}`, or quote the text if it is meant"
+    return Diagnostic(Severity.ERROR, CODE, message, _character(chunk, node, 0), path, hint)
+
+
+def _named(character: str) -> str:
+    return "the no-break space" if character == _NO_BREAK else f"the full-width `{character}`"
 
 
 def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, FieldPath]]:
