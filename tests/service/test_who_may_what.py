@@ -303,7 +303,7 @@ ROWS: dict[str, Row] = {
     ),
     "planDocuments": Row(documents("/plan"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
     "fitDocuments": Row(documents("/fit"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
-    "fitWaiting": Row(get("/fit", namespace="{namespace}"), READS_JOBS),
+    "fitWaiting": Row(get("/fit", namespace="{namespace}"), BY_NAMESPACE),
     "updateJob": Row(DOCUMENT_OF_JOB, CHANGES_JOBS),
     "pauseJob": Row(method("POST", "/jobs/{job}/pause"), CHANGES_JOBS),
     "resumeJob": Row(method("POST", "/jobs/{job}/resume"), CHANGES_JOBS),

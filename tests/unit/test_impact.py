@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.difference_answers import impact_answer
+from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.cli.output.printing import show_value
 from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.effects import Impact
@@ -570,11 +570,11 @@ def test_a_report_fits_a_comment() -> None:
     out = markdown(found)
     assert len(out) < 65536
     assert out.count("- and 2950 more\n") == 4
-    assert len(impact_answer(found)["changed"]) == 3000
+    assert len(ImpactAnswer.of(found).as_json()["changed"]) == 3000
 
 
 def test_text_in_json_is_as_people_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
-    show_value(impact_answer(an_impact(breakages=[Breakage("资源池不足", True)])), "json")
+    show_value(ImpactAnswer.of(an_impact(breakages=[Breakage("资源池不足", True)])).as_json(), "json")
     assert '"message": "资源池不足"' in capsys.readouterr().out
 
 

@@ -1,174 +1,366 @@
-"""What differs between manifests, or between revisions, as JSON: ``diff --against`` and ``impact``."""
+"""Answers of ``diff --against`` and ``impact``: what differs between manifests, or between revisions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from gpuctl.api.fit_answers import fit_job
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.fit_answers import FitJob, fit_job
 from gpuctl.api.json_values import number
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.gitops.effects import Cost, Impact
 from gpuctl.gitops.objects import ObjectChange, ObjectKey
-from gpuctl.gitops.rows import Amount
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand
+from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
+Number = int | float
 
-def differences_answer(changes: Iterable[ObjectChange]) -> dict[str, Any]:
-    """``diff --against -o json``, without credentials: the form of a plan that nobody carries out."""
-    steps = []
-    summary: dict[str, int] = {}
-    for change in changes:
-        before, after = masked_pair(change.before, change.after)
-        compared = [] if before is None or after is None else value_changes(before, after)
-        values = [{"path": item.path, "from": item.old, "to": item.new} for item in compared]
-        steps.append(
-            {
-                "action": change.action,
-                **_object(change.key),
-                "reason": None,
-                "changes": values,
-                "result": "planned",
-                "error": None,
-            }
+
+class ObjectName(ApiModel):
+    """The kind and name of an object."""
+
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+
+
+class _Action(ApiModel):
+    action: str
+
+
+class DifferenceStep(ObjectName, _Action):
+    """An object that differs: a step of a plan that is not carried out."""
+
+    reason: None = None
+    changes: list[dict[str, Any]] = Field(description="`path`, `from` and `to` of each field that differs.")
+    result: str
+    error: None = None
+
+
+class DifferencesAnswer(ApiModel):
+    """``gpuctl diff --against -o json``, without credentials."""
+
+    set: None
+    steps: list[DifferenceStep]
+    summary: dict[str, int] = Field(description="Action -> number of objects.")
+
+    @classmethod
+    def of(cls, changes: Iterable[ObjectChange]) -> DifferencesAnswer:
+        """Return differences as JSON has them."""
+        steps = list(map(_step, changes))
+        return cls(set=None, steps=steps, summary=dict(Counter(step.action for step in steps)))
+
+
+def _step(change: ObjectChange) -> DifferenceStep:
+    before, after = masked_pair(change.before, change.after)
+    compared = [] if before is None or after is None else value_changes(before, after)
+    return DifferenceStep(
+        action=change.action,
+        **_name(change.key),
+        reason=None,
+        changes=[{"path": item.path, "from": item.old, "to": item.new} for item in compared],
+        result="planned",
+        error=None,
+    )
+
+
+class ImpactBreakage(ApiModel):
+    """Something that does not fit after a change. ``new``: the change causes it, or makes it worse."""
+
+    message: str
+    new: bool
+
+
+class ChangedObject(ObjectName):
+    """An object that differs."""
+
+    paths: list[str]
+
+
+class JobName(ApiModel):
+    """The kind, namespace and name of a job."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class ImpactRestart(JobName):
+    """A job that starts anew."""
+
+    reason: str
+
+
+class ImpactDemand(ApiModel):
+    """The request of a job. GPUs are null for a share in memory."""
+
+    pool: str
+    gpu_type: str | None
+    gpus: Number | None
+    gpus_at_most: Number | None
+    pods: int
+    queued: bool = Field(description="True if it waits for room in a queue of Kueue.")
+    finished: bool
+
+
+class ImpactJob(JobName):
+    """A job before and after a change; null where it does not exist."""
+
+    before: ImpactDemand | None
+    after: ImpactDemand | None
+
+
+class ImpactGpus(ApiModel):
+    """GPUs that jobs request at their fewest and most replicas, and how many there are; null if that is unknown."""
+
+    gpus: Number
+    gpus_at_most: Number
+    capacity: int | None
+    gpus_queued: Number
+
+
+class ImpactPool(ApiModel):
+    """The GPUs of a pool. ``gpu_type`` is null for the whole pool, ``any`` for jobs that take any type."""
+
+    pool: str
+    gpu_type: str | None
+    before: ImpactGpus
+    after: ImpactGpus
+
+
+class ImpactLimit(ApiModel):
+    """The request of a namespace's jobs, and its limit; null without one."""
+
+    asked: Number
+    hard: Number | None
+
+
+class ImpactQuota(ApiModel):
+    """A resource of a namespace. Memory is in bytes, cpu in cores."""
+
+    namespace: str
+    resource: str
+    before: ImpactLimit
+    after: ImpactLimit
+
+
+class ImpactPrice(ApiModel):
+    """The price per hour at the fewest and most replicas."""
+
+    least: Number
+    most: Number
+
+
+class ImpactPrices(ApiModel):
+    """The price per hour before and after a change."""
+
+    before: ImpactPrice
+    after: ImpactPrice
+    without_pools: list[str] = Field(description="Pools with GPUs in use that have no price.")
+
+
+class ImpactEnded(JobName):
+    """A running job that a change ends."""
+
+    manner: str
+    reason: str
+    running_since: str | None
+    pods: int
+    gpus: int
+
+
+class ImpactRunAgain(JobName):
+    """A finished training that a change runs again."""
+
+    manner: str
+    reason: str
+    condition: str
+    finished_at: str | None
+
+
+class ImpactEviction(ApiModel):
+    """A job that would be evicted."""
+
+    namespace: str
+    job: str
+    owner: str | None
+    priority: int
+    pods: list[str]
+    runtime: str | None
+    by: list[JobName]
+    while_old_pods_run: bool
+
+
+class ImpactEvictions(ApiModel):
+    """The jobs that would be evicted, each once."""
+
+    jobs: int
+    pods: int
+    items: list[ImpactEviction]
+
+
+class ImpactCluster(ApiModel):
+    """The effect of a change on a cluster."""
+
+    taken_at: str
+    gitops: str | None
+    ended: list[ImpactEnded]
+    runs_again: list[ImpactRunAgain] | None
+    finished: list[JobName]
+    fit: list[FitJob]
+    evictions: ImpactEvictions
+    absent_nodes: list[str]
+
+
+class ImpactAnswer(ApiModel):
+    """``gpuctl impact -o json``."""
+
+    fits: bool
+    breakages: list[ImpactBreakage]
+    added: list[ObjectName]
+    changed: list[ChangedObject]
+    removed: list[ObjectName]
+    restarts: list[ImpactRestart]
+    jobs: list[ImpactJob]
+    pools: list[ImpactPool]
+    quotas: list[ImpactQuota]
+    price_per_hour: ImpactPrices | None
+    cluster: ImpactCluster | None
+
+    @classmethod
+    def of(cls, impact: Impact, live: LiveImpact | None = None) -> ImpactAnswer:
+        """Return an impact as JSON has it."""
+        return cls(
+            fits=not impact.breakages,
+            breakages=[ImpactBreakage(message=item.message, new=item.new) for item in impact.breakages],
+            added=[ObjectName(**_name(key)) for key in impact.added],
+            changed=[ChangedObject(**_name(key), paths=paths) for key, paths in impact.changed],
+            removed=[ObjectName(**_name(key)) for key in impact.removed],
+            restarts=[ImpactRestart(**item.job._asdict(), reason=item.reason) for item in impact.restarts],
+            jobs=[
+                ImpactJob(**job._asdict(), before=_demand(before), after=_demand(after))
+                for job, before, after in impact.jobs
+            ],
+            pools=list(map(_pool, impact.pools)),
+            quotas=list(map(_quota, impact.quotas)),
+            price_per_hour=_prices(impact),
+            cluster=None if live is None else _cluster(live),
         )
-        summary[change.action] = summary.get(change.action, 0) + 1
-    return {"set": None, "steps": steps, "summary": summary}
 
 
-def impact_answer(impact: Impact, live: LiveImpact | None = None) -> dict[str, Any]:
-    """``impact -o json``; amounts of memory are bytes, of cpu cores."""
-    return {
-        "fits": not impact.breakages,
-        "breakages": [{"message": item.message, "new": item.new} for item in impact.breakages],
-        "added": [_object(key) for key in impact.added],
-        "changed": [{**_object(key), "paths": paths} for key, paths in impact.changed],
-        "removed": [_object(key) for key in impact.removed],
-        "restarts": [{**item.job._asdict(), "reason": item.reason} for item in impact.restarts],
-        "jobs": [
-            {**job._asdict(), "before": _demand(before), "after": _demand(after)} for job, before, after in impact.jobs
-        ],
-        "pools": [
-            {
-                "pool": row.pool,
-                "gpuType": {ALL_TYPES: None, ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type),
-                "before": _amount(row.before),
-                "after": _amount(row.after),
-            }
-            for row in impact.pools
-        ],
-        "quotas": [
-            {
-                "namespace": row.namespace,
-                "resource": row.resource,
-                "before": {"asked": number(row.asked_before), "hard": number(row.hard_before)},
-                "after": {"asked": number(row.asked_after), "hard": number(row.hard_after)},
-            }
-            for row in impact.quotas
-        ],
-        "pricePerHour": _costs(impact),
-        "cluster": None if live is None else _live(live),
-    }
+def _name(key: ObjectKey) -> dict[str, Any]:
+    return {"api_version": key.api_version, "kind": key.kind, "namespace": key.namespace or None, "name": key.name}
 
 
-def _object(key: ObjectKey) -> dict[str, Any]:
-    return {
-        "apiVersion": key.api_version,
-        "kind": key.kind,
-        "namespace": key.namespace or None,
-        "name": key.name,
-    }
+def _pool(row: PoolRow) -> ImpactPool:
+    gpu_type = {ALL_TYPES: None, ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type)
+    return ImpactPool(pool=row.pool, gpu_type=gpu_type, before=_gpus(row.before), after=_gpus(row.after))
 
 
-def _amount(value: Amount) -> dict[str, Any]:
-    return {
-        "gpus": number(value.asked),
-        "gpusAtMost": number(value.most),
-        "capacity": value.there,
-        "gpusQueued": number(value.queued),
-    }
+def _gpus(value: Amount) -> ImpactGpus:
+    return ImpactGpus(
+        gpus=number(value.asked),
+        gpus_at_most=number(value.most),
+        capacity=value.there,
+        gpus_queued=number(value.queued),
+    )
 
 
-def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
+def _quota(row: QuotaRow) -> ImpactQuota:
+    return ImpactQuota(
+        namespace=row.namespace,
+        resource=row.resource,
+        before=ImpactLimit(asked=number(row.asked_before), hard=number(row.hard_before)),
+        after=ImpactLimit(asked=number(row.asked_after), hard=number(row.hard_after)),
+    )
+
+
+def _demand(demand: JobDemand | None) -> ImpactDemand | None:
     if demand is None:
         return None
     known = demand.gpus is not None
-    return {
-        "pool": demand.pool,
-        "gpuType": demand.gpu_type or None,
-        "gpus": number(demand.total) if known else None,
-        "gpusAtMost": number(demand.total_most) if known else None,
-        "pods": demand.pods,
-        "queued": demand.apart == "queued",
-        "finished": demand.apart == "finished",
-    }
+    return ImpactDemand(
+        pool=demand.pool,
+        gpu_type=demand.gpu_type or None,
+        gpus=number(demand.total) if known else None,
+        gpus_at_most=number(demand.total_most) if known else None,
+        pods=demand.pods,
+        queued=demand.apart == "queued",
+        finished=demand.apart == "finished",
+    )
 
 
-def _costs(impact: Impact) -> dict[str, Any] | None:
+def _prices(impact: Impact) -> ImpactPrices | None:
     if impact.costs is None:
         return None
 
-    def cost(value: Cost) -> dict[str, Any]:
-        return {"least": number(value.least), "most": number(value.most)}
+    def price(value: Cost) -> ImpactPrice:
+        return ImpactPrice(least=number(value.least), most=number(value.most))
 
     before, after = impact.costs
-    return {"before": cost(before), "after": cost(after), "withoutPools": impact.unpriced}
+    return ImpactPrices(before=price(before), after=price(after), without_pools=impact.unpriced)
 
 
-def _live(live: LiveImpact) -> dict[str, Any]:
-    return {
-        "takenAt": live.taken_at,
-        "gitops": live.gitops,
-        "ended": [_ended(item) for item in live.ended],
-        "runsAgain": None if live.runs_again is None else [_run_again(item) for item in live.runs_again],
-        "finished": [job._asdict() for job in sorted(live.finished[1])],
-        "fit": [fit_job(answer).as_json() for answer in live.fits],
-        "evictions": {
-            "jobs": len(live.evictions),
-            "pods": live.evicted_pods,
-            "items": [_eviction(item) for item in live.evictions],
-        },
-        "absentNodes": live.absent_nodes,
-    }
+def _cluster(live: LiveImpact) -> ImpactCluster:
+    items = list(map(_eviction, live.evictions))
+    return ImpactCluster(
+        taken_at=live.taken_at,
+        gitops=live.gitops,
+        ended=list(map(_ended, live.ended)),
+        runs_again=None if live.runs_again is None else list(map(_run_again, live.runs_again)),
+        finished=list(map(_job, sorted(live.finished[1]))),
+        fit=list(map(fit_job, live.fits)),
+        evictions=ImpactEvictions(jobs=len(items), pods=live.evicted_pods, items=items),
+        absent_nodes=live.absent_nodes,
+    )
 
 
-def _eviction(item: CausedEviction) -> dict[str, Any]:
+def _job(job: JobId) -> JobName:
+    return JobName(**job._asdict())
+
+
+def _eviction(item: CausedEviction) -> ImpactEviction:
     job = item.job
-    return {
-        "namespace": job.namespace,
-        "job": job.job,
-        "owner": job.owner,
-        "priority": job.priority,
-        "pods": list(job.pods),
-        "runtime": job.runtime,
-        "by": [by._asdict() for by in item.by],
-        "whileOldPodsRun": item.early,
-    }
+    return ImpactEviction(
+        namespace=job.namespace,
+        job=job.job,
+        owner=job.owner,
+        priority=job.priority,
+        pods=list(job.pods),
+        runtime=job.runtime,
+        by=list(map(_job, item.by)),
+        while_old_pods_run=item.early,
+    )
 
 
-def _ended(item: Ended) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "namespace": item.namespace,
-        "name": item.name,
-        "manner": item.manner,
-        "reason": item.reason,
-        "runningSince": item.since or None,
-        "pods": item.pods,
-        "gpus": item.gpus,
-    }
+def _ended(item: Ended) -> ImpactEnded:
+    return ImpactEnded(
+        kind=item.kind,
+        namespace=item.namespace,
+        name=item.name,
+        manner=item.manner,
+        reason=item.reason,
+        running_since=item.since or None,
+        pods=item.pods,
+        gpus=item.gpus,
+    )
 
 
-def _run_again(item: RunAgain) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "namespace": item.namespace,
-        "name": item.name,
-        "manner": item.manner,
-        "reason": item.reason,
-        "condition": item.condition,
-        "finishedAt": item.since or None,
-    }
+def _run_again(item: RunAgain) -> ImpactRunAgain:
+    return ImpactRunAgain(
+        kind=item.kind,
+        namespace=item.namespace,
+        name=item.name,
+        manner=item.manner,
+        reason=item.reason,
+        condition=item.condition,
+        finished_at=item.since or None,
+    )

@@ -1,56 +1,122 @@
-"""How a cluster differs from documents, as JSON: ``drift``, and what its webhook is told."""
+"""Answers of ``drift``, which its webhook gets as well: how a cluster differs from documents."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
 from gpuctl.apply.plan.drifted import Drift, DriftedField, DriftedObject
+from gpuctl.apply.state.managed_fields import FieldHolder
 from gpuctl.language.masking import masked_pair, redact
 
 
-def drift_answer(drift: Drift, server: str, cluster: str | None, revision: str) -> dict[str, Any]:
-    """Return the whole report, without credentials.
+class DriftManager(ApiModel):
+    """A field manager that wrote a field."""
 
-    ``drifted`` is null if objects could not be compared and the others have not drifted; ``wanted`` is null if the
-    documents do not state the field.
-    """
-    counts = {what: sum(one.what == what for one in drift.objects) for what in ("differs", "gone", "unnamed")}
-    return {
-        "drifted": True if drift.objects else None if drift.problems else False,
-        "cluster": cluster,
-        "server": server,
-        "revision": revision or None,
-        "objects": [_object(one) for one in drift.objects],
-        "expected": [_object(one) for one in drift.expected],
-        "problems": [redact(problem) for problem in drift.problems],
-        "notes": [redact(note) for note in drift.notes],
-        "summary": {**counts, "same": drift.same},
-    }
+    manager: str
+    operation: str | None = Field(description="Apply or Update.")
+    time: str | None = Field(description="When it last wrote any of its fields.")
+
+    @classmethod
+    def of(cls, holder: FieldHolder) -> DriftManager:
+        """Return a field manager as JSON has it."""
+        return cls(manager=holder.manager, operation=holder.operation or None, time=holder.time or None)
 
 
-def _object(one: DriftedObject) -> dict[str, Any]:
-    return {
-        "what": one.what,
-        "apiVersion": one.key.resource.api_version,
-        "kind": one.key.kind,
-        "namespace": one.key.namespace or None,
-        "name": one.key.name,
-        "document": one.title or None,
-        "reason": one.reason or None,
-        "since": one.since or None,
-        "fields": [_field(field) for field in one.fields],
-        "expectedFields": [_field(field) for field in one.expected],
-    }
+class DriftField(ApiModel):
+    """A field of an object, without credentials."""
+
+    path: str
+    live: Any = Field(description="The value in the cluster.")
+    wanted: Any = Field(description="The value of the documents; null if they do not state the field.")
+    added: bool = Field(description="True if the documents do not state the field, so that an apply keeps it.")
+    by: list[DriftManager]
+
+    @classmethod
+    def of(cls, field: DriftedField) -> DriftField:
+        """Return a field as JSON has it."""
+        live, wanted = masked_pair(field.live, field.wanted, field.path)
+        by = list(map(DriftManager.of, field.holders))
+        return cls(path=field.path, live=live, wanted=wanted, added=field.is_added, by=by)
 
 
-def _field(field: DriftedField) -> dict[str, Any]:
-    live, wanted = masked_pair(field.live, field.wanted, field.path)
-    by = [
-        {"manager": one.manager, "operation": one.operation or None, "time": one.time or None} for one in field.holders
-    ]
-    return {"path": field.path, "live": live, "wanted": wanted, "added": field.is_added, "by": by}
+class DriftObject(ApiModel):
+    """An object that differs, is gone, or is in no document."""
+
+    what: Literal["differs", "gone", "unnamed"]
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+    document: str | None
+    reason: str | None
+    since: str | None
+    fields: list[DriftField]
+    expected_fields: list[DriftField] = Field(description="Fields that controllers are expected to write.")
+
+    @classmethod
+    def of(cls, one: DriftedObject) -> DriftObject:
+        """Return an object as JSON has it."""
+        return cls(
+            what=one.what,
+            api_version=one.key.resource.api_version,
+            kind=one.key.kind,
+            namespace=one.key.namespace or None,
+            name=one.key.name,
+            document=one.title or None,
+            reason=one.reason or None,
+            since=one.since or None,
+            fields=list(map(DriftField.of, one.fields)),
+            expected_fields=list(map(DriftField.of, one.expected)),
+        )
+
+
+class DriftSummary(ApiModel):
+    """Numbers of objects."""
+
+    differs: int
+    gone: int
+    unnamed: int
+    same: int
+
+
+class DriftAnswer(ApiModel):
+    """``gpuctl drift -o json``, without credentials."""
+
+    drifted: bool | None = Field(description="Null if objects could not be compared and the others have not drifted.")
+    cluster: str | None
+    server: str
+    revision: str | None
+    objects: list[DriftObject]
+    expected: list[DriftObject]
+    problems: list[str]
+    notes: list[str]
+    summary: DriftSummary
+
+    @classmethod
+    def of(cls, drift: Drift, server: str, cluster: str | None, revision: str) -> DriftAnswer:
+        """Return a comparison as JSON has it."""
+        found = [one.what for one in drift.objects]
+        return cls(
+            drifted=True if drift.objects else None if drift.problems else False,
+            cluster=cluster,
+            server=server,
+            revision=revision or None,
+            objects=list(map(DriftObject.of, drift.objects)),
+            expected=list(map(DriftObject.of, drift.expected)),
+            problems=list(map(redact, drift.problems)),
+            notes=list(map(redact, drift.notes)),
+            summary=DriftSummary(
+                differs=found.count("differs"),
+                gone=found.count("gone"),
+                unnamed=found.count("unnamed"),
+                same=drift.same,
+            ),
+        )
 
 
 def drift_code(drift: Drift, *, fail: bool) -> int:
-    """The exit code: 0, or where that is asked for 1 of a drift and 2 where it could not be told."""
+    """Return the exit code: 0, or with ``fail`` 1 for a drift and 2 if objects could not be compared."""
     return 0 if not fail else 2 if drift.problems else 1 if drift.objects else 0

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpuctl.api.cluster_answers import clusters_difference_code
-from gpuctl.api.difference_answers import differences_answer
+from gpuctl.api.difference_answers import DifferencesAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
 from gpuctl.apply.run.options import RunOptions
@@ -123,7 +123,7 @@ def _against(against: str, inputs: list[str], platform: str | None, namespace: s
     with revision_errors():
         changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     if output == "json":
-        click.echo(to_json(differences_answer(changes)), nl=False)
+        click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:
         sys.stdout.writelines(markdown_lines(changes, against) if output == "markdown" else text_lines(changes))
     return 1 if changes else 0

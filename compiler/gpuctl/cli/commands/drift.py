@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.api.drift_answers import drift_answer, drift_code
+from gpuctl.api.drift_answers import DriftAnswer, drift_code
 from gpuctl.cli.options.changing import ChangeManner, changing
 from gpuctl.cli.options.connecting import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import compile_options, input_options
@@ -77,7 +77,7 @@ def command(
     _show(report, output)
     if webhook and (report.drift.objects or report.drift.problems):
         with cluster_errors():
-            post(webhook, drift_answer(report.drift, report.server, report.cluster, report.revision))
+            post(webhook, _answer(report))
     return drift_code(report.drift, fail=fail)
 
 
@@ -99,10 +99,14 @@ def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
         return drift_of(session, documents, callbacks, revision=revision, inputs=inputs)
 
 
+def _answer(report: DriftReport) -> dict[str, Any]:
+    return DriftAnswer.of(report.drift, report.server, report.cluster, report.revision).as_json()
+
+
 def _show(report: DriftReport, output: str) -> None:
     drift = report.drift
     if output == "json":
-        show_value(drift_answer(drift, report.server, report.cluster, report.revision), "json")
+        show_value(_answer(report), "json")
     elif output == "markdown":
         for line in drift_markdown(drift, report.server, report.cluster, report.revision):
             click.echo(line)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gpuctl.api.difference_answers import impact_answer
+from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.named_clusters import is_server_stated
 from gpuctl.cli.options.choosing_cluster import stated_cluster
@@ -90,7 +90,7 @@ def command(
     for note in left_out(snapshot) if snapshot is not None else ():
         click.echo(f"note: {note}", err=True)
     if output == "json":
-        sys.stdout.write(to_json(impact_answer(impact, live)))
+        sys.stdout.write(to_json(ImpactAnswer.of(impact, live).as_json()))
     else:
         render = markdown if output == "markdown" else text
         sys.stdout.write(render(impact, live_lists(live) if live is not None else ()))
