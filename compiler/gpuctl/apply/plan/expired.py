@@ -17,7 +17,8 @@ from typing import Any
 from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Request
-from gpuctl.apply.state.compare import IN_PLACE, is_pod_metadata, spec_changes
+from gpuctl.apply.state.compare import IN_PLACE, compare
+from gpuctl.apply.state.field_paths import is_pod_metadata
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.past_documents import PastDocument, hide, job_of_secret, read_history
 from gpuctl.hints import JobHint
@@ -117,7 +118,7 @@ def _is_same_run(key: Key, new: dict[str, Any], old: dict[str, Any], settings: S
     )
     if after is None or before is None:
         return False
-    changes = (*spec_changes(key.kind, after, before), *spec_changes(key.kind, before, after))
+    changes = (*compare(key.kind, after, before).changes, *compare(key.kind, before, after).changes)
     return all(change.path in IN_PLACE[key.kind] or is_pod_metadata(change.path) for change in changes)
 
 

@@ -12,12 +12,12 @@ from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden import in_namespace
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case, has, other_vendor
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.words import shortage_of
 
 _HOLDERS = 3
@@ -126,7 +126,9 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, left: 
         return f"{wants}; none of the nodes with {enough} has any {resource}"
     if not most:
         other = other_vendor(case, left) if resource in case.evidence.settings.gpu_resources else None
-        more = f"; {named(other[2], _HOLDERS)} {'has' if len(other[2]) == 1 else 'have'} {other[1]}" if other else ""
+        more = (
+            f"; {first_few(other[2], _HOLDERS)} {'has' if len(other[2]) == 1 else 'have'} {other[1]}" if other else ""
+        )
         return f"{wants}; no node there has any {resource}{more}"
     if need > most:
         return f"{wants}; the largest has {told(resource, most).split()[0]} in all, so it never fits"
