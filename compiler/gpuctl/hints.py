@@ -160,7 +160,7 @@ NO_PROBE = Phrase("; if this is only about pods that people create themselves, -
 OR_DELETE_FILE = Phrase(", or delete it with -f FILE", "")
 OR_MOVE_NODE = Phrase("; --overwrite moves it", "")
 OR_RELOWER = Phrase("; --relower replaces it", "")
-OVERWRITE_LABEL = Phrase("--overwrite replaces it", "`overwrite: true` replaces it")
+OVERWRITE_LABEL = Phrase("--overwrite replaces it", "set overwrite=true to replace it")
 PRIORITY_CLASS = Phrase(
     "; an administrator's `gpuctl apply` creates it", "; it is created when an administrator submits a job"
 )

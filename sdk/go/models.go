@@ -84,12 +84,14 @@ type BatchItem struct {
 	Warnings []DocumentWarning `json:"warnings"`
 }
 
-// BatchReport: What became of several nodes.
+// BatchReport: The result of a change of several nodes.
 type BatchReport struct {
 	Success []string      `json:"success"`
 	Failed  []NodeFailure `json:"failed"`
 	Message string        `json:"message"`
 	Notes   []string      `json:"notes"`
+	// What was done to each node of `success`.
+	Nodes []ChangedNode `json:"nodes"`
 }
 
 // ChangedJob: A job that was changed, or (status `validated`) would be, with the plan.
@@ -105,6 +107,12 @@ type ChangedJob struct {
 	Plan      PlanAnswer `json:"plan"`
 	// Diagnostics of the documents.
 	Warnings []DocumentWarning `json:"warnings"`
+}
+
+// ChangedNode: A node that was changed.
+type ChangedNode struct {
+	NodeName string `json:"nodeName"`
+	Message  string `json:"message"`
 }
 
 // ChangedPool: A pool that was changed, or (status `validated`) would be, with the plan.
@@ -354,11 +362,31 @@ type GpuPage struct {
 	Items []GpusOfNode `json:"items"`
 }
 
+// GpuTypeItem: A type of GPU: how many there are, and where. GPUs are null where pods may not be read.
+type GpuTypeItem struct {
+	// `unknown` for GPUs that no label names.
+	GPUType  string   `json:"gpuType"`
+	Vendors  []string `json:"vendors"`
+	GPUTotal int64    `json:"gpuTotal"`
+	// GPUs that pods request.
+	GPUUsed *int64 `json:"gpuUsed"`
+	// GPUs that no pod requests.
+	GPUFree    *int64   `json:"gpuFree"`
+	Nodes      []string `json:"nodes"`
+	BoundPools []string `json:"boundPools"`
+}
+
+// GpuTypeList: The types of GPU that nodes have.
+type GpuTypeList struct {
+	Total int64         `json:"total"`
+	Items []GpuTypeItem `json:"items"`
+}
+
 // GpusOfNode: The GPUs of a node.
 type GpusOfNode struct {
-	NodeName string        `json:"nodeName"`
-	GPUCount int64         `json:"gpuCount"`
-	GPUs     []MeasuredGpu `json:"gpus"`
+	NodeName string    `json:"nodeName"`
+	GPUCount int64     `json:"gpuCount"`
+	GPUs     []NodeGpu `json:"gpus"`
 }
 
 // HeldByWorkload: What a workload held at a moment.
@@ -432,6 +460,18 @@ type HeldModelsAnswer struct {
 	// `success`, or what has to be said about it.
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
+}
+
+// HoldingPod: A pod that holds room on a node, or waits for some.
+type HoldingPod struct {
+	Pod string `json:"pod"`
+	// Of its job.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// Null for a pod that is no job of gpuctl's.
+	Kind     *string `json:"kind"`
+	GPU      int64   `json:"gpu"`
+	NodeName *string `json:"nodeName"`
 }
 
 // IdleGpus: A workload that holds GPUs and has not used them for a while.
@@ -883,15 +923,6 @@ type LogsValue struct {
 	Problems []LogProblemValue `json:"problems"`
 }
 
-// MeasuredGpu: A GPU of a node, with the use of its memory.
-type MeasuredGpu struct {
-	GPUID       string   `json:"gpuId"`
-	Type        *string  `json:"type"`
-	Status      string   `json:"status"`
-	Utilization *float64 `json:"utilization"`
-	MemoryUsage *string  `json:"memoryUsage"`
-}
-
 // MetricPoint: A value at a time.
 type MetricPoint struct {
 	Timestamp string  `json:"timestamp"`
@@ -910,9 +941,9 @@ type NamespaceDetail struct {
 	CreatedAt *string           `json:"createdAt"`
 	Labels    map[string]string `json:"labels"`
 	// Pods on nodes.
-	RunningJobs []PodInNamespace `json:"runningJobs"`
+	RunningJobs []HoldingPod `json:"runningJobs"`
 	// Pods that wait for a node.
-	WaitingJobs []PodInNamespace `json:"waitingJobs"`
+	WaitingJobs []HoldingPod `json:"waitingJobs"`
 	// Jobs, also those that have ended.
 	AllJobs int64 `json:"allJobs"`
 }
@@ -1019,6 +1050,16 @@ type NamespaceUsage struct {
 	Data    json.RawMessage `json:"data"`
 }
 
+// NodeAmount: A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU.
+type NodeAmount struct {
+	Resource string  `json:"resource"`
+	Vendor   *string `json:"vendor"`
+	// What pods can have.
+	Total float64 `json:"total"`
+	// What pods request; null if pods may not be read.
+	Used *float64 `json:"used"`
+}
+
 // NodeConditions: A node as Kubernetes has it; conditions, taints and addresses in its own form.
 type NodeConditions struct {
 	Conditions              []map[string]any `json:"conditions"`
@@ -1046,22 +1087,31 @@ type NodeDetail struct {
 	RunningJobs   []JobOnNodes `json:"runningJobs"`
 	CreatedAt     *string      `json:"createdAt"`
 	LastUpdatedAt *string      `json:"lastUpdatedAt"`
+	// Those of its labels that tell a type of GPU; jobs select on the first ones.
+	GPULabels []LabelPair `json:"gpuLabels"`
+	// All that pods can have: GPUs, cores, memory, other devices.
+	Amounts []NodeAmount `json:"amounts"`
+	// The pods of `runningJobs`.
+	Pods []HoldingPod `json:"pods"`
 }
 
-// NodeFailure: Why a node was not labelled.
+// NodeFailure: The reason for which a node was not changed.
 type NodeFailure struct {
 	NodeName string `json:"nodeName"`
 	// What programs compare.
 	Error   string `json:"error"`
 	Message string `json:"message"`
+	// The cluster could not be reached, or refused the service.
+	IsOutage bool `json:"isOutage"`
 }
 
-// NodeGpu: A GPU of a node; `utilization` in percent, null where nothing measures it.
+// NodeGpu: A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them.
 type NodeGpu struct {
 	GPUID       string   `json:"gpuId"`
 	Type        *string  `json:"type"`
 	Status      string   `json:"status"`
 	Utilization *float64 `json:"utilization"`
+	MemoryUsage *string  `json:"memoryUsage"`
 }
 
 // NodeItem: A node in a list.
@@ -1078,6 +1128,10 @@ type NodeItem struct {
 	Memory    string  `json:"memory"`
 	GPUType   *string `json:"gpuType"`
 	CreatedAt *string `json:"createdAt"`
+	// Its address inside the cluster.
+	Address *string `json:"address"`
+	// Its state as kubectl has it.
+	K8sState *string `json:"k8sState"`
 }
 
 // NodeLabel: A label of a node.
@@ -1093,8 +1147,7 @@ type NodePage struct {
 	Items []NodeItem `json:"items"`
 }
 
-// NodeResources: What pods can have of a node, what of it they request, and the rest. Cores are numbers, memory
-// quantities.
+// NodeResources: The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities.
 type NodeResources struct {
 	CPUTotal     float64  `json:"cpuTotal"`
 	CPUUsed      *float64 `json:"cpuUsed"`
@@ -1184,17 +1237,6 @@ type PlanWait struct {
 	Likelihood *float64 `json:"likelihood"`
 }
 
-// PodInNamespace: A pod that holds room on a node, or waits for some.
-type PodInNamespace struct {
-	Pod string `json:"pod"`
-	// Of its job.
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
-	Kind      *string `json:"kind"`
-	GPU       int64   `json:"gpu"`
-	NodeName  *string `json:"nodeName"`
-}
-
 // PodStage: A stage that a pod has reached, and the seconds since the one before.
 type PodStage struct {
 	Stage   string  `json:"stage"`
@@ -1210,16 +1252,19 @@ type PodTimeline struct {
 
 // PoolDetail: A pool.
 type PoolDetail struct {
-	Name           string   `json:"name"`
-	Description    *string  `json:"description"`
-	Nodes          []string `json:"nodes"`
-	GPUTotal       int64    `json:"gpuTotal"`
-	GPUUsed        *int64   `json:"gpuUsed"`
-	GPUFree        *int64   `json:"gpuFree"`
-	GPUUnavailable *int64   `json:"gpuUnavailable"`
+	Name        string  `json:"name"`
+	Description *string `json:"description"`
+	GPUTotal    int64   `json:"gpuTotal"`
+	// GPUs that pods on its nodes request.
+	GPUUsed *int64 `json:"gpuUsed"`
+	// GPUs that no pod requests.
+	GPUFree *int64 `json:"gpuFree"`
+	// Free GPUs of nodes that are cordoned or not ready.
+	GPUUnavailable *int64 `json:"gpuUnavailable"`
 	// Type -> GPUs.
 	GPUType map[string]int64 `json:"gpuType"`
 	Status  string           `json:"status"`
+	Nodes   []string         `json:"nodes"`
 	Quota   PoolQuota        `json:"quota"`
 	// Jobs in it, of those that may be seen.
 	Jobs []JobOnNodes `json:"jobs"`
@@ -1229,6 +1274,10 @@ type PoolDetail struct {
 	WaitingJobs []JobOnNodes `json:"waitingJobs"`
 	// Whether it has a definition, or only nodes.
 	IsDefined bool `json:"isDefined"`
+	// The pods of `jobs`.
+	Pods []HoldingPod `json:"pods"`
+	// The pods of `waitingJobs`.
+	WaitingPods []HoldingPod `json:"waitingPods"`
 }
 
 // PoolItem: A pool in a list. GPUs are null where pods may not be read.
@@ -1252,7 +1301,7 @@ type PoolList struct {
 	Items []PoolItem `json:"items"`
 }
 
-// PoolQuota: What a pool allows its jobs; null: anything.
+// PoolQuota: The limits of a pool; null is no limit.
 type PoolQuota struct {
 	MaxJobs      *int64 `json:"maxJobs"`
 	MaxGPUPerJob *int64 `json:"maxGpuPerJob"`
@@ -1626,6 +1675,25 @@ type NewLabels struct {
 	NodeNames []string `json:"nodeNames"`
 }
 
+// LabelChanges: Labels to set at several nodes, and to delete there.
+type LabelChanges struct {
+	NodeNames []string `json:"nodeNames"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Key -> value; null deletes the label.
+	Labels map[string]*string `json:"labels"`
+	// Replace other values.
+	Overwrite bool `json:"overwrite,omitempty"`
+}
+
+// LabelDeletions: Labels to delete at several nodes.
+type LabelDeletions struct {
+	NodeNames []string `json:"nodeNames"`
+	// Only check; nothing is written.
+	DryRun bool     `json:"dryRun,omitempty"`
+	Keys   []string `json:"keys"`
+}
+
 // QuotaBody: Quotas of users: what each may request in the namespace of that name.
 type QuotaBody struct {
 	Name        string `json:"name"`
@@ -1636,6 +1704,22 @@ type QuotaBody struct {
 	Namespace map[string]any `json:"namespace,omitempty"`
 	// Fills in what an entry leaves out.
 	Default map[string]any `json:"default,omitempty"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// PoolMembers: Nodes to add to a pool.
+type PoolMembers struct {
+	NodeNames []string `json:"nodeNames"`
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Move nodes that are in another pool.
+	Overwrite bool `json:"overwrite,omitempty"`
+}
+
+// NodeNames: Nodes to change.
+type NodeNames struct {
+	NodeNames []string `json:"nodeNames"`
 	// Only check; nothing is written.
 	DryRun bool `json:"dryRun,omitempty"`
 }

@@ -710,7 +710,7 @@ type ListGPULabelsOptions struct {
 	PageSize int
 }
 
-// ListGPULabels: Of all nodes the labels that tell a type of GPU, and the pool.
+// ListGPULabels: The labels of all nodes that tell a type of GPU, and the pools.
 func (c *Client) ListGPULabels(ctx context.Context, options *ListGPULabelsOptions) (*GpuLabelPage, error) {
 	if options == nil {
 		options = &ListGPULabelsOptions{}
@@ -802,6 +802,24 @@ func (c *Client) SetLabelOfNodes(ctx context.Context, body NewLabels) (*BatchRep
 	return &answer, nil
 }
 
+// ChangeLabelsOfNodes: Set labels of several nodes, and delete those whose value is null: of a node all or none.
+func (c *Client) ChangeLabelsOfNodes(ctx context.Context, body LabelChanges) (*BatchReport, error) {
+	var answer BatchReport
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/changes", body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteLabelsOfNodes: Delete labels of several nodes: of a node all or none.
+func (c *Client) DeleteLabelsOfNodes(ctx context.Context, body LabelDeletions) (*BatchReport, error) {
+	var answer BatchReport
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/deletions", body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListNodesOptions are what may be said to ListNodes. The zero value says nothing.
 type ListNodesOptions struct {
 	// Nodes of this pool.
@@ -811,6 +829,8 @@ type ListNodesOptions struct {
 	GPUType string
 	// `active`; `maintaining`: cordoned; `faulty`: not ready.
 	Status string
+	// Nodes by their labels, as kubectl's `-l`.
+	Selector string
 	// Which page, from 1.
 	Page int
 	// Items of a page.
@@ -826,6 +846,7 @@ func (c *Client) ListNodes(ctx context.Context, options *ListNodesOptions) (*Nod
 	set(query, "pool", options.Pool)
 	set(query, "gpuType", options.GPUType)
 	set(query, "status", options.Status)
+	set(query, "selector", options.Selector)
 	set(query, "page", options.Page)
 	set(query, "pageSize", options.PageSize)
 	var answer NodePage
@@ -899,6 +920,15 @@ func (c *Client) AllGPUs(ctx context.Context, options *ListGPUsOptions) *Iterato
 		}
 		return found.Items, found.Total, nil
 	}}
+}
+
+// ListGPUTypes: The types of GPU that the nodes have by name, how many there are, and where.
+func (c *Client) ListGPUTypes(ctx context.Context) (*GpuTypeList, error) {
+	var answer GpuTypeList
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-types", repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
 }
 
 // GetNode: A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
@@ -983,6 +1013,25 @@ func (c *Client) DeleteQuota(ctx context.Context, userName string, options *Dele
 	set(query, "dryRun", options.DryRun)
 	var answer Administered
 	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/quotas/", segment(userName)), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddNodes: Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+func (c *Client) AddNodes(ctx context.Context, poolName string, body PoolMembers) (*BatchReport, error) {
+	var answer BatchReport
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/pools/", segment(poolName), "/nodes/add"), body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveNodes: Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where
+// they are.
+func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeNames) (*BatchReport, error) {
+	var answer BatchReport
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/pools/", segment(poolName), "/nodes/remove"), body: body}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

@@ -6,36 +6,27 @@ whoever asks may not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
-from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.objects.api_resources import Object
 from gpuctl.reading.describe_job import JobDetail
 from gpuctl.reading.find import find_job
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.label_rows import GpuType, Label
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState, PodOnNode
-from gpuctl.reading.pool_rows import PoolState
 from gpuctl.reading.why.answer import Answer
 from gpuctl.release import __version__
-from gpuctl.usecases import job_queries, node_queries, pool_queries
+from gpuctl.usecases import job_queries
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
-from gpuctl.usecases.looking import Reader, check_names, reader_of
-from gpuctl.usecases.node_queries import NodeListing, NodeQuery
+from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode, refuse_unknown_fields
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.lookups import demand
-from gpuctl_server.node_lookups import pool_filter, sees_holder
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem, UnknownPath
 from gpuctl_server.service import Service
@@ -200,98 +191,10 @@ def slim(job: Job) -> Job:
     return Job(job.identity, {"kind": job.workload["kind"], "metadata": metadata, "status": status})
 
 
-def _list_nodes(asked: Asked, query: NodeQuery) -> NodeListing:
-    demand(asked.caller, Wish("get", "nodes", None, query.pool))
-    with asked.service.looking(None) as everything:
-        found = node_queries.list_nodes(everything, replace(query, names=()))
-    takes = pool_filter(asked.caller, "get", "nodes")
-    others = [_shown(asked, node) for node in found.others if takes(node.pool)]
-    check_names("node", query.names, [node.name for node in others])
-    named = [node for node in found.nodes if takes(node.pool) and (not query.names or node.name in query.names)]
-    return NodeListing([_shown(asked, node) for node in named], others, replace(found.query, names=query.names))
-
-
-def _describe_node(asked: Asked, name: str) -> NodeState:
-    nodes = _visible_nodes(asked, "nodes", lambda everything: node_queries.list_nodes(everything, NodeQuery()).nodes)
-    there = {node.name: node for node in nodes}
-    if name not in there:
-        raise no_such("node", name, there)
-    return _shown(asked, there[name])
-
-
-def _list_labels(asked: Asked, names: list[str], key: str | None) -> list[Label]:
-    demand(asked.caller, Wish("get", "labels"))
-    takes = pool_filter(asked.caller, "get", "labels")
-    pool = asked.service.keys.pool
-
-    def shows(have: Mapping[str, str]) -> bool:
-        return takes(have.get(pool) or DEFAULT_POOL)
-
-    # Who wrote what and when is not in the mirror.
-    with asked.service.asking(asked.caller) as session:
-        return node_queries.list_labels(reader_of(session, asked.service.platform), names, key, shows)
-
-
-def _list_gpu_labels(asked: Asked) -> list[NodeState]:
-    return [_shown(asked, node) for node in _visible_nodes(asked, "labels", node_queries.list_gpu_labels)]
-
-
-def _list_gpu_types(asked: Asked, names: list[str]) -> list[GpuType]:
-    nodes = _visible_nodes(asked, "nodes", lambda everything: node_queries.list_nodes(everything, NodeQuery()).nodes)
-    return node_queries.gpu_types_of(nodes, names, Gpus(asked.service.platform))
-
-
-def _visible_nodes(asked: Asked, resource: str, read: Callable[[Reader], list[NodeState]]) -> list[NodeState]:
-    demand(asked.caller, Wish("get", resource))
-    takes = pool_filter(asked.caller, "get", resource)
-    with asked.service.looking(None) as everything:
-        return [node for node in read(everything) if takes(node.pool)]
-
-
-def _list_pools(asked: Asked, names: list[str]) -> list[PoolState]:
-    demand(asked.caller, Wish("get", "pools"))
-    takes = pool_filter(asked.caller, "get", "pools")
-    with asked.service.looking(None) as everything:
-        pools = [pool for pool in pool_queries.list_pools(everything) if takes(pool.name)]
-    check_names("pool", names, [pool.name for pool in pools])
-    return [
-        replace(
-            pool,
-            nodes=tuple(_shown(asked, node) for node in pool.nodes),
-            waiting=_seen(asked, pool.waiting),
-        )
-        for pool in pools
-        if not names or pool.name in names
-    ]
-
-
-def _shown(asked: Asked, node: NodeState) -> NodeState:
-    """A node as everybody may see it, and of the pods on it those that this one may."""
-    obj = node.object
-    metadata = {key: obj["metadata"].get(key) for key in ("name", "creationTimestamp", "labels")}
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    shown: Object = {
-        "metadata": metadata,
-        "spec": {key: spec[key] for key in ("taints", "unschedulable") if key in spec},
-        "status": {key: status[key] for key in ("conditions", "addresses", "nodeInfo") if key in status},
-    }
-    return replace(node, object=shown, holders=_seen(asked, node.holders))
-
-
-def _seen(asked: Asked, pods: Iterable[PodOnNode] | None) -> tuple[PodOnNode, ...] | None:
-    return None if pods is None else tuple(pod for pod in pods if sees_holder(asked.caller, pod))
-
-
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "list-jobs": _list_jobs,
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
-    "list-nodes": _list_nodes,
-    "describe-node": _describe_node,
-    "list-pools": _list_pools,
-    "list-labels": _list_labels,
-    "list-gpu-labels": _list_gpu_labels,
-    "list-gpu-types": _list_gpu_types,
 }
 """Name of a use case -> what answers it."""

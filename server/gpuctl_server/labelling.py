@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
@@ -26,14 +25,14 @@ def label(
     action: Action,
     names: Iterable[str],
     labels: Mapping[str, str | None],
-    terms: LabelTerms,
     touched: AuditTrail,
     *,
+    overwrite: bool = False,
     dry_run: bool = False,
 ) -> Report:
     """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
-    :param terms: whether to overwrite existing values, and the hint to give when overwriting is needed.
+    :param overwrite: replace other values.
     :param dry_run: have the API server check the change, and change nothing.
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
     :raises Problem: 403 for a key that the service does not set, 429, 503.
@@ -53,7 +52,7 @@ def label(
         if not decision.allowed:
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
-    terms = replace(terms, shows=lambda have: visible(pool_of(have)), permits=permits)
+    terms = LabelTerms(overwrite, shows=lambda have: visible(pool_of(have)), permits=permits)
     with changing(service, caller, dry_run=dry_run) as session:
         touched.begin()
         report = label_nodes(session, names, labels, service.platform, terms)
@@ -61,11 +60,6 @@ def label(
         return report
     service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report
-
-
-def of_body(*, overwrite: bool) -> LabelTerms:
-    """How labels are set by a body that says whether others are replaced."""
-    return LabelTerms(overwrite, "set overwrite=true to replace it")
 
 
 def label_one(
@@ -85,9 +79,7 @@ def label_one(
     :raises Problem: 404 for the node or the label, 409 for another value, 403.
     :raises ClusterError: as the cluster answers.
     """
-    report = label(
-        service, caller, action, [name], {key: value}, of_body(overwrite=overwrite), touched, dry_run=dry_run
-    )
+    report = label(service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run)
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done

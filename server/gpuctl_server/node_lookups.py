@@ -1,12 +1,12 @@
-"""Which pools and nodes somebody sees, and whose names on them: what may not be seen is not there."""
+"""The pools, nodes and holders of GPUs that a caller sees. For a caller, all others do not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from gpuctl.api.nodes import JobOnNodes
 from gpuctl.kube.absent import no_such
-from gpuctl.objects.api_resources import Key, labels_of
+from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
@@ -22,21 +22,8 @@ _LISTED_WITHIN = 1.0
 """Seconds."""
 
 
-class JobHere(NamedTuple):
-    """A job that holds GPUs or other room of a pool or node: ``gpu`` of them there.
-
-    ``id`` and ``kind`` are None of pods that are no job of gpuctl's.
-    """
-
-    id: str | None
-    name: str
-    namespace: str
-    kind: str | None
-    gpu: int
-
-
 def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str], bool]:
-    """Whether somebody may do something with what is in a pool; each pool is asked about once."""
+    """Return a predicate of pools: True if the caller may do this there. Rights of each pool are checked once."""
     known: dict[str, bool] = {}
 
     def takes(pool: str) -> bool:
@@ -48,16 +35,16 @@ def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str]
 
 
 def visible_pools(service: Service, caller: Caller) -> list[PoolState]:
-    """The pools that somebody sees, ``default`` last."""
+    """Return the pools that a caller sees, ``default`` last."""
     takes = pool_filter(caller, "get", "pools")
     return [pool for pool in service.fleet.now().pools if takes(pool.name)]
 
 
 def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
-    """A pool.
+    """Return a pool.
 
-    :raises Problem: 403 for one that is not theirs, whether or not there is one of the name.
-    :raises NotThere: there is none of the name.
+    :raises Problem: 403 for a pool that the caller may not see, whether or not it exists.
+    :raises NotThere: it does not exist.
     """
     demand(caller, Wish("get", "pools", None, name))
     pools = visible_pools(service, caller)
@@ -68,14 +55,22 @@ def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
 
 
 def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> list[NodeState]:
-    """The nodes of the pools that are somebody's, by name."""
+    """Return the nodes of the pools that a caller sees, by name."""
     takes = pool_filter(caller, "get", resource)
     return [node for node in service.fleet.now().nodes.values() if takes(node.pool)]
 
 
 def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeState]:
-    """Those of them that a query means; one for a label means the nodes that have it."""
+    """Return the nodes that a query means and the caller sees. A query for a label means the nodes that have it.
+
+    :raises ApiError: the selector is invalid.
+    """
     nodes, gpus = visible_nodes(service, caller), Gpus(service.platform)
+    if query.selector:
+        with service.looking(None) as everything:
+            selected = everything.scope.session.list_objects(RESOURCES["Node"], labels=query.selector)[0]
+        names = {node["metadata"]["name"] for node in selected}
+        nodes = [node for node in nodes if node.name in names]
     query = label_query(query, (node.object for node in nodes), gpus)
     found = select_nodes(nodes, query, gpus)
     return [node for node in found if query.label is None or query.label in labels_of(node.object)]
@@ -100,26 +95,31 @@ def no_node(name: str, there: Iterable[str]) -> Problem:
     return problem
 
 
-def jobs_of(service: Service, caller: Caller, pods: Iterable[PodOnNode] | None) -> list[JobHere] | None:
-    """The jobs that pods belong to, of those that somebody sees; None when nobody knows the pods.
+def seen_pods(caller: Caller, pods: Iterable[PodOnNode] | None) -> list[PodOnNode] | None:
+    """Return the pods that a caller sees; None if the service may not read pods."""
+    return None if pods is None else [pod for pod in pods if sees_holder(caller, pod)]
 
-    For a job that is younger than the list of jobs that list is waited for, a moment.
+
+def jobs_of(service: Service, pods: Iterable[PodOnNode] | None) -> list[JobOnNodes] | None:
+    """Return the jobs of pods that a caller sees; None if the service may not read pods.
+
+    Wait a moment for the list of jobs if a pod's job is younger than it.
     """
     if pods is None:
         return None
-    seen = [pod for pod in pods if sees_holder(caller, pod)]
+    seen = list(pods)
     board, version = service.board.now(), service.mirror.version
     if any(pod.kind is not None and _job_of(board, pod) is None for pod in seen):
         service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
         board = service.board.now()
-    found: dict[tuple[str, str, str | None], JobHere] = {}
+    found: dict[tuple[str, str, str | None], JobOnNodes] = {}
     for pod in seen:
         job = _job_of(board, pod)
         if job is None and pod.kind is not None:
             continue
-        key = (pod.namespace, pod.name, job.id if job is not None else None)
-        before = found[key].gpu if key in found else 0
-        found[key] = JobHere(key[2], pod.name, pod.namespace, pod.kind, before + pod.gpu)
+        job_id = job.id if job is not None else None
+        item = JobOnNodes(job_id=job_id, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=0)
+        found.setdefault((pod.namespace, pod.name, job_id), item).gpu += pod.gpu
     return list(found.values())
 
 

@@ -1,60 +1,53 @@
-"""Pools and nodes as the REST API has them: the command line's JSON, with the service's own ids of jobs."""
+"""Pools and nodes as the REST API has them: the command line's, with ids of jobs and the measured use of GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from gpuctl.api.node_answers import gpu_list, node_answer, pool_answer, pool_list
+from gpuctl.api.nodes import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
+from gpuctl.api.pools import PoolDetail, PoolReport
+from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
-from gpuctl_server.gpu_use import GpuUse
-from gpuctl_server.node_lookups import JobHere
-
-Use = Mapping[str, Mapping[str, GpuUse]]
-"""Node -> GPU -> what is measured of it."""
-
-_IN_LISTS = ("name", "description", "gpuTotal", "gpuUsed", "gpuFree", "gpuUnavailable", "gpuType", "status")
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.gpu_use import measured_use
+from gpuctl_server.node_lookups import jobs_of, seen_pods
+from gpuctl_server.service import Service
 
 
-def pool_items(pools: Iterable[PoolState]) -> list[dict[str, Any]]:
-    """The items of ``GET /pools``."""
-    return [{key: item[key] for key in _IN_LISTS} for item in pool_list(pools)["items"]]
+def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail:
+    """Return a pool with the jobs and pods that a caller sees."""
+    pods, waiting = seen_pods(caller, pool.jobs), seen_pods(caller, pool.waiting)
+    fields = PoolReport.of(pool.row).model_dump(exclude={"jobs", "waiting_jobs"})
+    return PoolDetail(
+        **fields,
+        jobs=jobs_of(service, pods),
+        waiting_jobs=jobs_of(service, waiting),
+        pods=HoldingPod.all_of(pods),
+        waiting_pods=HoldingPod.all_of(waiting),
+    )
 
 
-def pool_value(pool: PoolState, jobs: Iterable[JobHere] | None, waiting: Iterable[JobHere] | None) -> dict[str, Any]:
-    """``GET /pools/{poolName}``."""
-    return {**pool_answer(pool), "jobs": job_values(jobs), "waitingJobs": job_values(waiting)}
+def node_detail(service: Service, caller: Caller, node: NodeState) -> NodeDetail:
+    """Return a node with the jobs and pods that a caller sees."""
+    pods = seen_pods(caller, node.holders)
+    fields = NodeReport.of(node, Gpus(service.platform)).model_dump(exclude={"running_jobs"})
+    detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))
+    _measure(service, {node.name: detail.gpu_detail})
+    return detail
 
 
-def node_value(node: NodeState, jobs: Iterable[JobHere] | None, use: Use) -> dict[str, Any]:
-    """``GET /nodes/{nodeName}``."""
-    value = node_answer(node)
-    detail = [{key: gpu[key] for key in gpu if key != "memoryUsage"} for gpu in value["gpuDetail"]]
-    return {**value, "gpuDetail": _measured(detail, use.get(node.name, {})), "runningJobs": job_values(jobs)}
+def gpus_of_nodes(service: Service, nodes: Sequence[NodeState]) -> list[GpusOfNode]:
+    """Return the GPUs of nodes one by one."""
+    found = [GpusOfNode.of(node.gpus_one_by_one) for node in nodes]
+    _measure(service, {item.node_name: item.gpus for item in found})
+    return found
 
 
-def gpu_items(nodes: Sequence[NodeState], use: Use) -> list[dict[str, Any]]:
-    """The items of ``GET /nodes/gpu-detail``."""
-    items = gpu_list(nodes)["items"]
-    return [{**item, "gpus": _measured(item["gpus"], use.get(item["nodeName"], {}))} for item in items]
-
-
-def job_values(jobs: Iterable[JobHere] | None) -> list[dict[str, Any]] | None:
-    """The jobs on a pool or node."""
-    if jobs is None:
-        return None
-    return [
-        {"jobId": job.id, "name": job.name, "namespace": job.namespace, "kind": job.kind, "gpu": job.gpu}
-        for job in jobs
-    ]
-
-
-def _measured(gpus: list[dict[str, Any]], use: Mapping[str, GpuUse]) -> list[dict[str, Any]]:
-    for gpu in gpus:
-        found = use.get(gpu["gpuId"])
-        if found is not None:
-            gpu |= {"utilization": found.utilization}
-            if "memoryUsage" in gpu:
-                gpu["memoryUsage"] = found.memory
-    return gpus
+def _measure(service: Service, nodes: dict[str, list[NodeGpu]]) -> None:
+    use = measured_use(service, nodes)
+    for name, gpus in nodes.items():
+        for gpu in gpus:
+            found = use.get(name, {}).get(gpu.gpu_id)
+            if found is not None:
+                gpu.utilization, gpu.memory_usage = found.utilization, found.memory

@@ -30,6 +30,10 @@ _NAMES = {
     "GET /nodes/labels": "listNodesWithLabel",
     "GET /nodes/labels/all": "listGpuLabels",
     "POST /nodes/labels/batch": "setLabelOfNodes",
+    "POST /nodes/labels/changes": "changeLabelsOfNodes",
+    "POST /nodes/labels/deletions": "deleteLabelsOfNodes",
+    "POST /pools/{poolName}/nodes/add": "addNodes",
+    "POST /pools/{poolName}/nodes/remove": "removeNodes",
     "GET /nodes/{nodeName}/labels": "listNodeLabels",
     "POST /nodes/{nodeName}/labels": "setNodeLabel",
     "GET /nodes/{nodeName}/labels/{key}": "getNodeLabel",
@@ -54,7 +58,7 @@ _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 _ALIKE = frozenset(
     {
         *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "waitJob"),
-        *("waitJobs", "setNodeLabel", "setLabelOfNodes"),
+        *("waitJobs", "setNodeLabel", "setLabelOfNodes", "addNodes"),
     }
 )
 """POST, and yet idempotent."""
@@ -69,7 +73,14 @@ _TAGS = {
     "usage": "Who held GPUs, and what the GPUs did, hour by hour.",
     "auth": "Rights, and what was done by them.",
 }
-_FAMILIES = {"plan": "plans", "fit": "plans", "recoveries": "plans", "namespaces": "quotas", "audit": "auth"}
+_FAMILIES = {
+    "plan": "plans",
+    "fit": "plans",
+    "recoveries": "plans",
+    "namespaces": "quotas",
+    "audit": "auth",
+    "gpu-types": "nodes",
+}
 
 
 def operation_id(route: APIRoute) -> str:

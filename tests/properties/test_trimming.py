@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from gpuctl.api.job_answers import job_facts_value, job_list, row_value
 from gpuctl.api.json_values import listed
+from gpuctl.api.labels_of_nodes import gpu_label_list
 from gpuctl.api.namespaces import NamespaceList
-from gpuctl.api.node_answers import gpu_label_list, gpu_list, node_list, pool_list
+from gpuctl.api.nodes import gpu_list, node_list
+from gpuctl.api.pools import PoolReport
 from gpuctl.api.quotas import QuotaList
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, labels_of
@@ -25,6 +27,7 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
 from gpuctl.reading.job_rows import labels, rows, together
+from gpuctl.reading.label_rows import gpu_label_row
 from gpuctl.reading.namespace_rows import Contents, read_namespaces
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import read_nodes
@@ -248,10 +251,10 @@ def of_nodes(objects: list[Object]) -> list[Any]:
     inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
     contents = Contents(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
     return [
-        node_list(states),
-        gpu_list(states),
-        gpu_label_list(states),
-        pool_list(read_pools(inventory, SETTINGS, KEYS)),
+        node_list(state.row for state in states),
+        gpu_list(state.gpus_one_by_one for state in states),
+        gpu_label_list(map(gpu_label_row, states)),
+        [PoolReport.of(pool.row).as_json() for pool in read_pools(inventory, SETTINGS, KEYS)],
         QuotaList.of(read_quotas(quotas, ranges, SETTINGS, foreign=True)).as_json(),
         NamespaceList.of(item.row for item in read_namespaces(contents, SETTINGS, KEYS)).as_json(),
     ]

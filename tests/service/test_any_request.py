@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
-from gpuctl.api.label_models import NewLabel, NewLabels
+from gpuctl.api.labels_of_nodes import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.administering import Given
 from gpuctl_server.app import ROUTERS
@@ -115,6 +115,7 @@ def is_of_a_body(dependency: Any) -> bool:
         *(BatchBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NewLabel, NewLabels, QuestionBody),
         RightQuestion,
         WaitQuestion,
+        *(LabelChanges, LabelDeletions, NodeNames, PoolMembers),
     }
 
 

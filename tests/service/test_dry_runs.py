@@ -57,6 +57,21 @@ def writes(place: Place) -> dict[str, Write]:
         "deleteQuota": Write("DELETE", f"/quotas/{place.namespace}", None, "would be deleted", {"confirm": "true"}),
         "setNodeLabel": Write("POST", f"/nodes/{NODE}/labels", label, "nothing is changed"),
         "setLabelOfNodes": Write("POST", "/nodes/labels/batch", {**label, "nodeNames": [NODE]}, "would be labelled"),
+        "changeLabelsOfNodes": Write(
+            "POST", "/nodes/labels/changes", {"nodeNames": [NODE], "labels": {LABEL: None}}, "would be labelled"
+        ),
+        "deleteLabelsOfNodes": Write(
+            "POST", "/nodes/labels/deletions", {"nodeNames": [NODE], "keys": [LABEL]}, "1 of 1 nodes would be labelled"
+        ),
+        "addNodes": Write(
+            "POST",
+            f"/pools/{PROJECT}/nodes/add",
+            {"nodeNames": [f"{POOL}-0"], "overwrite": True},
+            "1 of 1 nodes would be added",
+        ),
+        "removeNodes": Write(
+            "POST", f"/pools/{PROJECT}/nodes/remove", {"nodeNames": [NODE]}, "1 of 1 nodes would be removed"
+        ),
         "deleteNodeLabel": Write("DELETE", f"/nodes/{NODE}/labels/{LABEL}", None, "nothing is changed"),
     }
 
@@ -130,7 +145,10 @@ def test_nothing_is_written(served: Served, plane: ControlPlane, world: Place) -
     [
         *(("POST", path) for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun")),
         *(("POST", path) for path in ("/jobs/x/rollback", "/jobs/x/wait", "/plan", "/fit", "/recoveries", "/pools")),
-        *(("POST", path) for path in ("/quotas", "/nodes/x/labels", "/nodes/labels/batch", "/auth/check")),
+        *(
+            ("POST", path)
+            for path in ("/quotas", "/nodes/x/labels", "/nodes/labels/batch", "/nodes/labels/changes", "/auth/check")
+        ),
         *(("PUT", path) for path in ("/jobs/x", "/pools/x")),
         *(("DELETE", path) for path in ("/jobs/x", "/pools/x", "/quotas/x", "/nodes/x/labels/a/b")),
         *(("GET", path) for path in ("/jobs", "/jobs/x", "/jobs/x/logs", "/pools", "/nodes", "/audit")),

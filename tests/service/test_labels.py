@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.api.label_models import (
+from gpuctl.api.labels_of_nodes import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,
@@ -182,6 +182,7 @@ def test_the_examples_of_several(served: Served, spares: None, seed_place: Place
         "failed": [],
         "message": "2 of 2 nodes labelled",
         "notes": [said],
+        "nodes": [{"nodeName": name, "message": f"{MODEL}=a100-40g"} for name in ("spare-2", "spare-3")],
     }
     value = served.call("POST", "/nodes/labels/batch", json={**body, "nodeNames": ["spare-2", "spare-9", "..", ""]})
     BatchReport.model_validate(value)
@@ -196,6 +197,35 @@ def test_the_examples_of_several(served: Served, spares: None, seed_place: Place
     assert [item["error"] for item in value["failed"]] == ["LabelConflict"] * 2
     assert value["message"] == "0 of 2 nodes labelled; see `failed`"
     assert labels_of(seed_place, "spare-3")[MODEL] == "a100-40g"
+
+
+def test_several_labels_of_several_nodes(served: Served, spares: None, seed_place: Place) -> None:
+    """Of a node all labels are changed, or none."""
+    put(served, "spare-1", RACK, "r1")
+    body: dict[str, Any] = {"nodeNames": ["spare-1", "spare-2"], "labels": {RACK: None, MODEL: "t4"}}
+    value = BatchReport.model_validate(served.call("POST", "/nodes/labels/changes", json=body))
+    assert [(node.node_name, node.message) for node in value.nodes] == [
+        ("spare-1", f"{RACK} deleted (was r1), {MODEL}=t4")
+    ]
+    assert [(item.node_name, item.error, item.is_outage) for item in value.failed] == [
+        ("spare-2", "LabelNotFound", False)
+    ]
+    assert MODEL not in labels_of(seed_place, "spare-2")
+    conflict = {**body, "labels": {MODEL: "a10"}}
+    value = BatchReport.model_validate(served.call("POST", "/nodes/labels/changes", json=conflict))
+    assert (value.success, value.failed[0].error) == (["spare-2"], "LabelConflict")
+    keys = {"nodeNames": ["spare-1", "spare-2"], "keys": [MODEL]}
+    value = BatchReport.model_validate(served.call("POST", "/nodes/labels/deletions", json=keys))
+    assert [node.message for node in value.nodes] == [f"{MODEL} deleted (was t4)", f"{MODEL} deleted (was a10)"]
+    assert not {RACK, MODEL} & {*labels_of(seed_place, "spare-1"), *labels_of(seed_place, "spare-2")}
+    for path, wrong in (
+        ("changes", {**body, "labels": {}}),
+        ("changes", {**body, "labels": {"a/b/c": "x"}}),
+        ("changes", {**body, "labels": {RACK: 1}}),
+        ("deletions", {**keys, "keys": []}),
+        ("deletions", {**keys, "keys": ["a/b/c"]}),
+    ):
+        served.call("POST", f"/nodes/labels/{path}", status=400, json=wrong)
 
 
 @pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "plain", "a.b.c/d_e.f-g"])
@@ -464,6 +494,10 @@ def test_labels_of_kubernetes(served: Served, spares: None, remote: Remote, key:
         served.call("POST", "/nodes/labels/batch", name, status=403, json=batch)
         served.call("POST", "/nodes/labels/batch", name, status=403, json=batch, params={"dryRun": "true"})
         served.call("DELETE", f"/nodes/spare-1/labels/{key}", name, status=403)
+        changes = {"nodeNames": ["spare-1"], "labels": {key: "x"}}
+        served.call("POST", "/nodes/labels/changes", name, status=403, json=changes)
+        deletions = {"nodeNames": ["spare-1"], "keys": [key]}
+        served.call("POST", "/nodes/labels/deletions", name, status=403, json=deletions)
     remote.login("admin")
     for words in ((f"{key}=x", "--overwrite"), (f"{key}-",)):
         assert "belongs to Kubernetes" in remote.typed("label", "node", "spare-1", *words, code=3).err

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.node_models import GpuPage, NodeDetail, NodePage
+from gpuctl.api.nodes import GpuPage, NodeDetail, NodePage
 from support.cluster_tools import POOL, Place, training
 from support.seed_world import NODES, hidden_words
 from support.served import Served
@@ -45,6 +45,7 @@ def test_the_example_of_the_list(served: Served) -> None:
     assert all(text.endswith("Z") for text in created)
     assert value["total"] == 4
     example = {"status": "active", "boundPools": ["training-pool"], "cpu": "64", "memory": "256Gi"}
+    example |= {"address": "127.0.0.1", "k8sState": "Ready"}
     assert value["items"][0] == {
         "nodeName": "node-1",
         "gpuTotal": 8,
@@ -78,7 +79,7 @@ def test_the_example_of_one_node(served: Served) -> None:
         "gpuFree": 4,
         "gpuUnhealthy": 0,
     }
-    gpu = {"gpuId": "gpu-0", "type": "a100-80g", "status": "used", "utilization": None}
+    gpu = {"gpuId": "gpu-0", "type": "a100-80g", "status": "used", "utilization": None, "memoryUsage": None}
     assert value["gpuDetail"][0] == gpu
     assert value["gpuDetail"][4:] == [{**gpu, "gpuId": f"gpu-{index}", "status": "free"} for index in range(4, 8)]
     assert {"key": "nvidia.com/gpu-type", "value": "a100-80g"} in value["labels"]
@@ -113,6 +114,8 @@ def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) 
         (("--status", "faulty"), {"status": "faulty"}),
         (("--pool", "default", "--gpu-type", "t4", "--status", "active"), {"pool": "default", "gpuType": "t4", "status": "active"}),
         (("--pool", "nothing"), {"pool": "nothing"}),
+        (("-l", "kubernetes.io/hostname in (node-1, node-2)"), {"selector": "kubernetes.io/hostname in (node-1, node-2)"}),
+        (("-l", "!runwhere.ai/pool", "--status", "active"), {"selector": "!runwhere.ai/pool", "status": "active"}),
     ):  # fmt: skip
 
         def theirs(words: tuple[str, ...] = words) -> Any:
@@ -125,16 +128,16 @@ def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) 
         lambda: seed_place.anywhere("get", "nodes", "--gpu-detail", "-o", "json").value,
         pageSize=1000,
     )
+    until_alike(served, "/gpu-types", lambda: seed_place.anywhere("get", "gpu-types", "-o", "json").value)
 
 
 @pytest.mark.parametrize("name", NODES)
 def test_each_node_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
     def described() -> Any:
         value = seed_place.anywhere("describe", "node", name, "-o", "json").value
-        for gpu in value["gpuDetail"]:
-            del gpu["memoryUsage"]
         jobs: dict[tuple[str, str, str], int] = {}
-        for pod in value.pop("runningJobs"):
+        value["pods"] = value.pop("runningJobs")
+        for pod in value["pods"]:
             key = (pod["name"], pod["namespace"], pod["kind"])
             jobs[key] = jobs.get(key, 0) + pod["gpu"]
         return value, jobs
@@ -216,6 +219,7 @@ def test_yaml(served: Served) -> None:
 def test_what_filters_do_not_take(served: Served) -> None:
     refused = served.call("GET", "/nodes", status=400, params={"status": "gone"})
     assert refused["message"] == "status is one of active, maintaining, faulty"
+    assert "found '='" in served.get("/nodes", status=400, selector="a=b=c")["message"]
     for long in ({"pool": "x" * 254}, {"gpuType": "x" * 513}, {"status": "x" * 64}):
         assert served.call("GET", "/nodes", status=400, params=long)["error"] == "InvalidRequest"
 
@@ -232,7 +236,8 @@ def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
         def theirs(name: str = name) -> Any:
             all_of_it = served.get(f"/nodes/{name}")
             jobs = [job for job in all_of_it["runningJobs"] if job["namespace"] == "team-a"]
-            return {**all_of_it, "runningJobs": jobs}
+            pods = [pod for pod in all_of_it["pods"] if pod["namespace"] == "team-a"]
+            return {**all_of_it, "runningJobs": jobs, "pods": pods}
 
         until_alike(served, f"/nodes/{name}", theirs, "anna")
         text = served.client("anna").get(f"/nodes/{name}").text
@@ -257,7 +262,7 @@ def test_pools_of_a_token(served: Served) -> None:
     assert refused[0].replace("training-pool", "none-such") == refused[1]
 
 
-PATHS = ("/nodes", "/nodes/node-1", "/nodes/gpu-detail")
+PATHS = ("/nodes", "/nodes/node-1", "/nodes/gpu-detail", "/gpu-types")
 
 
 @pytest.mark.parametrize("path", PATHS)

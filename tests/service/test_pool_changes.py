@@ -57,6 +57,30 @@ def definition(api: Api, pool: str) -> Any:
     return yaml.safe_load(obj["data"]["pool.yaml"]) if status == 200 else None
 
 
+def test_nodes_join_and_leave_a_pool(served: Served, api: Api) -> None:
+    """The next answer has them, and so has the pool's definition."""
+    served.call("POST", "/pools", status=201, json={"name": "experiment-pool", "nodes": ["node-4"]})
+    served.call("POST", "/pools", status=201, json={"name": "other-pool", "nodes": ["node-5"]})
+    path, both = "/pools/experiment-pool/nodes", {"nodeNames": ["node-5", "node-6", "node-0"]}
+    value = served.call("POST", f"{path}/add", json=both)
+    assert value["nodes"] == [{"nodeName": "node-6", "message": "joined pool experiment-pool"}]
+    assert [(item["nodeName"], item["error"]) for item in value["failed"]] == [
+        ("node-5", "NodeInOtherPool"),
+        ("node-0", "NodeNotFound"),
+    ]
+    assert value["message"] == "1 of 3 nodes added; see `failed`"
+    served.call("POST", f"{path}/add", json={"nodeNames": ["node-5"], "overwrite": True})
+    assert served.get("/pools/experiment-pool")["nodes"] == list(NODES)
+    assert sorted(definition(api, "experiment-pool")["nodes"]) == list(NODES)
+    assert served.get("/pools/other-pool")["nodes"] == []
+    value = served.call("POST", f"{path}/remove", json={"nodeNames": ["node-4"]})
+    assert (value["success"], value["message"]) == (["node-4"], "1 of 1 nodes removed")
+    assert served.get("/pools/experiment-pool")["nodes"] == ["node-5", "node-6"]
+    served.call("POST", "/pools/no-pool/nodes/add", status=404, json={"nodeNames": ["node-4"]})
+    served.call("POST", f"{path}/add", status=400, json={"nodeNames": []})
+    served.call("POST", f"{path}/remove", status=400, json={"nodeNames": ["node-4"], "overwrite": True})
+
+
 def test_a_pool_is_created_as_the_document_prints(served: Served, api: Api) -> None:
     made = served.call("POST", "/pools", status=201, json=SEED)
     assert made == {

@@ -77,6 +77,7 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
         "getPool": f"/pools/{POOL}",
         "listNodes": "/nodes",
         "listGpus": "/nodes/gpu-detail",
+        "listGpuTypes": "/gpu-types",
         "getNode": f"/nodes/{NODE}",
         "listGpuLabels": "/nodes/labels/all",
         "listNodeLabels": f"/nodes/{NODE}/labels",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.node_models import PoolDetail, PoolList
+from gpuctl.api.pools import PoolDetail, PoolList
 from support.cluster_tools import JOB_TYPE, POOL, Place, training
 from support.seed_world import hidden_words
 from support.served import Served
@@ -56,6 +56,9 @@ def test_the_example_of_the_list(served: Served) -> None:
 def test_the_example_of_one_pool(served: Served) -> None:
     value = served.until("/pools/training-pool", are_known)
     ids = {job["name"]: job.pop("jobId") for job in value["jobs"]}
+    pods = [(pod["name"], pod["nodeName"], pod["gpu"]) for pod in value.pop("pods")]
+    assert [pod for pod in pods if pod[0] == "qwen2-7b-sft"] == [("qwen2-7b-sft", "node-1", 4)]
+    assert {(pod["name"], pod["nodeName"], pod["gpu"]) for pod in value.pop("waitingPods")} == {("queued", None, 64)}
     assert ids["stranger"] is None
     assert all(ids[name].startswith(f"{name}-") for name in ("qwen2-7b-sft", "wide"))
     assert value == {
@@ -86,7 +89,9 @@ def test_the_example_of_one_pool(served: Served) -> None:
 def test_each_pool_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
     def same(value: dict[str, Any]) -> bool:
         expected = seed_place.anywhere("describe", "pool", name, "-o", "json").value
-        for field in ("jobs", "waitingJobs"):
+        for field, pods in (("jobs", "pods"), ("waitingJobs", "waitingPods")):
+            if value.pop(pods) != expected[field]:
+                return False
             jobs: dict[tuple[str, str, str], int] = {}
             for pod in expected.pop(field):
                 key = (pod["name"], pod["namespace"], pod["kind"])
@@ -121,8 +126,8 @@ def test_answers_are_as_documented(served: Served) -> None:
 def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
     served.until("/pools", lambda value: value == served.get("/pools"), "anna")
     mine, everything = served.get("/pools/training-pool", "anna"), served.get("/pools/training-pool")
-    jobs = [job for job in everything["jobs"] if job["namespace"] == "team-a"]
-    assert mine == {**everything, "jobs": jobs, "waitingJobs": []}
+    jobs, pods = ([job for job in everything[field] if job["namespace"] == "team-a"] for field in ("jobs", "pods"))
+    assert mine == {**everything, "jobs": jobs, "waitingJobs": [], "pods": pods, "waitingPods": []}
     assert len(jobs) == 1
     text = served.client("anna").get("/pools/training-pool").text
     assert not any(word in text for word in hidden_words())

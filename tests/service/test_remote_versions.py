@@ -5,20 +5,24 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from support.cluster_tools import training
+from support.cluster_tools import POOL, training
 from support.remote import Remote, settled, timeless
 
 _NEW = "newInTheNextVersion"
 _MAPPINGS = frozenset(
-    {"labels", "defaultRequest", "numbers", "restarts", "resources", "images", "defaults", "requests"}
+    {"labels", "defaultRequest", "numbers", "restarts", "resources", "images", "defaults", "requests", "gpuType"}
 )
 """Fields whose keys are names, not fields."""
+
+
+_LATER = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
+"""Fields of nodes and pools that have a default."""
 
 
 def renewed(value: Any) -> Any:
@@ -44,9 +48,18 @@ def _renewed_text(text: str, *, is_stream: bool) -> str:
     return "\n\n".join(events)
 
 
+def aged(value: Any) -> Any:
+    """Return an answer of nodes or pools without the fields that came later."""
+    if isinstance(value, list):
+        return [aged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: aged(item) for key, item in value.items() if key not in _LATER or "type" in value}
+
+
 @contextmanager
-def newer(url: str) -> Iterator[str]:
-    """The address of a proxy before a service, whose answers are of a later version."""
+def between(url: str, changed: Callable[..., str]) -> Iterator[str]:
+    """Yield the address of a proxy before a service, which changes its answers."""
     where = urlsplit(url).netloc
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,7 +70,7 @@ def newer(url: str) -> Iterator[str]:
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()
             kind = answer.headers["Content-Type"]
-            text = _renewed_text(answer.read().decode(), is_stream=kind.startswith("text/event-stream")).encode()
+            text = changed(answer.read().decode(), is_stream=kind.startswith("text/event-stream")).encode()
             connection.close()
             self.send_response(answer.status)
             self.send_header("Content-Type", kind)
@@ -77,6 +90,19 @@ def newer(url: str) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+NODES = (
+    ("get", "nodes"),
+    ("get", "nodes", "--label", "runwhere.ai/pool"),
+    ("get", "nodes", "--gpu-detail"),
+    ("get", "gpu-types"),
+    ("get", "labels"),
+    ("get", "labels", f"{POOL}-0"),
+    ("get", "pools"),
+    ("describe", "node", f"{POOL}-0"),
+    ("describe", "pool", POOL),
+)
 
 
 def test_a_newer_service_is_understood(remote: Remote) -> None:
@@ -104,16 +130,27 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         ("get", "namespaces", place.namespace, "-o", "json"),
         ("describe", "namespace", place.namespace),
         ("describe", "namespace", place.namespace, "-o", "json"),
+        *((*words, "-o", form) for words in NODES for form in ("json", "wide") if words[0] == "get"),
+        *(words for words in NODES),
         ("pause", "a", *here),
         ("resume", "a", *here),
     )
-    with newer(remote.served.url) as url:
+    with between(remote.served.url, _renewed_text) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for command in commands:
             told = remote.typed(*command, "--server", url, code=None)
             assert told.code == 0, (command, told.err)
             assert _NEW not in told.out + told.err
         remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
+
+
+def test_an_older_service_is_understood(remote: Remote) -> None:
+    """The command line prints the fields that the service has."""
+    with between(remote.served.url, lambda text, **_: json.dumps(aged(json.loads(text)))) as url:
+        remote.login(url=url, token=remote.served.tokens["admin"])
+        for words in (*NODES, ("get", "nodes", "-o", "wide")):
+            assert remote.typed(*words, "--server", url).out
+        assert "Jobs: not known" in remote.typed("describe", "node", f"{POOL}-0", "--server", url).out
 
 
 def test_quotas_and_namespaces_are_as_with_a_kubeconfig(remote: Remote) -> None:

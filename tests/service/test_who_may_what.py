@@ -319,8 +319,18 @@ ROWS: dict[str, Row] = {
     "updatePool": Row(
         method("PUT", "/pools/{pool}", json={"name": "who-third"}), CHANGES_POOLS.format(own=400, absent=400)
     ),
+    # It is in a pool already.
+    "addNodes": Row(
+        method("POST", "/pools/{pool}/nodes/add", json={"nodeNames": ["who-0"]}),
+        CHANGES_POOLS.format(own=200, absent=404),
+    ),
+    "removeNodes": Row(
+        method("POST", "/pools/{pool}/nodes/remove", json={"nodeNames": ["who-0"], "dryRun": True}),
+        CHANGES_POOLS.format(own=200, absent=200),
+    ),
     "listNodes": Row(get("/nodes", pool="{pool}"), BY_POOL.format(absent=200)),
     "listGpus": Row(get("/nodes/gpu-detail"), READS_ALL),
+    "listGpuTypes": Row(get("/gpu-types"), READS_ALL),
     "getNode": Row(get("/nodes/{node}"), READS_NODES),
     "listNodesWithLabel": Row(get("/nodes/labels", key=LABEL), READS_ALL),
     "listGpuLabels": Row(get("/nodes/labels/all"), READS_ALL),
@@ -332,6 +342,14 @@ ROWS: dict[str, Row] = {
     ),
     "setLabelOfNodes": Row(
         method("POST", "/nodes/labels/batch", json={"nodeNames": ["who-0"], "key": LABEL, "value": "other"}),
+        FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
+    ),
+    "changeLabelsOfNodes": Row(
+        method("POST", "/nodes/labels/changes", json={"nodeNames": ["who-0"], "labels": {LABEL: "other"}}),
+        FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
+    ),
+    "deleteLabelsOfNodes": Row(
+        method("POST", "/nodes/labels/deletions", json={"nodeNames": ["who-0"], "keys": ["who.example.com/absent"]}),
         FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
     ),
     "getNodeLabel": Row(get(f"/nodes/{{node}}/labels/{LABEL}"), READS_NODES),

@@ -112,6 +112,7 @@ _SOUND = _jobs(st.just({}) | st.sampled_from(_NEW).map(lambda name: {"name": nam
 DOCUMENTS = _jobs(_CHANGES, st.just({}) | _SIZES) | st.integers(0, 10**6).map(mutated)
 """Documents as text: of jobs as they might be, and of every kind with mistakes in them."""
 _BYTES = st.integers(0, 10**6).map(mutated_bytes)
+_KEYS, _TYPES = ("example.com/x", "nvidia.com/gpu-type"), ("a100-80g", "t4")
 _AMOUNTS = st.sampled_from(({"cpu": "x"}, {"maxJobs": 0}, {"gpu": 2**70}, {}, None, []))
 ODD: dict[str, st.SearchStrategy[Any]] = {
     "yamlContent": DOCUMENTS,
@@ -124,6 +125,8 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "namespace": st.none() | st.sampled_from(NAMES["namespace"]),
     "default": _AMOUNTS,
     "key": st.sampled_from(NAMES["key"]),
+    "keys": st.lists(st.sampled_from(NAMES["key"]), max_size=2),
+    "labels": st.dictionaries(st.sampled_from(NAMES["key"]), st.none() | st.sampled_from(("", "é")), max_size=2),
     "value": st.sampled_from(("", "é", "a" * 64)),
     "resource": st.sampled_from(RESOURCES),
     "action": st.sampled_from(ACTIONS),
@@ -136,8 +139,10 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "nodes": st.lists(st.sampled_from(("cpu-1", "node-4", "absent")), max_size=2, unique=True),
     "nodeNames": st.lists(st.sampled_from(_NODES[:4]), min_size=1, max_size=2, unique=True),
     "users": st.dictionaries(st.sampled_from(_NEW), st.just({"cpu": 4, "memory": "8Gi", "gpu": 1}), min_size=1),
-    "key": st.sampled_from(("example.com/x", "nvidia.com/gpu-type")),
-    "value": st.sampled_from(("a100-80g", "t4")),
+    "key": st.sampled_from(_KEYS),
+    "keys": st.lists(st.sampled_from(_KEYS), min_size=1, unique=True),
+    "labels": st.dictionaries(st.sampled_from(_KEYS), st.none() | st.sampled_from(_TYPES), min_size=1),
+    "value": st.sampled_from(_TYPES),
     "overwrite": st.booleans(),
     "dryRun": st.booleans(),
     "resource": ODD["resource"],

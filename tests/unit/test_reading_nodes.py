@@ -11,7 +11,7 @@ import yaml
 
 from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
-from gpuctl.api.node_answers import node_answer, node_list
+from gpuctl.api.nodes import NodeItem, NodeReport
 from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
@@ -79,7 +79,7 @@ def test_what_is_used_is_what_the_scheduler_counts() -> None:
 def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)
-    value = node_answer(found)
+    value = NodeReport.of(found, GPUS).as_json()
     assert value["resources"]["cpuUsed"] is None
     assert value["runningJobs"] is None
     assert {gpu["status"] for gpu in value["gpuDetail"]} == {"unknown"}
@@ -124,9 +124,9 @@ def test_status(obj: Object, status: str) -> None:
 def test_amounts_are_exact_in_json() -> None:
     obj = node()
     obj["status"]["allocatable"] |= {"cpu": "63920m", "memory": "527966564Ki"}
-    value = node_list([one(obj)])["items"][0]
+    value = NodeItem.of(one(obj).row).as_json()
     assert (value["cpu"], value["memory"]) == ("63920m", "527966564Ki")
-    assert node_answer(one(obj))["resources"]["cpuTotal"] == 63.92
+    assert NodeReport.of(one(obj), GPUS).as_json()["resources"]["cpuTotal"] == 63.92
 
 
 # Types ----------------------------------------------------------------------------------------------------

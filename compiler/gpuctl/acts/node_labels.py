@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuctl.hints import OVERWRITE_LABEL, Phrase
+from gpuctl.hints import OVERWRITE_LABEL
 from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.session import Session
@@ -67,14 +67,13 @@ class Report:
 
 @dataclass(frozen=True)
 class LabelTerms:
-    """How labels are set. ``overwrite`` replaces other values; ``advice`` is what is said where that is wanting.
+    """How labels are set: ``overwrite`` replaces other values.
 
     ``shows`` is given a node's labels: a node that it is not true of is not there for whoever asks. ``permits`` is
     given a node's labels as they would be, and may raise :class:`UnexpectedNode`.
     """
 
     overwrite: bool = False
-    advice: Phrase | str = OVERWRITE_LABEL
     shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
     permits: Callable[[str, Mapping[str, str]], None] = lambda name, labels: None
 
@@ -119,7 +118,7 @@ def set_labels(session: Session, names: Iterable[str], labels: Mapping[str, str 
             if value is None and key not in have:
                 raise UnexpectedNode("LabelNotFound", f"node {name} has no label {key}")
             if value is not None and have.get(key, value) != value and not terms.overwrite:
-                said = f"node {name} has {key}={have[key]} already; {terms.advice}"
+                said = f"node {name} has {key}={have[key]} already; {OVERWRITE_LABEL}"
                 raise UnexpectedNode("LabelConflict", said)
         return dict(labels)
 

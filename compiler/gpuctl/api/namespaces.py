@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.nodes import HoldingPod
 from gpuctl.api.quotas import Quota
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
-from gpuctl.reading.node_rows import PodOnNode
 from gpuctl.reading.quota_rows import QuotaState
 
 QuotaForm = TypeVar("QuotaForm")
@@ -53,28 +53,12 @@ class NamespaceList(ApiModel):
         return cls(items=items, total=len(items))
 
 
-class PodInNamespace(ApiModel):
-    """A pod that holds room on a node, or waits for some."""
-
-    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
-    name: str = Field(description="Of its job.", examples=["qwen2-7b-sft"])
-    namespace: str = Field(examples=["team-a"])
-    kind: str | None = Field(examples=["training"])
-    gpu: int = Field(examples=[4])
-    node_name: str | None = Field(examples=["node-1"])
-
-    @classmethod
-    def of(cls, pod: PodOnNode) -> PodInNamespace:
-        """Return a pod as JSON has it."""
-        return cls(pod=pod.pod, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=pod.gpu, node_name=pod.node)
-
-
 class NamespaceContents(NamespaceFields[QuotaForm], Generic[QuotaForm]):
     """A namespace with its pods."""
 
     labels: dict[str, str] | None = Field(examples=[{"team": "nlp"}])
-    running_jobs: list[PodInNamespace] = Field(description="Pods on nodes.")
-    waiting_jobs: list[PodInNamespace] = Field(description="Pods that wait for a node.")
+    running_jobs: list[HoldingPod] = Field(description="Pods on nodes.")
+    waiting_jobs: list[HoldingPod] = Field(description="Pods that wait for a node.")
 
 
 class NamespaceAnswer(NamespaceContents[Quota]):
@@ -124,6 +108,6 @@ def _contents(namespace: Namespace) -> dict[str, Any]:
     return {
         **_fields(namespace.row),
         "labels": namespace.labels,
-        "running_jobs": [PodInNamespace.of(item) for item in namespace.holders if item.node],
-        "waiting_jobs": [PodInNamespace.of(item) for item in namespace.holders if not item.node],
+        "running_jobs": [HoldingPod.of(item) for item in namespace.holders if item.node],
+        "waiting_jobs": [HoldingPod.of(item) for item in namespace.holders if not item.node],
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
@@ -23,6 +24,20 @@ class Label:
     value: str
     created_at: str | None
     updated_at: str | None
+
+
+class GpuLabelRow(NamedTuple):
+    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+
+    node: str
+    labels: Mapping[str, str]
+    gpu_type: str | None
+    pool: str
+
+
+def gpu_label_row(node: NodeState) -> GpuLabelRow:
+    """Return the labels of a node about GPUs."""
+    return GpuLabelRow(node.name, node.gpu_labels, node.gpu_type, node.pool)
 
 
 def labels_with(nodes: Iterable[Object], key: str) -> list[Label]:

@@ -1,22 +1,25 @@
-"""Nodes: what they have, what of it is taken and by whom, and the pool they are in."""
+"""Nodes: their resources, what pods request of these, the pods, and the pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
+from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
-from gpuctl.reading.node_gpus import UNKNOWN, Gpus
+from gpuctl.reading.node_gpus import Gpus
 
-STATUSES = ("active", "maintaining", "faulty")
-"""``active``; ``maintaining``: cordoned, so somebody knows of it; ``faulty``: not ready."""
+NodeStatus = Literal["active", "maintaining", "faulty"]
+STATUSES: tuple[NodeStatus, ...] = ("active", "maintaining", "faulty")
+"""``active``; ``maintaining``: cordoned, so an administrator knows of it; ``faulty``: not ready."""
+GpuStatus = Literal["used", "free", "faulty", "unknown"]
 
 MOST_LISTED = 1024
 """GPUs of a node that are listed one by one: a node may say that it has any number, and no machine has as many."""
@@ -43,7 +46,34 @@ class GpuOnNode(NamedTuple):
 
     name: str
     type: str | None
-    status: str
+    status: GpuStatus
+    utilization: float | None = None
+    memory: str | None = None
+
+
+class NodeGpus(NamedTuple):
+    """The GPUs of a node: ``total`` of them, in order or not; those that are listed one by one may be fewer."""
+
+    node: str
+    total: int
+    gpus: list[GpuOnNode]
+
+
+class NodeRow(NamedTuple):
+    """A node in a list. ``cpu`` and ``memory`` are what pods can have, ``kubernetes`` is its state for kubectl."""
+
+    name: str
+    status: NodeStatus
+    pool: str
+    gpu_type: str | None
+    gpu_total: int
+    gpu_used: int | None
+    gpu_free: int | None
+    cpu: str
+    memory: str
+    created_at: str | None
+    address: str | None
+    kubernetes: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +85,7 @@ class NodeState:
 
     object: Object
     name: str
-    status: str
+    status: NodeStatus
     pool: str
     gpu_type: str | None
     gpu_labels: Mapping[str, str]
@@ -73,7 +103,7 @@ class NodeState:
 
     @property
     def created_at(self) -> str | None:
-        """When it joined (RFC 3339)."""
+        """Return the time at which it joined (RFC 3339)."""
         created: str | None = self.object["metadata"].get("creationTimestamp")
         return created
 
@@ -91,12 +121,12 @@ class NodeState:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether no new pods are placed on it."""
+        """Return True if no new pods are placed on it."""
         return _is_cordoned(self.object)
 
     @property
     def has_gpus(self) -> bool:
-        """Whether it has any, in order or not."""
+        """Return True if it has GPUs, in order or not."""
         return bool(self.gpu_total or self.broken_gpus)
 
     @property
@@ -104,9 +134,34 @@ class NodeState:
         """Its GPUs one by one, up to :data:`MOST_LISTED`."""
         used = self.gpu_used
         shown = min(self.gpu_total, MOST_LISTED)
-        states = [UNKNOWN if used is None else "used" if index < used else "free" for index in range(shown)]
+        states: list[GpuStatus] = [
+            "unknown" if used is None else "used" if index < used else "free" for index in range(shown)
+        ]
         states += ["faulty"] * min(self.broken_gpus, MOST_LISTED - shown)
         return [GpuOnNode(f"gpu-{index}", self.gpu_type, state) for index, state in enumerate(states)]
+
+    @property
+    def gpus_one_by_one(self) -> NodeGpus:
+        """Return its GPUs one by one, with their number."""
+        return NodeGpus(self.name, self.gpu_total + self.broken_gpus, self.gpus)
+
+    @property
+    def row(self) -> NodeRow:
+        """Return the node as lists have it."""
+        return NodeRow(
+            self.name,
+            self.status,
+            self.pool,
+            self.gpu_type,
+            self.gpu_total,
+            self.gpu_used,
+            self.gpu_free,
+            format_amount("cpu", self.amount("cpu")[0]),
+            format_amount("memory", self.amount("memory")[0]),
+            self.created_at,
+            self.address,
+            self.kubernetes,
+        )
 
     def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
         """Total and use of a resource."""
@@ -114,8 +169,8 @@ class NodeState:
         return self.total.get(resource, Fraction(0)), used
 
 
-def status_of(node: Object) -> str:
-    """One of :data:`STATUSES`. A node that is cordoned and not ready is being worked on."""
+def status_of(node: Object) -> NodeStatus:
+    """Return the status of a node. A node that is cordoned and not ready is being worked on."""
     if _is_cordoned(node):
         return "maintaining"
     return "active" if condition(node, "Ready") else "faulty"
@@ -183,7 +238,7 @@ def read_nodes(
 
 
 def is_finished(pod: Object) -> bool:
-    """Whether a pod holds nothing any more."""
+    """Return True for a pod that has ended, and holds nothing."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 

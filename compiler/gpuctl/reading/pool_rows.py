@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.language.names import DEFAULT_POOL
@@ -14,17 +14,37 @@ from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
-from gpuctl.reading.node_rows import NodeState, PodOnNode, holder, is_finished, read_nodes
+from gpuctl.reading.node_rows import STATUSES, NodeState, PodOnNode, holder, is_finished, read_nodes
 
-EMPTY = "empty"
-"""The status of a pool without nodes, which no job can run in."""
+PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
+"""``empty`` is a pool without nodes, which no job can run in."""
 DEFAULT_DESCRIPTION = "nodes that are in no pool"
+
+
+class PoolFacts(NamedTuple):
+    """A pool as lists and descriptions have it, without objects. ``jobs`` are the pods on its nodes."""
+
+    name: str
+    description: str | None
+    status: PoolStatus
+    gpu_total: int
+    gpu_used: int | None
+    gpu_free: int | None
+    gpu_unavailable: int | None
+    gpu_types: Mapping[str, int]
+    nodes: list[str]
+    max_jobs: int | None
+    max_gpu_per_job: int | None
+    jobs: Sequence[PodOnNode] | None
+    missing: Sequence[str]
+    waiting: Sequence[PodOnNode] | None
+    is_defined: bool
 
 
 @dataclass(frozen=True)
 class PoolState:
     """A pool. ``missing`` are nodes that its definition names and that are not in it; ``waiting`` the pods of its jobs
-    that are on no node yet, None when pods may not be read. ``is_defined`` tells that it has a definition."""
+    that are on no node yet, None when pods may not be read. ``is_defined``: it has a definition."""
 
     name: str
     description: str | None
@@ -36,13 +56,13 @@ class PoolState:
     is_defined: bool
 
     @property
-    def status(self) -> str:
-        """``active`` while a node takes pods; else ``maintaining`` or ``faulty`` as its nodes are, or ``empty``."""
+    def status(self) -> PoolStatus:
+        """Return ``active`` while a node takes pods; else the status of its nodes, or ``empty``."""
         found = {node.status for node in self.nodes}
-        for status in ("active", "maintaining", "faulty"):
+        for status in STATUSES:
             if status in found:
                 return status
-        return "active" if self.name == DEFAULT_POOL else EMPTY
+        return "active" if self.name == DEFAULT_POOL else "empty"
 
     @property
     def gpu_total(self) -> int:
@@ -61,7 +81,7 @@ class PoolState:
 
     @property
     def gpu_unavailable(self) -> int | None:
-        """How many of the free ones no new pod can have, because their nodes are cordoned or not ready."""
+        """Return the number of free GPUs on nodes that are cordoned or not ready."""
         if self.waiting is None:
             return None
         return sum(node.gpu_free or 0 for node in self.nodes if node.status != "active")
@@ -80,6 +100,27 @@ class PoolState:
     def jobs(self) -> list[PodOnNode] | None:
         """The pods that hold room on its nodes; None when pods may not be read."""
         return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
+
+    @property
+    def row(self) -> PoolFacts:
+        """Return the pool as lists and descriptions have it."""
+        return PoolFacts(
+            self.name,
+            self.description,
+            self.status,
+            self.gpu_total,
+            self.gpu_used,
+            self.gpu_free,
+            self.gpu_unavailable,
+            self.gpu_types,
+            [node.name for node in self.nodes],
+            self.max_jobs,
+            self.max_gpu_per_job,
+            self.jobs,
+            self.missing,
+            self.waiting,
+            self.is_defined,
+        )
 
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:

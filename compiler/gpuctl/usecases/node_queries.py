@@ -1,29 +1,38 @@
-"""What is asked about nodes, their labels and GPUs."""
+"""Questions about nodes, their labels and GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuctl.hints import NodeLabelsHint
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
-from gpuctl.objects.api_resources import Key, Object, labels_of
+from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
+from gpuctl.reading.label_rows import GpuLabelRow, GpuType, Label, gpu_label_row, gpu_types, labels, labels_with
 from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState, read_nodes
+from gpuctl.reading.node_rows import NodeGpus, NodeRow, NodeState, read_nodes
 from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_nodes import (
+    dated_label_of_service,
+    gpu_labels_of_service,
+    gpu_types_of_service,
+    gpus_of_service,
+    label_of_service,
+    labels_of_service,
+    nodes_of_service,
+)
 
 
 @dataclass(frozen=True)
 class NodeQuery:
-    """Which nodes: by name, pool, status and labels (``selector``, as kubectl's), by a type of GPU in any spelling.
+    """A choice of nodes: by name, pool, status, labels (``selector`` as for kubectl), or a type of GPU in any spelling.
 
-    ``label`` asks for a label of theirs; ``KEY=VALUE`` for the nodes that have it. A ``gpu_type`` that is a label's key
-    asks for that label.
+    ``label`` asks for one label of each node, ``KEY=VALUE`` for the nodes that have it. A ``gpu_type`` that is the key
+    of a label asks for that label. ``gpus`` asks for the GPUs one by one, too.
     """
 
     names: Sequence[str] = ()
@@ -32,47 +41,84 @@ class NodeQuery:
     status: str | None = None
     selector: str = ""
     label: str | None = None
+    gpus: bool = False
 
 
 @dataclass(frozen=True)
 class NodeListing:
-    """``nodes`` are those that were asked for, of ``others`` too; ``query`` is what the question came to.
+    """The nodes that a query means. ``query`` is what it came to, ``others`` are all nodes with its labels.
 
-    When ``query.label`` is a key, pods are not looked at, and it is what was asked for.
+    When ``query.label`` is a key, pods are not looked at, and ``labels`` have the answer. ``gpus`` are those of the
+    nodes, where the query asks for them.
     """
 
-    nodes: list[NodeState]
-    others: list[NodeState]
+    nodes: list[NodeRow]
+    others: list[NodeRow]
     query: NodeQuery
+    labels: list[Label]
+    gpus: list[NodeGpus]
 
 
 def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
-    """The nodes by name.
+    """Return the nodes by name.
 
-    :raises NotThere: there is none of a name.
+    :raises NotThere: one of the names does not exist.
     """
-    if reader.service is not None:
-        return reader.service.ask("list-nodes", NodeListing, reader.scope, query=query)
-    gpus = Gpus(reader.settings)
     if query.label is not None and "=" in query.label:
         query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
+    if reader.service is not None:
+        return _list_by_service(reader.service, query, Gpus(reader.settings))
+    gpus = Gpus(reader.settings)
     counted = () if query.label is not None else reader.settings.gpu_resources
     found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None, gpus=counted)
     query = label_query(query, found.nodes, gpus)
-    nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
-    check_names("node", query.names, [node.name for node in nodes])
-    return NodeListing(select_nodes(nodes, query, gpus), nodes, query)
+    states = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
+    check_names("node", query.names, [node.name for node in states])
+    chosen = select_nodes(states, query, gpus)
+    rows = labels_with((node.object for node in chosen), query.label) if query.label is not None else ()
+    return NodeListing(
+        [node.row for node in chosen],
+        [node.row for node in states],
+        query,
+        list(rows),
+        [node.gpus_one_by_one for node in chosen if node.has_gpus] if query.gpus else [],
+    )
+
+
+def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: Gpus) -> NodeListing:
+    labels = []
+    if query.label is None and query.gpu_type and "/" in query.gpu_type and "=" not in query.gpu_type:
+        labels = label_of_service(service, query.gpu_type)
+        if labels or gpus.is_label(query.gpu_type):
+            query = replace(query, label=query.gpu_type, gpu_type=None)
+    elif query.label is not None:
+        labels = label_of_service(service, query.label)
+    wanted = {"pool": query.pool or "", "gpuType": query.gpu_type or "", "status": query.status or ""}
+    nodes = nodes_of_service(service, selector=query.selector, **wanted)
+    others = nodes
+    if query.names or not nodes:
+        others = nodes_of_service(service, selector=query.selector)
+    check_names("node", query.names, [node.name for node in others])
+    nodes = [node for node in nodes if not query.names or node.name in query.names]
+    chosen = {node.name for node in nodes}
+    return NodeListing(
+        nodes,
+        others,
+        query,
+        [row for row in labels if row.node in chosen],
+        [item for item in gpus_of_service(service) if item.node in chosen] if query.gpus else [],
+    )
 
 
 def label_query(query: NodeQuery, nodes: Iterable[Object], gpus: Gpus) -> NodeQuery:
-    """A query whose ``gpu_type`` is a label's key as the one for that label; any other as it is."""
+    """Return the query for a label if ``gpu_type`` is the key of one, else the same query."""
     if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, nodes):
         return replace(query, label=query.gpu_type, gpu_type=None)
     return query
 
 
 def select_nodes(nodes: Iterable[NodeState], query: NodeQuery, gpus: Gpus) -> list[NodeState]:
-    """Those of nodes that a query means by name, pool, status and type of GPU."""
+    """Return the nodes that a query means by name, pool, status and type of GPU."""
     return [node for node in nodes if _takes(query, node, gpus)]
 
 
@@ -85,79 +131,88 @@ def _takes(wanted: NodeQuery, node: NodeState, gpus: Gpus) -> bool:
     )
 
 
-def describe_node(reader: Reader, name: str) -> NodeState:
-    """One node, with what its pods request.
+def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[Label]:
+    """Return the labels of nodes, or one label of them; without names of all nodes.
 
-    :raises NotThere: there is none of the name.
-    """
-    if reader.service is not None:
-        return reader.service.ask("describe-node", NodeState, reader.scope, name=name)
-    found, pods, devices = inventory.take_one(reader.scope, name, reader.settings.gpu_resources)
-    if found is None:
-        raise no_such("node", name, inventory.node_names(reader.scope.session))
-    (node,) = read_nodes([found], pods, reader.keys, Gpus(reader.settings), devices)
-    return node
-
-
-def list_labels(
-    reader: Reader,
-    names: Sequence[str],
-    key: str | None = None,
-    shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
-) -> list[Label]:
-    """The labels of nodes, or one label of them; without names of all nodes.
-
-    :param shows: from a node's labels whether it is there for whoever asks.
     :raises NotThere: there is no such node, or a node that is named lacks the label.
     """
-    from gpuctl.reading.label_rows import labels
+    if reader.service is None:
+        return _labels(reader, names, key)
+    if key is not None and not names:
+        return label_of_service(reader.service, key)
+    rows = [row for name in names for row in labels_of_service(reader.service, name)]
+    if key is not None:
+        known = {row.key for row in rows}
+        rows = [row for row in rows if row.key == key]
+        _check_all_have(names, key, {row.node for row in rows}, known)
+    return sorted(rows, key=lambda row: (row.node, row.key))
 
-    if reader.service is not None:
-        return reader.service.ask("list-labels", list[Label], reader.scope, names=list(names), key=key)
+
+def one_label(reader: Reader, name: str, key: str) -> Label:
+    """Return one label of one node, with its times.
+
+    :raises NotThere: there is no such node, or the node lacks the label.
+    """
+    if reader.service is None:
+        return _labels(reader, [name], key)[0]
+    found = dated_label_of_service(reader.service, name, key)
+    if found is None:
+        _check_all_have([name], key, set(), {row.key for row in labels_of_service(reader.service, name)})
+        raise AssertionError("unreachable")
+    return found
+
+
+def _labels(reader: Reader, names: Sequence[str], key: str | None) -> list[Label]:
     found = inventory.take(reader.scope, reader.keys, pods=False)
-    there = [node for node in found.nodes if shows(labels_of(node))]
-    check_names("node", names, [node["metadata"]["name"] for node in there])
-    nodes = [node for node in there if not names or node["metadata"]["name"] in names]
+    check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
+    nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
     if key is None:
         return [label for node in nodes for label in labels(node)]
     having = labels_with(nodes, key)
-    lacking = [name for name in names if name not in {label.node for label in having}]
-    if lacking:
-        close = nearest(key, {label.key for node in nodes for label in labels(node)})
-        hint = f"did you mean `{close}`?" if close else f"{NodeLabelsHint(lacking[0])} lists its labels"
-        raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
+    known = {label.key for node in nodes for label in labels(node)}
+    _check_all_have(names, key, {label.node for label in having}, known)
     return having
 
 
+def _check_all_have(names: Iterable[str], key: str, having: Container[str], known: Iterable[str]) -> None:
+    """Check that all nodes of the names have a label.
+
+    :param known: the keys of their labels, of which the nearest is suggested.
+    :raises NotThere: a node lacks it.
+    """
+    lacking = [name for name in names if name not in having]
+    if lacking:
+        close = nearest(key, known)
+        hint = f"did you mean `{close}`?" if close else f"{NodeLabelsHint(lacking[0])} lists its labels"
+        raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
+
+
 def labels_of_node(session: Session, name: str) -> list[Label] | None:
-    """The labels of one node, by a request for that node alone; None when there is none of the name."""
+    """Return the labels of one node, by a request for that node alone; None if the node does not exist."""
     node = session.get(Key("Node", "", name))
     return None if node is None else labels(node)
 
 
-def list_gpu_labels(reader: Reader) -> list[NodeState]:
-    """All nodes, for their labels about GPUs and their pools: pods are not looked at."""
+def list_gpu_labels(reader: Reader) -> list[GpuLabelRow]:
+    """Return of all nodes the labels about GPUs and the pools: pods are not looked at."""
     if reader.service is not None:
-        return reader.service.ask("list-gpu-labels", list[NodeState], reader.scope)
+        return gpu_labels_of_service(reader.service)
     found = inventory.take(reader.scope, reader.keys, pods=False)
-    return read_nodes(found.nodes, None, reader.keys, Gpus(reader.settings))
+    return [gpu_label_row(node) for node in read_nodes(found.nodes, None, reader.keys, Gpus(reader.settings))]
 
 
 def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
-    """The types of GPU that nodes have, or those of the names, in either case.
+    """Return the types of GPU that nodes have, or those of the names, in either case.
 
-    :raises NotThere: there is none of a name.
+    :raises NotThere: one of the names does not exist.
     """
     if reader.service is not None:
-        return reader.service.ask("list-gpu-types", list[GpuType], reader.scope, names=list(names))
-    gpus = Gpus(reader.settings)
-    found = inventory.take(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
-    return gpu_types_of(read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices), names, gpus)
-
-
-def gpu_types_of(nodes: Iterable[NodeState], names: Sequence[str], gpus: Gpus) -> list[GpuType]:
-    """The types of GPU that these nodes have, as :func:`list_gpu_types`."""
-    types = gpu_types(nodes, gpus)
+        types = gpu_types_of_service(reader.service)
+    else:
+        gpus = Gpus(reader.settings)
+        found = inventory.take(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
+        nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
+        types = gpu_types(nodes, gpus)
     wanted = [name.casefold() for name in names]
     check_names("GPU type", wanted, [item.name.casefold() for item in types])
     return [item for item in types if not wanted or item.name.casefold() in wanted]

@@ -1,31 +1,64 @@
-"""What is asked about pools."""
+"""Questions about pools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuctl.reading import inventory
-from gpuctl.reading.pool_rows import PoolState, read_pools
+from gpuctl.reading.node_rows import NodeRow
+from gpuctl.reading.pool_rows import PoolFacts, PoolState, read_pools
 from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
 
 
-def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
-    """The pools by name, ``default`` last, or those of the names.
+class PoolView(NamedTuple):
+    """A pool and its nodes. In a list, only pools with GPUs on nodes that take no pods are sure to have the nodes."""
 
-    :raises NotThere: there is none of a name.
+    pool: PoolFacts
+    nodes: list[NodeRow]
+
+
+def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolView]:
+    """Return the pools by name, ``default`` last, or those of the names.
+
+    :raises NotThere: one of the names does not exist.
     """
+    return _views(reader, names, with_nodes=False)
+
+
+def pool_names(reader: Reader) -> list[str]:
+    """Return the names of the pools, ``default`` last."""
     if reader.service is not None:
-        return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
-    found = inventory.take(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
-    pools = read_pools(found, reader.settings, reader.keys)
-    check_names("pool", names, [pool.name for pool in pools])
-    return [pool for pool in pools if not names or pool.name in names]
+        return pool_names_of_service(reader.service)
+    return [pool.name for pool in pool_states(reader)]
 
 
-def describe_pool(reader: Reader, name: str) -> PoolState:
-    """One pool.
+def describe_pool(reader: Reader, name: str) -> PoolView:
+    """Return one pool with its nodes.
 
-    :raises NotThere: there is none of the name.
+    :raises NotThere: it does not exist.
     """
-    (pool,) = list_pools(reader, [name])
-    return pool
+    (view,) = _views(reader, [name], with_nodes=True)
+    return view
+
+
+def _views(reader: Reader, names: Sequence[str], *, with_nodes: bool) -> list[PoolView]:
+    service = reader.service
+    if service is not None:
+        there = pool_names_of_service(service)
+        check_names("pool", names, there)
+        rows = pools_of_service(service, [name for name in there if not names or name in names])
+        return [
+            PoolView(pool, nodes_of_service(service, pool=pool.name) if with_nodes or pool.gpu_unavailable else [])
+            for pool in rows
+        ]
+    pools = pool_states(reader)
+    check_names("pool", names, [pool.name for pool in pools])
+    return [PoolView(pool.row, [node.row for node in pool.nodes]) for pool in pools if not names or pool.name in names]
+
+
+def pool_states(reader: Reader) -> list[PoolState]:
+    """Read the pools of a cluster by name, ``default`` last."""
+    found = inventory.take(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
+    return read_pools(found, reader.settings, reader.keys)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpuctl.acts.node_labels import Report
 from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
@@ -131,12 +130,6 @@ def roll_back_by_service(
     if run.wait and all(step.result == "done" for step in plan.steps):
         wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
     return plan
-
-
-def change_nodes_by_service(reader: Reader, question: str, **arguments: Any) -> Report:
-    """A change of nodes: ``label-nodes``, ``add-nodes`` or ``remove-nodes``."""
-    assert reader.service is not None
-    return reader.service.ask(f"changes/{question}", Report, reader.scope, **arguments)
 
 
 def suspend_by_service(

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
-from gpuctl.reading.node_rows import PodOnNode
 from gpuctl.reading.quota_rows import Limit, QuotaState
 from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_nodes import holders
 
 Item = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ def namespace_of_service(service: ServiceClient, name: str) -> Namespace:
             int(item["jobs"]),
             int(item["allJobs"]),
             tuple(map(_quota, quotas)),
-            tuple(map(_holder, (*(item.get("runningJobs") or ()), *(item.get("waitingJobs") or ())))),
+            holders((*(item.get("runningJobs") or ()), *(item.get("waitingJobs") or ()))) or (),
         )
 
 
@@ -82,8 +82,3 @@ def _limit(item: Item) -> Limit:
         Fraction(str(item["total"])),
         None if used is None else Fraction(str(used)),
     )
-
-
-def _holder(item: Item) -> PodOnNode:
-    node = item.get("nodeName")
-    return PodOnNode(item["pod"], item["name"], item["namespace"], item.get("kind"), int(item["gpu"]), node, None)

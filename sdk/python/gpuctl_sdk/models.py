@@ -101,12 +101,14 @@ class BatchItem(Answer):
 
 
 class BatchReport(Answer):
-    """What became of several nodes."""
+    """The result of a change of several nodes."""
 
     success: list[str]
     failed: list[NodeFailure]
     message: str
     notes: list[str]
+    nodes: list[ChangedNode] = Field(default_factory=list)
+    """What was done to each node of `success`."""
 
 
 class ChangedJob(Answer):
@@ -123,6 +125,13 @@ class ChangedJob(Answer):
     plan: PlanAnswer
     warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
+
+
+class ChangedNode(Answer):
+    """A node that was changed."""
+
+    node_name: str
+    message: str
 
 
 class ChangedPool(Answer):
@@ -394,12 +403,34 @@ class GpuPage(Answer):
     items: list[GpusOfNode]
 
 
+class GpuTypeItem(Answer):
+    """A type of GPU: how many there are, and where. GPUs are null where pods may not be read."""
+
+    gpu_type: str
+    """`unknown` for GPUs that no label names."""
+    vendors: list[str]
+    gpu_total: int
+    gpu_used: int | None
+    """GPUs that pods request."""
+    gpu_free: int | None
+    """GPUs that no pod requests."""
+    nodes: list[str]
+    bound_pools: list[str]
+
+
+class GpuTypeList(Answer):
+    """The types of GPU that nodes have."""
+
+    total: int
+    items: list[GpuTypeItem]
+
+
 class GpusOfNode(Answer):
     """The GPUs of a node."""
 
     node_name: str
     gpu_count: int
-    gpus: list[MeasuredGpu]
+    gpus: list[NodeGpu]
 
 
 class HeldByWorkload(Answer):
@@ -479,6 +510,19 @@ class HeldModelsAnswer(Answer):
     message: str
     """`success`, or what has to be said about it."""
     data: list[HeldModel] | HeldModelPage
+
+
+class HoldingPod(Answer):
+    """A pod that holds room on a node, or waits for some."""
+
+    pod: str
+    name: str
+    """Of its job."""
+    namespace: str
+    kind: str | None
+    """Null for a pod that is no job of gpuctl's."""
+    gpu: int
+    node_name: str | None
 
 
 class IdleGpus(Answer):
@@ -965,16 +1009,6 @@ class LogsValue(Answer):
     """What is not shown, and why."""
 
 
-class MeasuredGpu(Answer):
-    """A GPU of a node, with the use of its memory."""
-
-    gpu_id: str
-    type: str | None
-    status: str
-    utilization: float | None
-    memory_usage: str | None
-
-
 class MetricPoint(Answer):
     """A value at a time."""
 
@@ -994,9 +1028,9 @@ class NamespaceDetail(Answer):
     quotas: list[NamespaceQuota]
     created_at: str | None
     labels: dict[str, str] | None
-    running_jobs: list[PodInNamespace]
+    running_jobs: list[HoldingPod]
     """Pods on nodes."""
-    waiting_jobs: list[PodInNamespace]
+    waiting_jobs: list[HoldingPod]
     """Pods that wait for a node."""
     all_jobs: int
     """Jobs, also those that have ended."""
@@ -1112,6 +1146,17 @@ class NamespaceUsage(Answer):
     data: list[NamespaceHour] | NamespaceHourPage | NamespaceHoursAfter
 
 
+class NodeAmount(Answer):
+    """A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU."""
+
+    resource: str
+    vendor: str | None
+    total: float
+    """What pods can have."""
+    used: float | None
+    """What pods request; null if pods may not be read."""
+
+
 class NodeConditions(Answer):
     """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
 
@@ -1141,24 +1186,33 @@ class NodeDetail(Answer):
     """Jobs on it, of those that may be seen."""
     created_at: str | None
     last_updated_at: str | None
+    gpu_labels: list[LabelPair] = Field(default_factory=list)
+    """Those of its labels that tell a type of GPU; jobs select on the first ones."""
+    amounts: list[NodeAmount] = Field(default_factory=list)
+    """All that pods can have: GPUs, cores, memory, other devices."""
+    pods: list[HoldingPod] | None = None
+    """The pods of `runningJobs`."""
 
 
 class NodeFailure(Answer):
-    """Why a node was not labelled."""
+    """The reason for which a node was not changed."""
 
     node_name: str
     error: str
     """What programs compare."""
     message: str
+    is_outage: bool | None = None
+    """The cluster could not be reached, or refused the service."""
 
 
 class NodeGpu(Answer):
-    """A GPU of a node; `utilization` in percent, null where nothing measures it."""
+    """A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them."""
 
     gpu_id: str
     type: str | None
     status: str
-    utilization: float | None
+    utilization: float | None = None
+    memory_usage: str | None = None
 
 
 class NodeItem(Answer):
@@ -1176,6 +1230,10 @@ class NodeItem(Answer):
     """Memory that pods can have."""
     gpu_type: str | None
     created_at: str | None
+    address: str | None = None
+    """Its address inside the cluster."""
+    k8s_state: str | None = Field(default=None, alias="k8sState")
+    """Its state as kubectl has it."""
 
 
 class NodeLabel(Answer):
@@ -1194,7 +1252,7 @@ class NodePage(Answer):
 
 
 class NodeResources(Answer):
-    """What pods can have of a node, what of it they request, and the rest. Cores are numbers, memory quantities."""
+    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities."""
 
     cpu_total: float
     cpu_used: float | None
@@ -1288,18 +1346,6 @@ class PlanWait(Answer):
     """1 if they wait in any case; null if that depends on the order in which pods come."""
 
 
-class PodInNamespace(Answer):
-    """A pod that holds room on a node, or waits for some."""
-
-    pod: str
-    name: str
-    """Of its job."""
-    namespace: str
-    kind: str | None
-    gpu: int
-    node_name: str | None
-
-
 class PodStage(Answer):
     """A stage that a pod has reached, and the seconds since the one before."""
 
@@ -1320,14 +1366,17 @@ class PoolDetail(Answer):
 
     name: str
     description: str | None
-    nodes: list[str]
     gpu_total: int
     gpu_used: int | None
+    """GPUs that pods on its nodes request."""
     gpu_free: int | None
+    """GPUs that no pod requests."""
     gpu_unavailable: int | None
+    """Free GPUs of nodes that are cordoned or not ready."""
     gpu_type: dict[str, int]
     """Type -> GPUs."""
     status: str
+    nodes: list[str]
     quota: PoolQuota
     jobs: list[JobOnNodes] | None
     """Jobs in it, of those that may be seen."""
@@ -1337,6 +1386,10 @@ class PoolDetail(Answer):
     """Jobs of it that wait for room."""
     is_defined: bool
     """Whether it has a definition, or only nodes."""
+    pods: list[HoldingPod] | None = None
+    """The pods of `jobs`."""
+    waiting_pods: list[HoldingPod] | None = None
+    """The pods of `waitingJobs`."""
 
 
 class PoolItem(Answer):
@@ -1363,7 +1416,7 @@ class PoolList(Answer):
 
 
 class PoolQuota(Answer):
-    """What a pool allows its jobs; null: anything."""
+    """The limits of a pool; null is no limit."""
 
     max_jobs: int | None
     max_gpu_per_job: int | None
@@ -1713,6 +1766,7 @@ BatchFailure.model_rebuild()
 BatchItem.model_rebuild()
 BatchReport.model_rebuild()
 ChangedJob.model_rebuild()
+ChangedNode.model_rebuild()
 ChangedPool.model_rebuild()
 ClusterHour.model_rebuild()
 ClusterHourPage.model_rebuild()
@@ -1734,6 +1788,8 @@ FitVictim.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
+GpuTypeItem.model_rebuild()
+GpuTypeList.model_rebuild()
 GpusOfNode.model_rebuild()
 HeldByWorkload.model_rebuild()
 HeldIdle.model_rebuild()
@@ -1741,6 +1797,7 @@ HeldInNamespace.model_rebuild()
 HeldModel.model_rebuild()
 HeldModelPage.model_rebuild()
 HeldModelsAnswer.model_rebuild()
+HoldingPod.model_rebuild()
 IdleGpus.model_rebuild()
 JobDescription.model_rebuild()
 JobDocument.model_rebuild()
@@ -1773,7 +1830,6 @@ ListedSnapshot.model_rebuild()
 LogLineValue.model_rebuild()
 LogProblemValue.model_rebuild()
 LogsValue.model_rebuild()
-MeasuredGpu.model_rebuild()
 MetricPoint.model_rebuild()
 NamespaceDetail.model_rebuild()
 NamespaceHour.model_rebuild()
@@ -1783,6 +1839,7 @@ NamespaceItem.model_rebuild()
 NamespaceList.model_rebuild()
 NamespaceQuota.model_rebuild()
 NamespaceUsage.model_rebuild()
+NodeAmount.model_rebuild()
 NodeConditions.model_rebuild()
 NodeDetail.model_rebuild()
 NodeFailure.model_rebuild()
@@ -1796,7 +1853,6 @@ PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
 PlanWait.model_rebuild()
-PodInNamespace.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()

@@ -680,7 +680,7 @@ class Operations(ABC):
                 return
 
     def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
-        """Of all nodes the labels that tell a type of GPU, and the pool.
+        """The labels of all nodes that tell a type of GPU, and the pools.
 
         :param page: Which page, from 1.
         :param page_size: Items of a page.
@@ -794,12 +794,58 @@ class Operations(ABC):
         )
         return found
 
+    def change_labels_of_nodes(
+        self,
+        *,
+        node_names: Sequence[str],
+        labels: dict[str, str | None],
+        dry_run: bool | None = None,
+        overwrite: bool | None = None,
+    ) -> models.BatchReport:
+        """Set labels of several nodes, and delete those whose value is null: of a node all or none.
+
+        :param dry_run: Only check; nothing is written.
+        :param labels: Key -> value; null deletes the label.
+        :param overwrite: Replace other values.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                "/nodes/labels/changes",
+                models.BatchReport,
+                body=given(
+                    {"nodeNames": list(node_names), "dryRun": dry_run, "labels": labels, "overwrite": overwrite}
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def delete_labels_of_nodes(
+        self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
+    ) -> models.BatchReport:
+        """Delete labels of several nodes: of a node all or none.
+
+        :param dry_run: Only check; nothing is written.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                "/nodes/labels/deletions",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "keys": list(keys)}),
+                repeatable=False,
+            )
+        )
+        return found
+
     def list_nodes(
         self,
         *,
         pool: str | None = None,
         gpu_type: str | None = None,
         status: str | None = None,
+        selector: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NodePage:
@@ -809,6 +855,7 @@ class Operations(ABC):
         :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
             `KEY=VALUE`; a label's key: nodes that have it.
         :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
+        :param selector: Nodes by their labels, as kubectl's `-l`.
         :param page: Which page, from 1.
         :param page_size: Items of a page.
         """
@@ -817,13 +864,28 @@ class Operations(ABC):
                 "GET",
                 "/nodes",
                 models.NodePage,
-                query=given({"pool": pool, "gpuType": gpu_type, "status": status, "page": page, "pageSize": page_size}),
+                query=given(
+                    {
+                        "pool": pool,
+                        "gpuType": gpu_type,
+                        "status": status,
+                        "selector": selector,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
             )
         )
         return found
 
     def all_nodes(
-        self, *, pool: str | None = None, gpu_type: str | None = None, status: str | None = None, page_size: int = 500
+        self,
+        *,
+        pool: str | None = None,
+        gpu_type: str | None = None,
+        status: str | None = None,
+        selector: str | None = None,
+        page_size: int = 500,
     ) -> Iterator[models.NodeItem]:
         """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
 
@@ -831,7 +893,9 @@ class Operations(ABC):
         """
         number, seen = 1, 0
         while True:
-            found = self.list_nodes(pool=pool, gpu_type=gpu_type, status=status, page=number, page_size=page_size)
+            found = self.list_nodes(
+                pool=pool, gpu_type=gpu_type, status=status, selector=selector, page=number, page_size=page_size
+            )
             yield from found.items
             number, seen = number + 1, seen + len(found.items)
             if not found.items or seen >= found.total:
@@ -861,6 +925,11 @@ class Operations(ABC):
             number, seen = number + 1, seen + len(found.items)
             if not found.items or seen >= found.total:
                 return
+
+    def list_gpu_types(self) -> models.GpuTypeList:
+        """The types of GPU that the nodes have by name, how many there are, and where."""
+        found: models.GpuTypeList = self.send(Call("GET", "/gpu-types", models.GpuTypeList))
+        return found
 
     def get_node(self, node_name: str) -> models.NodeDetail:
         """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
@@ -939,6 +1008,43 @@ class Operations(ABC):
                 f"/quotas/{segment(user_name)}",
                 models.Administered,
                 query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    def add_nodes(
+        self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+
+        :param dry_run: Only check; nothing is written.
+        :param overwrite: Move nodes that are in another pool.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                f"/pools/{segment(pool_name)}/nodes/add",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "overwrite": overwrite}),
+            )
+        )
+        return found
+
+    def remove_nodes(
+        self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None
+    ) -> models.BatchReport:
+        """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they
+        are.
+
+        :param dry_run: Only check; nothing is written.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                f"/pools/{segment(pool_name)}/nodes/remove",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                repeatable=False,
             )
         )
         return found
@@ -2283,7 +2389,7 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
-        """Of all nodes the labels that tell a type of GPU, and the pool.
+        """The labels of all nodes that tell a type of GPU, and the pools.
 
         :param page: Which page, from 1.
         :param page_size: Items of a page.
@@ -2398,12 +2504,58 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def change_labels_of_nodes(
+        self,
+        *,
+        node_names: Sequence[str],
+        labels: dict[str, str | None],
+        dry_run: bool | None = None,
+        overwrite: bool | None = None,
+    ) -> models.BatchReport:
+        """Set labels of several nodes, and delete those whose value is null: of a node all or none.
+
+        :param dry_run: Only check; nothing is written.
+        :param labels: Key -> value; null deletes the label.
+        :param overwrite: Replace other values.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                "/nodes/labels/changes",
+                models.BatchReport,
+                body=given(
+                    {"nodeNames": list(node_names), "dryRun": dry_run, "labels": labels, "overwrite": overwrite}
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def delete_labels_of_nodes(
+        self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
+    ) -> models.BatchReport:
+        """Delete labels of several nodes: of a node all or none.
+
+        :param dry_run: Only check; nothing is written.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                "/nodes/labels/deletions",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "keys": list(keys)}),
+                repeatable=False,
+            )
+        )
+        return found
+
     async def list_nodes(
         self,
         *,
         pool: str | None = None,
         gpu_type: str | None = None,
         status: str | None = None,
+        selector: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NodePage:
@@ -2413,6 +2565,7 @@ class AsyncOperations(ABC):
         :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
             `KEY=VALUE`; a label's key: nodes that have it.
         :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
+        :param selector: Nodes by their labels, as kubectl's `-l`.
         :param page: Which page, from 1.
         :param page_size: Items of a page.
         """
@@ -2421,13 +2574,28 @@ class AsyncOperations(ABC):
                 "GET",
                 "/nodes",
                 models.NodePage,
-                query=given({"pool": pool, "gpuType": gpu_type, "status": status, "page": page, "pageSize": page_size}),
+                query=given(
+                    {
+                        "pool": pool,
+                        "gpuType": gpu_type,
+                        "status": status,
+                        "selector": selector,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
             )
         )
         return found
 
     async def all_nodes(
-        self, *, pool: str | None = None, gpu_type: str | None = None, status: str | None = None, page_size: int = 500
+        self,
+        *,
+        pool: str | None = None,
+        gpu_type: str | None = None,
+        status: str | None = None,
+        selector: str | None = None,
+        page_size: int = 500,
     ) -> AsyncIterator[models.NodeItem]:
         """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
 
@@ -2435,7 +2603,9 @@ class AsyncOperations(ABC):
         """
         number, seen = 1, 0
         while True:
-            found = await self.list_nodes(pool=pool, gpu_type=gpu_type, status=status, page=number, page_size=page_size)
+            found = await self.list_nodes(
+                pool=pool, gpu_type=gpu_type, status=status, selector=selector, page=number, page_size=page_size
+            )
             for item in found.items:
                 yield item
             number, seen = number + 1, seen + len(found.items)
@@ -2467,6 +2637,11 @@ class AsyncOperations(ABC):
             number, seen = number + 1, seen + len(found.items)
             if not found.items or seen >= found.total:
                 return
+
+    async def list_gpu_types(self) -> models.GpuTypeList:
+        """The types of GPU that the nodes have by name, how many there are, and where."""
+        found: models.GpuTypeList = await self.send(Call("GET", "/gpu-types", models.GpuTypeList))
+        return found
 
     async def get_node(self, node_name: str) -> models.NodeDetail:
         """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
@@ -2545,6 +2720,43 @@ class AsyncOperations(ABC):
                 f"/quotas/{segment(user_name)}",
                 models.Administered,
                 query=given({"confirm": confirm, "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    async def add_nodes(
+        self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are.
+
+        :param dry_run: Only check; nothing is written.
+        :param overwrite: Move nodes that are in another pool.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                f"/pools/{segment(pool_name)}/nodes/add",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "overwrite": overwrite}),
+            )
+        )
+        return found
+
+    async def remove_nodes(
+        self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None
+    ) -> models.BatchReport:
+        """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they
+        are.
+
+        :param dry_run: Only check; nothing is written.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                f"/pools/{segment(pool_name)}/nodes/remove",
+                models.BatchReport,
+                body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                repeatable=False,
             )
         )
         return found

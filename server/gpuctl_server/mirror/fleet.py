@@ -11,7 +11,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
-from gpuctl.usecases.pool_queries import list_pools
+from gpuctl.usecases.pool_queries import pool_states
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 
@@ -68,6 +68,6 @@ class FleetBoard:
 
     def _made(self, version: int) -> Fleet:
         with mirrored(self._connection, self._mirror, self._platform) as reader:
-            pools = list_pools(reader)
+            pools = pool_states(reader)
         nodes = sorted((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
         return Fleet(version, pools, {node.name: node for node in nodes})

@@ -12,7 +12,6 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.command_changes import CHANGES, preview, preview_rollback
 from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question
-from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
 from gpuctl_server.lookups import decided, demand
 from gpuctl_server.routes.common import (
@@ -34,7 +33,7 @@ _LOOKS: dict[str, Callable[..., Any]] = {
     "preview-rollback": preview_rollback,
     "recoveries": recoveries,
 }
-_CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **NODE_CHANGES, **REMOVALS}
+_CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **REMOVALS}
 _ACTIONS: dict[str, Action] = {
     "apply": "create",
     "delete-jobs": "delete",

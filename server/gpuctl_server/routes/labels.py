@@ -1,29 +1,35 @@
-"""Labels of nodes: reading, setting and deleting them. A key has a slash, as it is or as `%2F`."""
+"""Labels of nodes: reading, setting and deleting them. A key has a slash, plain or as `%2F`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
-from gpuctl.api.change_answers import report_value
-from gpuctl.api.label_models import (
+from gpuctl.api.labels_of_nodes import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,
+    GpuLabels,
     KeptLabel,
+    LabelChanges,
+    LabelDeletions,
     LabelPage,
     NewLabel,
     NewLabels,
+    NodeLabel,
     SetLabel,
+    label_list,
 )
-from gpuctl.api.node_answers import gpu_label_list, label_answer, label_list
-from gpuctl.reading.label_rows import labels, labels_with
+from gpuctl.reading.label_rows import gpu_label_row, labels, labels_with
 from gpuctl.usecases.labelling_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.change_values import NOTHING
-from gpuctl_server.labelling import label, label_one, of_body
+from gpuctl_server.labelling import label, label_one
+from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
 from gpuctl_server.problems import not_found
 from gpuctl_server.routes.common import (
@@ -35,11 +41,12 @@ from gpuctl_server.routes.common import (
     allowed,
     api_router,
     from_memory,
-    page_of,
+    paged,
     touched_by,
     write_router,
 )
 from gpuctl_server.routes.nodes import NodeName
+from gpuctl_server.service import Service
 from gpuctl_server.submissions import json_body_of, parsed
 
 LONGEST_KEY = 253 + 1 + 63
@@ -63,15 +70,15 @@ def label_of_nodes(
     """One label of all nodes that have it."""
     check_labels({key: None})
     found = labels_with((node.object for node in visible_nodes(service, caller, "labels")), key)
-    return {"total": len(found), "items": label_list(page_of(found, page, size))["items"]}
+    return paged(found, page, size, lambda label: NodeLabel.of(label).as_json())
 
 
 @router.get("/nodes/labels/all", tags=["labels"], responses={200: {"model": GpuLabelPage}})
 @from_memory
 def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
-    """Of all nodes the labels that tell a type of GPU, and the pool."""
+    """The labels of all nodes that tell a type of GPU, and the pools."""
     found = visible_nodes(service, caller, "labels")
-    return {"total": len(found), "items": gpu_label_list(page_of(found, page, size))["items"]}
+    return paged(found, page, size, lambda node: GpuLabels.of(gpu_label_row(node)).as_json())
 
 
 async def new_label(request: Request) -> NewLabel:
@@ -98,15 +105,79 @@ def label_several(
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
+    names, labels, overwrite = wanted.node_names, {wanted.key: wanted.value}, wanted.overwrite
     dry_run = dry_run or wanted.dry_run
+    return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
+
+
+async def label_changes(request: Request) -> LabelChanges:
+    """The body that sets and deletes labels of several nodes."""
+    return await parsed(LabelChanges, request)
+
+
+async def label_deletions(request: Request) -> LabelDeletions:
+    """The body that deletes labels of several nodes."""
+    return await parsed(LabelDeletions, request)
+
+
+@writes.post(
+    "/nodes/labels/changes",
+    tags=["labels"],
+    responses={200: {"model": BatchReport}},
+    openapi_extra=json_body_of(LabelChanges),
+)
+def change_labels(
+    request: Request,
+    service: ServiceOf,
+    caller: Sets,
+    wanted: Annotated[LabelChanges, Depends(label_changes)],
+    dry_run: DryRun = False,
+) -> dict[str, Any]:
+    """Set labels of several nodes, and delete those whose value is null: of a node all or none."""
+    if None in wanted.labels.values():
+        demand(caller, Wish("delete", "labels"))
+    names, labels, overwrite = wanted.node_names, wanted.labels, wanted.overwrite
+    dry_run = dry_run or wanted.dry_run
+    return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
+
+
+@writes.post(
+    "/nodes/labels/deletions",
+    tags=["labels"],
+    responses={200: {"model": BatchReport}},
+    openapi_extra=json_body_of(LabelDeletions),
+)
+def delete_labels(
+    request: Request,
+    service: ServiceOf,
+    caller: Deletes,
+    wanted: Annotated[LabelDeletions, Depends(label_deletions)],
+    dry_run: DryRun = False,
+) -> dict[str, Any]:
+    """Delete labels of several nodes: of a node all or none."""
+    labels = dict.fromkeys(wanted.keys)
+    dry_run = dry_run or wanted.dry_run
+    return _several(request, service, caller, "delete", wanted.node_names, labels, dry_run=dry_run)
+
+
+def _several(
+    request: Request,
+    service: Service,
+    caller: Caller,
+    action: Action,
+    names: Sequence[str],
+    labels: Mapping[str, str | None],
+    *,
+    overwrite: bool = False,
+    dry_run: bool,
+) -> dict[str, Any]:
     touched = touched_by(request, preview=dry_run)
-    touched.extend((f"label/{wanted.key}", *(f"node/{name}" for name in wanted.node_names)))
-    value = {wanted.key: wanted.value}
-    terms = of_body(overwrite=wanted.overwrite)
-    report = label(service, caller, "create", wanted.node_names, value, terms, touched, dry_run=dry_run)
-    touched[1:] = [f"node/{done.name}" for done in report.done]
+    keys = [f"label/{key}" for key in labels]
+    touched.extend((*keys, *(f"node/{name}" for name in names)))
+    report = label(service, caller, action, names, labels, touched, overwrite=overwrite, dry_run=dry_run)
+    touched[len(keys) :] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
-    return report_value(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled")
+    return BatchReport.of(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled").as_json()
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
@@ -153,7 +224,7 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
         raise no_node(name, (node.name for node in visible_nodes(service, caller, "labels")))
     for item in found:
         if item.key == key:
-            return label_answer(item)
+            return KeptLabel.of(item).as_json()
     raise not_found(f"node {name} has no label {key}", "LabelNotFound")
 
 

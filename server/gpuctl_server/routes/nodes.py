@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
-from gpuctl.api.node_answers import node_list
-from gpuctl.api.node_models import GpuPage, NodeDetail, NodePage
+from gpuctl.api.nodes import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
+from gpuctl.reading.label_rows import gpu_types
+from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import STATUSES
 from gpuctl.usecases.node_queries import NodeQuery
+from gpuctl_server import node_values
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.gpu_use import measured_use
 from gpuctl_server.lookups import demand
-from gpuctl_server.node_lookups import chosen_nodes, find_node, jobs_of, visible_nodes
-from gpuctl_server.node_values import gpu_items, node_value
+from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of, paged
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]
@@ -48,6 +48,10 @@ def list_of_nodes(
             examples=["active"],
         ),
     ] = "",
+    selector: Annotated[
+        str,
+        Query(max_length=4096, description="Nodes by their labels, as kubectl's `-l`.", examples=["zone=a,disk!=hdd"]),
+    ] = "",
     page: Page = 1,
     size: PageSize = 20,
     accept: Annotated[
@@ -64,8 +68,9 @@ def list_of_nodes(
         raise Problem(400, f"status is one of {', '.join(STATUSES)}")
     if pool:
         demand(caller, Wish("get", "nodes", None, pool))
-    found = chosen_nodes(service, caller, NodeQuery((), pool or None, gpu_type or None, status.casefold() or None))
-    return {"total": len(found), "items": node_list(page_of(found, page, size))["items"]}
+    query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)
+    found = chosen_nodes(service, caller, query)
+    return paged(found, page, size, lambda node: NodeItem.of(node.row).as_json())
 
 
 @router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
@@ -76,13 +81,20 @@ def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageS
     Kubernetes counts the GPUs that pods have asked for, and does not say which: `gpuId` is a number, not a device.
     """
     found = [node for node in visible_nodes(service, caller) if node.has_gpus]
-    here = page_of(found, page, size)
-    return {"total": len(found), "items": gpu_items(here, measured_use(service, (node.name for node in here)))}
+    items = node_values.gpus_of_nodes(service, page_of(found, page, size))
+    return {"total": len(found), "items": [item.as_json() for item in items]}
+
+
+@router.get("/gpu-types", tags=["nodes"], responses={200: {"model": GpuTypeList}})
+@from_memory
+def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
+    """The types of GPU that the nodes have by name, how many there are, and where."""
+    types = gpu_types(visible_nodes(service, caller), Gpus(service.platform))
+    return {"total": len(types), "items": [GpuTypeItem.of(item).as_json() for item in types]}
 
 
 @router.get("/nodes/{nodeName}", tags=["nodes"], responses={200: {"model": NodeDetail}})
 @from_memory
 def one_node(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
     """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen."""
-    node = find_node(service, caller, name)
-    return node_value(node, jobs_of(service, caller, node.holders), measured_use(service, [name]))
+    return node_values.node_detail(service, caller, find_node(service, caller, name)).as_json()

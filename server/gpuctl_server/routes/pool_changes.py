@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
 from gpuctl.api.admin_models import PoolBody
+from gpuctl.api.labels_of_nodes import BatchReport, NodeNames, PoolMembers
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.administering import Administered, AdminManner, ChangedPool, Given, pool_of
+from gpuctl_server.change_values import NOTHING
+from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.routes.common import (
     Confirm,
     DryRun,
@@ -23,7 +26,7 @@ from gpuctl_server.routes.common import (
     touched_by,
     write_router,
 )
-from gpuctl_server.submissions import body_of
+from gpuctl_server.submissions import body_of, json_body_of, parsed
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253)]
@@ -81,3 +84,54 @@ def delete(
     """Delete a pool; its nodes lose its label, its jobs go on running."""
     touched = touched_by(request, preview=dry_run)
     return administering.delete_pool(service, caller, poolName, touched, AdminManner(confirm, dry_run))
+
+
+async def members_of(request: Request) -> PoolMembers:
+    """The nodes that are to join."""
+    return await parsed(PoolMembers, request)
+
+
+async def nodes_of(request: Request) -> NodeNames:
+    """The nodes that are to leave."""
+    return await parsed(NodeNames, request)
+
+
+@router.post(
+    "/pools/{poolName}/nodes/add",
+    responses={200: {"model": BatchReport}},
+    openapi_extra=json_body_of(PoolMembers),
+)
+def add(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("update", "pools"))],
+    poolName: PoolName,  # noqa: N803
+    wanted: Annotated[PoolMembers, Depends(members_of)],
+    dry_run: DryRun = False,
+) -> dict[str, Any]:
+    """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""
+    dry_run = dry_run or wanted.dry_run
+    touched = touched_by(request, preview=dry_run)
+    names, overwrite = wanted.node_names, wanted.overwrite
+    report = add_nodes(service, caller, poolName, names, touched, overwrite=overwrite, dry_run=dry_run)
+    return BatchReport.of(report, f"would be added; {NOTHING} (dry run)" if dry_run else "added").as_json()
+
+
+@router.post(
+    "/pools/{poolName}/nodes/remove",
+    responses={200: {"model": BatchReport}},
+    openapi_extra=json_body_of(NodeNames),
+)
+def remove(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("update", "pools"))],
+    poolName: PoolName,  # noqa: N803
+    wanted: Annotated[NodeNames, Depends(nodes_of)],
+    dry_run: DryRun = False,
+) -> dict[str, Any]:
+    """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""
+    dry_run = dry_run or wanted.dry_run
+    touched = touched_by(request, preview=dry_run)
+    report = remove_nodes(service, caller, poolName, wanted.node_names, touched, dry_run=dry_run)
+    return BatchReport.of(report, f"would be removed; {NOTHING} (dry run)" if dry_run else "removed").as_json()

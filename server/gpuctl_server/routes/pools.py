@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
-from gpuctl.api.node_models import PoolDetail, PoolList
+from gpuctl.api.pools import PoolDetail, PoolItem, PoolList
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.node_lookups import find_pool, jobs_of, visible_pools
-from gpuctl_server.node_values import pool_items, pool_value
+from gpuctl_server.node_lookups import find_pool, visible_pools
+from gpuctl_server.node_values import pool_detail
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
 
 router = api_router()
@@ -20,8 +20,8 @@ Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
 @from_memory
 def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """The pools by name; `default` has the nodes that are in no other."""
-    items = pool_items(visible_pools(service, caller))
-    return {"total": len(items), "items": items}
+    pools = visible_pools(service, caller)
+    return {"total": len(pools), "items": [PoolItem.of(pool.row).as_json() for pool in pools]}
 
 
 @router.get("/pools/{poolName}", tags=["pools"], responses={200: {"model": PoolDetail}})
@@ -32,5 +32,4 @@ def one_pool(
     name: Annotated[str, Path(alias="poolName", max_length=253, description="The pool.", examples=["training-pool"])],
 ) -> dict[str, Any]:
     """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen."""
-    pool = find_pool(service, caller, name)
-    return pool_value(pool, jobs_of(service, caller, pool.jobs), jobs_of(service, caller, pool.waiting))
+    return pool_detail(service, caller, find_pool(service, caller, name)).as_json()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from gpuctl.acts.membership import add_to_pool
+from gpuctl.api.labels_of_nodes import BatchReport
 from gpuctl.cli.commands.get.listing import bare
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.groups import Family, Subcommand
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.outcomes import show_report
-from gpuctl.usecases.service_changes import change_nodes_by_service
+from gpuctl.usecases.service_node_changes import add_by_service
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.add", "Add nodes to a pool.", ("nodes", "no"), "node"),
@@ -56,7 +57,8 @@ def node(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
+            done = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
+            report = BatchReport.of(done, "added")
         else:
-            report = change_nodes_by_service(looking, "add-nodes", nodes=bare(nodes), pool=pool, overwrite=overwrite)
-        return show_report(report, "added", as_json=as_json)
+            report = add_by_service(looking.service, bare(nodes), pool, overwrite=overwrite)
+        return show_report(report, as_json=as_json)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import click
 
 from gpuctl.acts.node_labels import LabelTerms
+from gpuctl.api.labels_of_nodes import BatchReport
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.groups import Family, Subcommand
@@ -15,6 +16,7 @@ from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.outcomes import show_report
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
+from gpuctl.usecases.service_node_changes import label_by_service
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.label", "Set or delete labels of nodes.", ("nodes", "no"), "node"),
@@ -72,14 +74,11 @@ def node(
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             session, settings = looking.scope.session, looking.settings
-            report = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
+            done = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
+            report = BatchReport.of(done, "labelled")
         else:
-            from gpuctl.usecases.service_changes import change_nodes_by_service
-
-            report = change_nodes_by_service(
-                looking, "label-nodes", nodes=order.nodes, labels=order.labels, overwrite=overwrite
-            )
-        return show_report(report, "labelled", as_json=as_json)
+            report = label_by_service(looking.service, order.nodes, order.labels, overwrite=overwrite)
+        return show_report(report, as_json=as_json)
 
 
 def parse(arguments: Sequence[str], *, delete: bool) -> Order:

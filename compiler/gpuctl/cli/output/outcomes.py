@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.acts.node_labels import Report
-from gpuctl.api.change_answers import paused_value, report_code, report_value
+from gpuctl.api.change_answers import paused_value
+from gpuctl.api.labels_of_nodes import BatchReport
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 
@@ -17,21 +17,20 @@ if TYPE_CHECKING:
     from gpuctl.usecases.suspending import PausedJob
 
 
-def show_report(report: Report, done: str, *, as_json: bool) -> int:
-    """Print it, and return the exit code.
-
-    :param done: what was done, as a participle.
-    """
+def show_report(report: BatchReport, *, as_json: bool) -> int:
+    """Print a report. Return the exit code: 1 if a node was not changed, 3 if that is the cluster's fault."""
     if as_json:
-        show_value(report_value(report, done), "json")
+        show_value(report.as_json(), "json")
     else:
-        for item in report.done:
-            click.echo(f"node/{item.name}  {item.text}")
+        for node in report.nodes:
+            click.echo(f"node/{node.node_name}  {node.message}")
     for problem in report.failed:
-        click.echo(f"error: {problem.text}", err=True)
+        click.echo(f"error: {problem.message}", err=True)
     for note in dict.fromkeys(report.notes):
         click.echo(f"note: {note}", err=True)
-    return report_code(report)
+    if not report.failed:
+        return 0
+    return 3 if any(item.is_outage for item in report.failed) else 1
 
 
 def show_paused(jobs: Iterable[PausedJob], *, as_json: bool) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import click
 
-from gpuctl.api.node_answers import node_answer
+from gpuctl.api.nodes import NodeReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.workload_state import age
-from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import NodeState
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.node_queries import describe_node
+from gpuctl.usecases.node_description import describe_node
 
 
 @click.command(
@@ -30,59 +28,62 @@ from gpuctl.usecases.node_queries import describe_node
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what a node has, what of it is requested and by whom, its labels, pool and condition."""
-    return show_named(name, "json" if as_json else output, where, describe_node, node_answer, _show)
+    return show_named(name, "json" if as_json else output, where, describe_node, NodeReport.as_json, _show)
 
 
-def _show(looking: Reader, node: NodeState) -> None:
-    gpus = Gpus(looking.settings)
-    labels = sorted(labels_of(node.object).items())
-    status, taints = node.object.get("status") or {}, (node.object.get("spec") or {}).get("taints") or []
-    info = status.get("nodeInfo") or {}
+def _show(_: Reader, node: NodeReport) -> None:
+    k8s = node.k8s_status
     sections.show_facts(
         [
-            ("Name", node.name),
-            ("Status", f"{sections.state(node.status)} ({node.kubernetes})"),
-            ("Pool", node.pool),
+            ("Name", node.node_name),
+            ("Status", f"{sections.state(node.status)} ({node.k8s_state})"),
+            ("Pool", ", ".join(node.bound_pools)),
             ("GPU type", _gpu_type(node)),
-            ("GPUs", _gpu_line(node, gpus)),
+            ("GPUs", _gpu_line(node)),
             ("Address", node.address or ""),
             ("Created", sections.when(node.created_at)),
         ]
     )
-    cards = [name for name in node.total if name in gpus.vendors]
-    names = {name: "gpu" if len(cards) == 1 else f"gpu/{gpus.vendors[name]}" for name in cards}
-    names |= {"cpu": "cpu", "memory": "memory"}
-    names |= {name: name for name in sorted(node.total) if "/" in name and name not in names}
-    sections.show_amounts("Resources", [(shown, *node.amount(name)) for name, shown in names.items()])
-    sections.show_holders("Jobs", node.holders, where=False)
-    sections.show_lines("Labels", (f"{key}={value}" for key, value in labels))
-    sections.show_lines("Taints", map(_taint, taints))
-    sections.show_section("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), _conditions(status))
+    sections.show_amounts("Resources", _amounts(node))
+    sections.show_holders("Jobs", node.running_jobs, where=False)
+    sections.show_lines("Labels", (f"{label.key}={label.value}" for label in node.labels))
+    sections.show_lines("Taints", map(_taint, k8s.taints))
+    headers = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
+    sections.show_section("Conditions", headers, map(_condition, k8s.conditions))
     facts = {
-        "Kubelet": info.get("kubeletVersion"),
-        "Container runtime": info.get("containerRuntimeVersion"),
-        "Operating system": info.get("osImage"),
-        "Kernel": info.get("kernelVersion"),
-        "Architecture": info.get("architecture"),
+        "Kubelet": k8s.kubelet_version,
+        "Container runtime": k8s.container_runtime_version,
+        "Operating system": k8s.os_image,
+        "Kernel": k8s.kernel_version,
+        "Architecture": k8s.architecture,
     }
     click.echo()
-    sections.show_facts([(name, str(value or "")) for name, value in facts.items()])
+    sections.show_facts([(name, value or "") for name, value in facts.items()])
 
 
-def _gpu_type(node: NodeState) -> str:
-    labels = [key for key, value in node.gpu_labels.items() if value == node.gpu_type]
+def _amounts(node: NodeReport) -> Iterator[tuple[str, Fraction, Fraction | None]]:
+    several = sum(item.vendor is not None for item in node.amounts) > 1
+    for item in node.amounts:
+        gpu = f"gpu/{item.vendor}" if several else "gpu"
+        used = None if item.used is None else Fraction(str(item.used))
+        yield item.resource if item.vendor is None else gpu, Fraction(str(item.total)), used
+
+
+def _gpu_type(node: NodeReport) -> str:
+    labels = [label.key for label in node.gpu_labels if label.value == node.gpu_type]
     return f"{node.gpu_type} (label {labels[0]})" if labels else node.gpu_type or ""
 
 
-def _gpu_line(node: NodeState, gpus: Gpus) -> str:
-    if not node.gpu_total and not node.broken_gpus:
+def _gpu_line(node: NodeReport) -> str:
+    gpus = node.resources
+    if not gpus.gpu_total and not gpus.gpu_unhealthy:
         return "none"
-    vendors = sorted({gpus.vendors[name] for name in node.total if name in gpus.vendors})
-    parts = [f"{node.gpu_total} {'+'.join(vendors)}"]
-    if node.gpu_used is not None:
-        parts.append(f"{node.gpu_used} used, {node.gpu_free} free")
-    if node.broken_gpus:
-        parts.append(f"{node.broken_gpus} more out of order")
+    vendors = sorted({item.vendor for item in node.amounts if item.vendor is not None})
+    parts = [f"{gpus.gpu_total} {'+'.join(vendors)}"]
+    if gpus.gpu_used is not None:
+        parts.append(f"{gpus.gpu_used} used, {gpus.gpu_free} free")
+    if gpus.gpu_unhealthy:
+        parts.append(f"{gpus.gpu_unhealthy} more out of order")
     return "; ".join(parts)
 
 
@@ -91,7 +92,6 @@ def _taint(taint: dict[str, Any]) -> str:
     return f"{taint['key']}{value}:{taint['effect']}"
 
 
-def _conditions(status: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for item in status.get("conditions") or []:
-        since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""
-        yield item["type"], item["status"], item.get("reason") or "", since, item.get("message") or ""
+def _condition(item: dict[str, Any]) -> tuple[str, ...]:
+    since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""
+    return item["type"], item["status"], item.get("reason") or "", since, item.get("message") or ""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from gpuctl.api.node_answers import pool_answer
+from gpuctl.api.pools import PoolReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.cli.output.amounts import count
-from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.pool_queries import describe_pool
+from gpuctl.usecases.pool_queries import PoolView, describe_pool
 
 
 @click.command(
@@ -25,10 +26,15 @@ from gpuctl.usecases.pool_queries import describe_pool
 @reading_options
 def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
-    return show_named(name, "json" if as_json else output, where, describe_pool, pool_answer, _show)
+    return show_named(name, "json" if as_json else output, where, describe_pool, _answer, _show)
 
 
-def _show(_: Reader, pool: PoolState) -> None:
+def _answer(view: PoolView) -> dict[str, Any]:
+    return PoolReport.of(view.pool).as_json()
+
+
+def _show(_: Reader, view: PoolView) -> None:
+    pool, nodes = view
     gpus = f"{pool.gpu_total} in all"
     if pool.gpu_used is not None:
         gpus += f", {pool.gpu_used} used, {pool.gpu_free} free"
@@ -56,7 +62,7 @@ def _show(_: Reader, pool: PoolState) -> None:
             count(node.gpu_free),
             node.gpu_type or "",
         ]
-        for node in pool.nodes
+        for node in nodes
     ]
     sections.show_section("Nodes", headers, rows, "none")
     sections.show_holders("Jobs", pool.jobs)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import click
 
+from gpuctl.api.nodes import HoldingPod
 from gpuctl.cli.output.amounts import amount, share
 from gpuctl.cli.output.table import colour_of, details, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
@@ -53,7 +54,9 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
 
 
-def show_holders(title: str, holders: Iterable[PodOnNode] | None, *, where: bool = True, nothing: str = "none") -> None:
+def show_holders(
+    title: str, holders: Iterable[PodOnNode | HoldingPod] | None, *, where: bool = True, nothing: str = "none"
+) -> None:
     """Print pods that hold or await room; ``where`` adds their nodes."""
     if holders is None:
         show_section(title, (), (), "not known: pods may not be listed")

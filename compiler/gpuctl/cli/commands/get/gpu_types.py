@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from gpuctl.api.node_answers import gpu_type_list
 from gpuctl.cli.commands.get.labels import show_gpu_labels
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
@@ -48,8 +49,15 @@ def command(
         types = list_gpu_types(looking, names)
         entries = []
         for item in types:
-            cells = [item.name, str(item.total), count(item.used), count(item.free), str(len(item.nodes))]
+            cells = [item.name, str(item.total), count(item.used), count(item.free)]
             wide = (",".join(item.vendors), ",".join(item.nodes))
-            entries.append(ListEntry(item.name, [*cells, ",".join(item.pools)], wide))
-        show_list(looks, lambda: gpu_type_list(types), HEADERS, WIDE, entries, "No node has GPUs.")
+            cells += [str(len(item.nodes)), ",".join(item.pools)]
+            entries.append(ListEntry(item.name, cells, wide))
+
+        def answer() -> dict[str, Any]:
+            from gpuctl.api.nodes import gpu_type_list
+
+            return gpu_type_list(types)
+
+        show_list(looks, answer, HEADERS, WIDE, entries, "No node has GPUs.")
     return 0

@@ -22,7 +22,7 @@ from gpuctl.objects.workload_state import age
 from gpuctl.reading.job_rows import Job, Row
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs, watch_jobs
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.pool_queries import list_pools
+from gpuctl.usecases.pool_queries import pool_names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
@@ -151,7 +151,7 @@ def _no_such_pool(looking: Reader, name: str) -> str:
     """Return what is said of a pool that does not exist; "" if it does, or if the pools may not be read."""
     unseen = len(looking.scope.notes)
     try:
-        pools = [pool.name for pool in list_pools(looking)]
+        pools = pool_names(looking)
     except ClusterError:
         return ""
     is_known = name in pools or len(looking.scope.notes) > unseen

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from gpuctl.api.node_answers import gpu_label_list, label_answer
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.node_queries import list_gpu_labels, list_labels
+from gpuctl.usecases.node_queries import list_gpu_labels, list_labels, one_label
 
 
 @click.command(
@@ -54,19 +54,30 @@ def command(
 
 
 def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOptions) -> None:
-    labels = list_labels(looking, names, key)
     if key is not None and looks.is_machine and len(names) == 1:
-        show_value(label_answer(labels[0]), looks.output)
+        # Models take longer to import than a small cluster to list: a table needs none.
+        from gpuctl.api.labels_of_nodes import KeptLabel
+
+        show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), looks.output)
     else:
-        show_labels(labels, looks, "No labels." if key is None else f"No node has the label {key}.")
+        show_labels(
+            list_labels(looking, names, key), looks, "No labels." if key is None else f"No node has the label {key}."
+        )
 
 
 def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
-    """A row for each node: what tells its type of GPU, and its pool."""
+    """Print a row for each node: its labels about GPUs, and its pool."""
     nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []
     for node in nodes:
-        pairs = ",".join(f"{key}={value}" for key, value in node.gpu_labels.items())
-        entries.append(ListEntry(f"node/{node.name}", (node.name, node.gpu_type or "", node.pool, pairs)))
-    show_list(looks, lambda: gpu_label_list(nodes), headers, (), entries, "There are no nodes.")
+        labels = ",".join(f"{key}={value}" for key, value in node.labels.items())
+        cells = (node.node, node.gpu_type or "", node.pool, labels)
+        entries.append(ListEntry(f"node/{node.node}", cells))
+
+    def answer() -> dict[str, Any]:
+        from gpuctl.api.labels_of_nodes import gpu_label_list
+
+        return gpu_label_list(nodes)
+
+    show_list(looks, answer, headers, (), entries, "There are no nodes.")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from gpuctl.api.node_answers import gpu_list, label_list, node_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import amount, count
 from gpuctl.language.wording import first_few
+from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.workload_state import age
-from gpuctl.reading.label_rows import Label, labels_with
-from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.label_rows import Label
+from gpuctl.reading.node_rows import NodeGpus, NodeRow
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.node_queries import NodeQuery, list_nodes
+from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
@@ -74,31 +75,38 @@ def command(
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    query = NodeQuery(bare(names), pool, gpu_type, status, selector, label)
+    query = NodeQuery(bare(names), pool, gpu_type, status, selector, label, gpu_detail)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         found = list_nodes(looking, query)
         if found.query.label is not None:
-            _show_label(looking, found.query.label, found.nodes, looks)
+            _show_label(looking, found.query.label, found, looks)
         elif gpu_detail:
-            _show_gpus(looking, found.nodes, looks)
+            _show_gpus(looking, found.gpus, looks)
         else:
             show_nodes(found.nodes, looks, _nothing(found.query, found.others))
     return 0
 
 
-def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
+def show_nodes(nodes: Sequence[NodeRow], looks: ListOptions, nothing: str) -> None:
     """Print nodes."""
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
-        wide = [amount(name, node.amount(name)[0]) for name in ("cpu", "memory")]
+        wide = [amount("cpu", parse_quantity(node.cpu)), amount("memory", parse_quantity(node.memory))]
         wide += [node.address or "", age(node.created_at), node.kubernetes]
         entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
-    show_list(looks, lambda: node_list(nodes), HEADERS, WIDE, entries, nothing)
+
+    def answer() -> dict[str, Any]:
+        # Models take longer to import than a small cluster to list: a table needs none.
+        from gpuctl.api.nodes import node_list
+
+        return node_list(nodes)
+
+    show_list(looks, answer, HEADERS, WIDE, entries, nothing)
 
 
-def _nothing(wanted: NodeQuery, nodes: Sequence[NodeState]) -> str:
-    """What is said when no node is left, with the words that would have found some."""
+def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
+    """Return the sentence for an empty list, with the words that would have found some nodes."""
     if not nodes:
         return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
     known = {
@@ -112,23 +120,28 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeState]) -> str:
     return "No nodes are like this."
 
 
-def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: ListOptions) -> None:
-    labels = labels_with((node.object for node in nodes), key)
-    without = [node.name for node in nodes if node.name not in {label.node for label in labels}]
-    if without and labels and not looks.is_machine:
+def _show_label(looking: Reader, key: str, found: NodeListing, looks: ListOptions) -> None:
+    having = {label.node for label in found.labels}
+    without = [node.name for node in found.nodes if node.name not in having]
+    if without and having and not looks.is_machine:
         looking.scope.note(f"{first_few(without, 5)}: no label {key}")
-    show_labels(labels, looks, f"No node has the label {key}.")
+    show_labels(found.labels, looks, f"No node has the label {key}.")
 
 
 def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
-    show_list(looks, lambda: label_list(labels), headers, (), entries, nothing)
+
+    def answer() -> dict[str, Any]:
+        from gpuctl.api.labels_of_nodes import label_list
+
+        return label_list(labels)
+
+    show_list(looks, answer, headers, (), entries, nothing)
 
 
-def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) -> None:
-    nodes = [node for node in nodes if node.has_gpus]
+def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], looks: ListOptions) -> None:
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not looks.is_machine:
         looking.scope.note(
@@ -136,8 +149,14 @@ def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) 
             "GPU ID is a number, not a device"
         )
     entries = [
-        ListEntry(f"{node.name}/{gpu.name}", (node.name, gpu.name, gpu.type or "", gpu.status))
+        ListEntry(f"{node.node}/{gpu.name}", (node.node, gpu.name, gpu.type or "", gpu.status))
         for node in nodes
         for gpu in node.gpus
     ]
-    show_list(looks, lambda: gpu_list(nodes), headers, (), entries, "No node has GPUs.")
+
+    def answer() -> dict[str, Any]:
+        from gpuctl.api.nodes import gpu_list
+
+        return gpu_list(nodes)
+
+    show_list(looks, answer, headers, (), entries, "No node has GPUs.")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from gpuctl.api.node_answers import pool_list
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import count
 from gpuctl.language.wording import first_few
-from gpuctl.reading.pool_rows import PoolState
-from gpuctl.usecases.pool_queries import list_pools
+from gpuctl.usecases.pool_queries import PoolView, list_pools
 
 HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
 WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
@@ -45,24 +44,31 @@ def command(
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         pools = list_pools(looking, bare(names))
         entries = []
-        for pool in pools:
+        for pool, _ in pools:
             cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
             types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
             wide = [types, count(pool.max_jobs), count(pool.max_gpu_per_job), pool.description or ""]
             entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
-        show_list(looks, lambda: pool_list(pools), HEADERS, WIDE, entries, "There are no pools.")
+
+        def answer() -> dict[str, Any]:
+            # Models take longer to import than a small cluster to list: a table needs none.
+            from gpuctl.api.pools import pool_list
+
+            return pool_list(pool for pool, _ in pools)
+
+        show_list(looks, answer, HEADERS, WIDE, entries, "There are no pools.")
         if looks.output in ("table", "wide"):
             for note in unavailable(pools):
                 looking.scope.note(note)
     return 0
 
 
-def unavailable(pools: Sequence[PoolState]) -> list[str]:
-    """Which free GPUs no job can have at present."""
+def unavailable(pools: Sequence[PoolView]) -> list[str]:
+    """Return notes on free GPUs that no job can have at present."""
     notes = []
-    for pool in pools:
+    for pool, nodes in pools:
         if pool.gpu_unavailable:
-            idle = [f"{node.name} {node.status}" for node in pool.nodes if node.status != "active" and node.gpu_free]
+            idle = [f"{node.name} {node.status}" for node in nodes if node.status != "active" and node.gpu_free]
             notes.append(
                 f"{pool.name}: {pool.gpu_unavailable} of {pool.gpu_free} free GPUs are on nodes that take no pods "
                 f"({first_few(idle, 5)})"

@@ -1,0 +1,211 @@
+"""Labels of nodes, and results of changes of nodes, as JSON: bodies and answers of the REST API, and ``-o json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gpuctl.acts.node_labels import Report
+from gpuctl.api.base_models import ApiModel, Body
+from gpuctl.api.json_values import listed
+from gpuctl.api.nodes import LabelPair
+from gpuctl.reading.label_rows import GpuLabelRow, Label
+
+MOST_NODES = 500
+"""Of one request."""
+MOST_LABELS = 100
+NodeName = Annotated[str, Field(max_length=253)]
+Text = Annotated[str, Field(max_length=512)]
+
+_KEY = Field(max_length=512, description="The label's key.", examples=["nvidia.com/gpu-type"])
+_VALUE = Field(max_length=512, description="Its value.", examples=["a100-80g"])
+
+
+class NewLabel(Body):
+    """A label to set."""
+
+    key: str = _KEY
+    value: str = _VALUE
+    overwrite: bool = Field(False, description="Replace another value.")
+    dry_run: bool = Field(False, description="Only check; nothing is written.")
+
+
+class NewLabels(NewLabel):
+    """A label to set at several nodes."""
+
+    node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
+
+
+class NodeNames(Body):
+    """Nodes to change."""
+
+    node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
+    dry_run: bool = Field(False, description="Only check; nothing is written.")
+
+
+class LabelChanges(NodeNames):
+    """Labels to set at several nodes, and to delete there."""
+
+    labels: dict[Text, Text | None] = Field(
+        min_length=1,
+        max_length=MOST_LABELS,
+        description="Key -> value; null deletes the label.",
+        examples=[{"nvidia.com/gpu-type": "a100-80g", "example.com/rack": None}],
+    )
+    overwrite: bool = Field(False, description="Replace other values.")
+
+
+class LabelDeletions(NodeNames):
+    """Labels to delete at several nodes."""
+
+    keys: list[Text] = Field(min_length=1, max_length=MOST_LABELS, examples=[["example.com/rack"]])
+
+
+class PoolMembers(NodeNames):
+    """Nodes to add to a pool."""
+
+    overwrite: bool = Field(False, description="Move nodes that are in another pool.")
+
+
+class SetLabel(ApiModel):
+    """A label that was set; `notes` are worth knowing."""
+
+    node_name: str = Field(examples=["node-1"])
+    label: LabelPair
+    message: str = Field(examples=["node node-1: nvidia.com/gpu-type=a100-80g"])
+    notes: list[str] = Field(examples=[[]])
+
+
+class NodeFailure(ApiModel):
+    """The reason for which a node was not changed."""
+
+    node_name: str = Field(examples=["node-3"])
+    error: str = Field(description="What programs compare.", examples=["NodeNotFound"])
+    message: str = Field(examples=["there is no node node-3"])
+    is_outage: bool = Field(
+        False, description="The cluster could not be reached, or refused the service.", examples=[False]
+    )
+
+
+class ChangedNode(ApiModel):
+    """A node that was changed."""
+
+    node_name: str = Field(examples=["node-2"])
+    message: str = Field(examples=["nvidia.com/gpu-type=a100-80g (was t4)"])
+
+
+class BatchReport(ApiModel):
+    """The result of a change of several nodes."""
+
+    success: list[str] = Field(examples=[["node-2"]])
+    failed: list[NodeFailure]
+    message: str = Field(examples=["1 of 2 nodes labelled; see `failed`"])
+    notes: list[str] = Field(examples=[[]])
+    nodes: list[ChangedNode] = Field([], description="What was done to each node of `success`.")
+
+    @classmethod
+    def of(cls, report: Report, done: str) -> BatchReport:
+        """Return a report as JSON has it.
+
+        :param done: the change as a participle, such as ``labelled``.
+        """
+        total = len(report.done) + len(report.failed)
+        return cls(
+            success=[item.name for item in report.done],
+            failed=[
+                NodeFailure(node_name=item.name, error=item.error, message=item.text, is_outage=item.is_outage)
+                for item in report.failed
+            ],
+            message=f"{len(report.done)} of {total} nodes {done}" + ("; see `failed`" if report.failed else ""),
+            notes=report.notes,
+            nodes=[ChangedNode(node_name=item.name, message=item.text) for item in report.done],
+        )
+
+
+class DeletedLabel(ApiModel):
+    """A label that was deleted."""
+
+    node_name: str = Field(examples=["node-1"])
+    label_key: str = Field(examples=["nvidia.com/gpu-type"])
+    message: str = Field(examples=["node node-1: nvidia.com/gpu-type deleted (was a100-80g)"])
+    notes: list[str] = Field(examples=[[]])
+
+
+class NodeLabel(ApiModel):
+    """A label of a node."""
+
+    node_name: str = Field(examples=["node-1"])
+    label_key: str = Field(examples=["nvidia.com/gpu-type"])
+    label_value: str = Field(examples=["a100-80g"])
+
+    @classmethod
+    def of(cls, label: Label) -> NodeLabel:
+        """Return a label as lists have it."""
+        return cls(node_name=label.node, label_key=label.key, label_value=label.value)
+
+
+class LabelPage(ApiModel):
+    """A page of labels; `total` of all pages."""
+
+    total: int = Field(examples=[5])
+    items: list[NodeLabel]
+
+
+class DatedLabel(LabelPair):
+    """A label, and since when it has been like this at the latest."""
+
+    created_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
+    last_updated_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
+
+
+class KeptLabel(ApiModel):
+    """One label of a node."""
+
+    node_name: str = Field(examples=["node-1"])
+    label: DatedLabel
+
+    @classmethod
+    def of(cls, label: Label) -> KeptLabel:
+        """Return a label with its times."""
+        dated = DatedLabel(
+            key=label.key, value=label.value, created_at=label.created_at, last_updated_at=label.updated_at
+        )
+        return cls(node_name=label.node, label=dated)
+
+
+class GpuLabels(ApiModel):
+    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+
+    node_name: str = Field(examples=["node-1"])
+    gpu_labels: list[LabelPair]
+    gpu_type: str | None = Field(examples=["a100-80g"])
+    bound_pools: list[str] = Field(examples=[["training-pool"]])
+
+    @classmethod
+    def of(cls, node: GpuLabelRow) -> GpuLabels:
+        """Return the labels of a node that tell a type of GPU."""
+        return cls(
+            node_name=node.node,
+            gpu_labels=LabelPair.of(node.labels),
+            gpu_type=node.gpu_type,
+            bound_pools=[node.pool],
+        )
+
+
+class GpuLabelPage(ApiModel):
+    """A page of nodes; `total` of all pages."""
+
+    total: int = Field(examples=[5])
+    items: list[GpuLabels]
+
+
+def label_list(labels: Iterable[Label]) -> dict[str, Any]:
+    """Return the JSON of ``get labels NODE``, and of all labels of a node in the REST API."""
+    return listed(NodeLabel.of(label).as_json() for label in labels)
+
+
+def gpu_label_list(nodes: Iterable[GpuLabelRow]) -> dict[str, Any]:
+    """Return the JSON of ``get labels --all``."""
+    return listed(GpuLabels.of(node).as_json() for node in nodes)

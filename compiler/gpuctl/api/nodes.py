@@ -1,0 +1,353 @@
+"""Nodes and their GPUs as JSON: ``get`` and ``describe`` of nodes and GPU types, and the same paths of the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import listed, number
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.objects.api_resources import labels_of
+from gpuctl.reading.label_rows import GpuType
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeGpus, NodeRow, NodeState, NodeStatus, PodOnNode
+
+
+class HoldingPod(ApiModel):
+    """A pod that holds room on a node, or waits for some."""
+
+    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
+    name: str = Field(description="Of its job.", examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str | None = Field(description="Null for a pod that is no job of gpuctl's.", examples=["training"])
+    gpu: int = Field(examples=[4])
+    node: str | None = Field(alias="nodeName", examples=["node-1"])
+
+    @classmethod
+    def of(cls, pod: PodOnNode) -> HoldingPod:
+        """Return a pod as JSON has it."""
+        return cls(pod=pod.pod, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=pod.gpu, node=pod.node)
+
+    @classmethod
+    def all_of(cls, pods: Iterable[PodOnNode] | None) -> list[HoldingPod] | None:
+        """Return pods as JSON has them; None if pods may not be read."""
+        return None if pods is None else [cls.of(pod) for pod in pods]
+
+
+class JobOnNodes(ApiModel):
+    """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
+
+    job_id: str | None = Field(examples=["qwen2-7b-sft-k3x9q"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str | None = Field(examples=["training"])
+    gpu: int = Field(description="GPUs that it holds there.", examples=[4])
+
+
+Holder = TypeVar("Holder", HoldingPod, JobOnNodes)
+
+
+class NodeItem(ApiModel):
+    """A node in a list."""
+
+    node_name: str = Field(examples=["node-1"])
+    status: NodeStatus = Field(examples=["active"])
+    gpu_total: int = Field(examples=[8])
+    gpu_used: int | None = Field(examples=[4])
+    gpu_free: int | None = Field(examples=[4])
+    bound_pools: list[str] = Field(examples=[["training-pool"]])
+    cpu: str = Field(description="Cores that pods can have.", examples=["64"])
+    memory: str = Field(description="Memory that pods can have.", examples=["256Gi"])
+    gpu_type: str | None = Field(examples=["a100-80g"])
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+    address: str | None = Field(None, description="Its address inside the cluster.", examples=["10.0.0.7"])
+    k8s_state: str | None = Field(
+        None, alias="k8sState", description="Its state as kubectl has it.", examples=["Ready,SchedulingDisabled"]
+    )
+
+    @classmethod
+    def of(cls, node: NodeRow) -> NodeItem:
+        """Return a node as lists have it."""
+        return cls(
+            node_name=node.name,
+            status=node.status,
+            gpu_total=node.gpu_total,
+            gpu_used=node.gpu_used,
+            gpu_free=node.gpu_free,
+            bound_pools=[node.pool],
+            cpu=node.cpu,
+            memory=node.memory,
+            gpu_type=node.gpu_type,
+            created_at=node.created_at,
+            address=node.address,
+            k8s_state=node.kubernetes,
+        )
+
+
+class NodePage(ApiModel):
+    """A page of nodes; `total` of all pages."""
+
+    total: int = Field(examples=[5])
+    items: list[NodeItem]
+
+
+class NodeConditions(ApiModel):
+    """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
+
+    conditions: list[dict[str, Any]] = Field(
+        examples=[[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2024-06-02T14:30:00Z"}]]
+    )
+    schedulable: bool = Field(examples=[True])
+    taints: list[dict[str, Any]] = Field(examples=[[{"key": "gpu", "effect": "NoSchedule"}]])
+    addresses: list[dict[str, Any]] = Field(examples=[[{"type": "InternalIP", "address": "10.0.0.7"}]])
+    kernel_version: str | None = Field(examples=["5.4.0-1090-ubuntu"])
+    os_image: str | None = Field(examples=["Ubuntu 20.04 LTS"])
+    architecture: str | None = Field(examples=["amd64"])
+    kubelet_version: str | None = Field(examples=["v1.30.2"])
+    container_runtime_version: str | None = Field(examples=["containerd://1.7.18"])
+
+    @classmethod
+    def of(cls, node: NodeState) -> NodeConditions:
+        """Return what Kubernetes says of a node."""
+        status, spec = node.object.get("status") or {}, node.object.get("spec") or {}
+        info = status.get("nodeInfo") or {}
+        return cls(
+            conditions=status.get("conditions") or [],
+            schedulable=not node.is_cordoned,
+            taints=spec.get("taints") or [],
+            addresses=status.get("addresses") or [],
+            kernel_version=info.get("kernelVersion"),
+            os_image=info.get("osImage"),
+            architecture=info.get("architecture"),
+            kubelet_version=info.get("kubeletVersion"),
+            container_runtime_version=info.get("containerRuntimeVersion"),
+        )
+
+
+class NodeResources(ApiModel):
+    """The resources of a node: total, requested by pods, and free. Cores are numbers, memory has quantities."""
+
+    cpu_total: int | float = Field(examples=[64])
+    cpu_used: int | float | None = Field(examples=[32])
+    cpu_free: int | float | None = Field(examples=[32])
+    memory_total: str = Field(examples=["256Gi"])
+    memory_used: str | None = Field(examples=["128Gi"])
+    memory_free: str | None = Field(examples=["128Gi"])
+    gpu_total: int = Field(examples=[8])
+    gpu_used: int | None = Field(examples=[4])
+    gpu_free: int | None = Field(examples=[4])
+    gpu_unhealthy: int = Field(examples=[0])
+
+    @classmethod
+    def of(cls, node: NodeState) -> NodeResources:
+        """Return the resources of a node."""
+        cpu, memory = (_total_used_free(node, name) for name in ("cpu", "memory"))
+        cores = [number(amount) for amount in cpu]
+        sizes = [None if amount is None else format_amount("memory", amount) for amount in memory]
+        return cls(
+            cpu_total=cores[0] or 0,
+            cpu_used=cores[1],
+            cpu_free=cores[2],
+            memory_total=sizes[0] or "0",
+            memory_used=sizes[1],
+            memory_free=sizes[2],
+            gpu_total=node.gpu_total,
+            gpu_used=node.gpu_used,
+            gpu_free=node.gpu_free,
+            gpu_unhealthy=node.broken_gpus,
+        )
+
+
+def _total_used_free(node: NodeState, resource: str) -> tuple[Fraction, Fraction | None, Fraction | None]:
+    total, used = node.amount(resource)
+    return total, used, None if used is None else max(Fraction(0), total - used)
+
+
+class NodeAmount(ApiModel):
+    """A resource of a node: cores, bytes or pieces. `vendor` is null for what is no GPU."""
+
+    resource: str = Field(examples=["nvidia.com/gpu"])
+    vendor: str | None = Field(examples=["nvidia"])
+    total: int | float = Field(description="What pods can have.", examples=[8])
+    used: int | float | None = Field(description="What pods request; null if pods may not be read.", examples=[4])
+
+    @classmethod
+    def of(cls, node: NodeState, gpus: Gpus) -> list[NodeAmount]:
+        """Return the GPUs of a node by vendor, its cores and memory, and its other extended resources."""
+        cards = [name for name in node.total if name in gpus.vendors]
+        others = sorted(name for name in node.total if "/" in name and name not in cards)
+        return [
+            cls(resource=name, vendor=gpus.vendors.get(name), total=number(total) or 0, used=number(used))
+            for name in (*cards, "cpu", "memory", *others)
+            for total, used in [node.amount(name)]
+        ]
+
+
+class NodeGpu(ApiModel):
+    """A GPU of a node; `utilization`, in percent, and `memoryUsage` are null where nothing measures them."""
+
+    gpu_id: str = Field(examples=["gpu-0"])
+    type: str | None = Field(examples=["a100-80g"])
+    status: GpuStatus = Field(examples=["used"])
+    utilization: float | None = Field(None, examples=[89.2])
+    memory_usage: str | None = Field(None, examples=["72Gi/80Gi"])
+
+    @classmethod
+    def of(cls, gpus: Iterable[GpuOnNode]) -> list[NodeGpu]:
+        """Return GPUs. Their use is null where no service has measured it."""
+        return [
+            cls(
+                gpu_id=gpu.name,
+                type=gpu.type,
+                status=gpu.status,
+                utilization=gpu.utilization,
+                memory_usage=gpu.memory,
+            )
+            for gpu in gpus
+        ]
+
+
+class LabelPair(ApiModel):
+    """A label."""
+
+    key: str = Field(examples=["nvidia.com/gpu-type"])
+    value: str = Field(examples=["a100-80g"])
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str]) -> list[LabelPair]:
+        """Return labels in their order."""
+        return [cls(key=key, value=value) for key, value in labels.items()]
+
+
+class NodeFields(ApiModel, Generic[Holder]):
+    """The fields of one node that the command line and the REST API share."""
+
+    node_name: str = Field(examples=["node-1"])
+    status: NodeStatus = Field(examples=["active"])
+    gpu_type: str | None = Field(examples=["a100-80g"])
+    k8s_status: NodeConditions = Field(alias="k8sStatus")
+    resources: NodeResources
+    gpu_detail: list[NodeGpu]
+    labels: list[LabelPair]
+    bound_pools: list[str] = Field(examples=[["training-pool"]])
+    running_jobs: list[Holder] | None = Field(description="Jobs on it, of those that may be seen.")
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+    last_updated_at: str | None = Field(examples=["2024-06-02T14:30:00Z"])
+    gpu_labels: list[LabelPair] = Field(
+        [], description="Those of its labels that tell a type of GPU; jobs select on the first ones."
+    )
+    amounts: list[NodeAmount] = Field([], description="All that pods can have: GPUs, cores, memory, other devices.")
+
+
+class NodeDetail(NodeFields[JobOnNodes]):
+    """A node."""
+
+    pods: list[HoldingPod] | None = Field(None, description="The pods of `runningJobs`.")
+
+
+class NodeReport(NodeFields[HoldingPod]):
+    """A node as ``gpuctl describe node`` shows it: its jobs are pods."""
+
+    @classmethod
+    def of(cls, node: NodeState, gpus: Gpus) -> NodeReport:
+        """Return a node with its pods."""
+        conditions = (node.object.get("status") or {}).get("conditions") or []
+        heartbeats = [item["lastHeartbeatTime"] for item in conditions if item.get("lastHeartbeatTime")]
+        return cls(
+            node_name=node.name,
+            status=node.status,
+            gpu_type=node.gpu_type,
+            k8s_status=NodeConditions.of(node),
+            resources=NodeResources.of(node),
+            gpu_detail=NodeGpu.of(node.gpus),
+            labels=LabelPair.of(dict(sorted(labels_of(node.object).items()))),
+            bound_pools=[node.pool],
+            running_jobs=HoldingPod.all_of(node.holders),
+            created_at=node.created_at,
+            last_updated_at=max(heartbeats, default=None),
+            gpu_labels=LabelPair.of(node.gpu_labels),
+            amounts=NodeAmount.of(node, gpus),
+        )
+
+    @property
+    def k8s_state(self) -> str:
+        """Return its state as kubectl has it."""
+        ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in self.k8s_status.conditions)
+        return ("Ready" if ready else "NotReady") + ("" if self.k8s_status.schedulable else ",SchedulingDisabled")
+
+    @property
+    def address(self) -> str | None:
+        """Return its address inside the cluster."""
+        found = (item["address"] for item in self.k8s_status.addresses if item.get("type") == "InternalIP")
+        return next(found, None)
+
+
+class GpusOfNode(ApiModel):
+    """The GPUs of a node."""
+
+    node_name: str = Field(examples=["node-1"])
+    gpu_count: int = Field(examples=[8])
+    gpus: list[NodeGpu]
+
+    @classmethod
+    def of(cls, node: NodeGpus) -> GpusOfNode:
+        """Return the GPUs of a node, in order or not."""
+        return cls(node_name=node.node, gpu_count=node.total, gpus=NodeGpu.of(node.gpus))
+
+
+class GpuPage(ApiModel):
+    """A page of nodes that have GPUs; `total` of all pages."""
+
+    total: int = Field(examples=[5])
+    items: list[GpusOfNode]
+
+
+class GpuTypeItem(ApiModel):
+    """A type of GPU: how many there are, and where. GPUs are null where pods may not be read."""
+
+    gpu_type: str = Field(description="`unknown` for GPUs that no label names.", examples=["a100-80g"])
+    vendors: list[str] = Field(examples=[["nvidia"]])
+    gpu_total: int = Field(examples=[24])
+    gpu_used: int | None = Field(description="GPUs that pods request.", examples=[16])
+    gpu_free: int | None = Field(description="GPUs that no pod requests.", examples=[8])
+    nodes: list[str] = Field(examples=[["node-1", "node-2"]])
+    bound_pools: list[str] = Field(examples=[["training-pool"]])
+
+    @classmethod
+    def of(cls, item: GpuType) -> GpuTypeItem:
+        """Return a type as lists have it."""
+        return cls(
+            gpu_type=item.name,
+            vendors=list(item.vendors),
+            gpu_total=item.total,
+            gpu_used=item.used,
+            gpu_free=item.free,
+            nodes=list(item.nodes),
+            bound_pools=list(item.pools),
+        )
+
+
+class GpuTypeList(ApiModel):
+    """The types of GPU that nodes have."""
+
+    total: int = Field(examples=[3])
+    items: list[GpuTypeItem]
+
+
+def node_list(nodes: Iterable[NodeRow]) -> dict[str, Any]:
+    """Return the JSON of ``get nodes``."""
+    return listed(NodeItem.of(node).as_json() for node in nodes)
+
+
+def gpu_list(nodes: Iterable[NodeGpus]) -> dict[str, Any]:
+    """Return the JSON of ``get nodes --gpu-detail``."""
+    return listed(GpusOfNode.of(node).as_json() for node in nodes)
+
+
+def gpu_type_list(types: Iterable[GpuType]) -> dict[str, Any]:
+    """Return the JSON of ``get gpu-types``."""
+    return listed(GpuTypeItem.of(item).as_json() for item in types)

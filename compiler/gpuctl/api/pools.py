@@ -1,0 +1,125 @@
+"""Pools as JSON: ``get`` and ``describe`` of them, and the same paths of the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic
+
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import listed
+from gpuctl.api.nodes import Holder, HoldingPod, JobOnNodes
+from gpuctl.reading.pool_rows import PoolFacts, PoolStatus
+
+
+class PoolQuota(ApiModel):
+    """The limits of a pool; null is no limit."""
+
+    max_jobs: int | None = Field(examples=[100])
+    max_gpu_per_job: int | None = Field(examples=[8])
+
+
+class PoolCounts(ApiModel):
+    """The GPUs of a pool: null where pods may not be read."""
+
+    name: str = Field(examples=["training-pool"])
+    description: str | None = Field(examples=["Pool for training models"])
+    gpu_total: int = Field(examples=[32])
+    gpu_used: int | None = Field(description="GPUs that pods on its nodes request.", examples=[16])
+    gpu_free: int | None = Field(description="GPUs that no pod requests.", examples=[16])
+    gpu_unavailable: int | None = Field(description="Free GPUs of nodes that are cordoned or not ready.", examples=[0])
+
+
+class PoolItem(PoolCounts):
+    """A pool in a list. GPUs are null where pods may not be read."""
+
+    gpu_type: list[str] = Field(examples=[["a100-80g", "a100-40g"]])
+    status: PoolStatus = Field(examples=["active"])
+
+    @classmethod
+    def of(cls, pool: PoolFacts) -> PoolItem:
+        """Return a pool as the REST API lists it."""
+        return cls(**_counts(pool), gpu_type=list(pool.gpu_types), status=pool.status)
+
+
+class PoolList(ApiModel):
+    """Pools."""
+
+    total: int = Field(examples=[2])
+    items: list[PoolItem]
+
+
+class PoolFields(PoolCounts, Generic[Holder]):
+    """The fields of one pool that the command line and the REST API share."""
+
+    gpu_type: dict[str, int] = Field(description="Type -> GPUs.", examples=[{"a100-80g": 24, "a100-40g": 8}])
+    status: PoolStatus = Field(examples=["active"])
+    nodes: list[str] = Field(examples=[["node-1", "node-2", "node-3"]])
+    quota: PoolQuota
+    jobs: list[Holder] | None = Field(description="Jobs in it, of those that may be seen.")
+    missing_nodes: list[str] = Field(
+        description="Nodes that its definition names and that are not in it.", examples=[["node-9"]]
+    )
+    waiting_jobs: list[Holder] | None = Field(description="Jobs of it that wait for room.")
+    is_defined: bool = Field(description="Whether it has a definition, or only nodes.", examples=[True])
+
+
+class PoolDetail(PoolFields[JobOnNodes]):
+    """A pool."""
+
+    pods: list[HoldingPod] | None = Field(None, description="The pods of `jobs`.")
+    waiting_pods: list[HoldingPod] | None = Field(None, description="The pods of `waitingJobs`.")
+
+
+class PoolReport(PoolFields[HoldingPod]):
+    """A pool as ``gpuctl describe pool`` shows it: its jobs are pods."""
+
+    @classmethod
+    def of(cls, pool: PoolFacts) -> PoolReport:
+        """Return a pool with its pods."""
+        return cls(
+            **_counts(pool),
+            gpu_type=dict(pool.gpu_types),
+            status=pool.status,
+            nodes=pool.nodes,
+            quota=PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
+            jobs=HoldingPod.all_of(pool.jobs),
+            missing_nodes=list(pool.missing),
+            waiting_jobs=HoldingPod.all_of(pool.waiting),
+            is_defined=pool.is_defined,
+        )
+
+
+class ListedPool(PoolItem):
+    """A pool in ``gpuctl get pools -o json``."""
+
+    nodes: list[str]
+    quota: PoolQuota
+    jobs: list[HoldingPod] | None
+
+
+def pool_list(pools: Iterable[PoolFacts]) -> dict[str, Any]:
+    """Return the JSON of ``get pools``: types of GPU without their numbers."""
+    return listed(
+        ListedPool(
+            **_counts(pool),
+            gpu_type=list(pool.gpu_types),
+            status=pool.status,
+            nodes=pool.nodes,
+            quota=PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
+            jobs=HoldingPod.all_of(pool.jobs),
+        ).as_json()
+        for pool in pools
+    )
+
+
+def _counts(pool: PoolFacts) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "description": pool.description,
+        "gpu_total": pool.gpu_total,
+        "gpu_used": pool.gpu_used,
+        "gpu_free": pool.gpu_free,
+        "gpu_unavailable": pool.gpu_unavailable,
+    }

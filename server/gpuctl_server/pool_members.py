@@ -1,0 +1,73 @@
+"""Nodes that join and leave pools, within what is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuctl.acts.membership import add_to_pool, remove_from_pool
+from gpuctl.acts.node_labels import Report
+from gpuctl.kube.absent import no_such
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.changing import changing
+from gpuctl_server.lookups import demand
+from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.service import Service
+
+
+def add_nodes(
+    service: Service,
+    caller: Caller,
+    pool: str,
+    nodes: Sequence[str],
+    touched: AuditTrail,
+    *,
+    overwrite: bool,
+    dry_run: bool,
+) -> Report:
+    """Add nodes to a pool, and wait until the mirror has them.
+
+    :param overwrite: move nodes that are in another pool.
+    :param dry_run: have the API server check the change, and change nothing.
+    :raises Problem: 403, 429, 503.
+    :raises NotThere: there is no such pool, or the caller sees no such node.
+    """
+    _demand(service, caller, pool, nodes, touched)
+    with changing(service, caller, dry_run=dry_run) as session:
+        touched.begin()
+        report = add_to_pool(session, nodes, pool, service.platform, overwrite=overwrite)
+    return _seen(service, report, dry_run=dry_run)
+
+
+def remove_nodes(
+    service: Service, caller: Caller, pool: str, nodes: Sequence[str], touched: AuditTrail, *, dry_run: bool
+) -> Report:
+    """Remove nodes from a pool, and wait until the mirror has them, as :func:`add_nodes`.
+
+    :raises Problem: 403, 429, 503.
+    :raises NotThere: the caller sees no such node.
+    """
+    _demand(service, caller, pool, nodes, touched)
+    with changing(service, caller, dry_run=dry_run) as session:
+        touched.begin()
+        report = remove_from_pool(session, nodes, pool, service.platform)
+    return _seen(service, report, dry_run=dry_run)
+
+
+def _demand(service: Service, caller: Caller, pool: str, names: Sequence[str], touched: AuditTrail) -> None:
+    """Check that a caller may change a pool and the nodes: nodes of pools that are not the caller's are not there."""
+    demand(caller, Wish("update", "pools", pool=pool))
+    touched.extend([f"pool/{pool}", *(f"node/{name}" for name in names)])
+    takes, nodes = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
+    visible = {name for name, node in nodes.items() if takes(node.pool)}
+    # For callers who see all nodes, the report has each that is absent.
+    for name in names if len(visible) < len(nodes) else ():
+        if name not in visible:
+            raise no_such("node", name, visible)
+
+
+def _seen(service: Service, report: Report, *, dry_run: bool) -> Report:
+    if not dry_run:
+        service.wait_until_seen([*(done.node for done in report.done), *report.written])
+    return report
