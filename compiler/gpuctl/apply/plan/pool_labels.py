@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-import yaml
-
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.request import Sees
 from gpuctl.apply.state.compare import Change
@@ -78,6 +76,9 @@ def leaving(session: Session, pool: str, keys: Records) -> list[Step]:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """The nodes that a pool's definition in the cluster names."""
+    # Commands that only read load no YAML.
+    import yaml
+
     try:
         definition = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:
