@@ -888,6 +888,23 @@ def test_devices_of_resource_slices_are_not_counted(
         assert (found.certain, len(found.victims), OF_DEVICES in found.reason) == (False, 1, True)
 
 
+@pytest.mark.parametrize("more", [DEVICES, {"unreadable": ["deviceClasses"]}], ids=["devices", "unread"])
+def test_devices_change_nothing_where_something_else_is_missing(more: Object) -> None:
+    """Labels, taints, cpu or memory that no node has: the job never fits, whatever devices there are."""
+    taint = {"key": "a", "effect": "NoSchedule"}
+    nodes = [
+        node("a", 2),
+        node("dra", 0),
+        node("large", 0, taints=[taint], allocatable={"cpu": "512", "memory": "8Ti"}),
+    ]
+    for asked in ({"cpu": "256"}, {"memory": "4Ti"}):
+        assert answer(cluster(nodes, **more), job(gpus=4, amounts=asked)).verdict == "never"
+    found = answer(cluster(nodes, **more), job(gpus=4, nodeSelector={"gpu-type": "h100"}))
+    assert found.verdict == "never"
+    assert "excluded by node-selector" in found.reason
+    assert answer(cluster(nodes, **more), job(gpus=4)).verdict == "unknown"
+
+
 def test_a_snapshot_of_an_older_gpuctl_knows_no_device_classes() -> None:
     value = json.loads(render(cluster([node("a", 2)])))
     del value["deviceClasses"], value["resourceSlices"]

@@ -20,7 +20,8 @@ from gpuctl.capacity.queue_stage import queue_name, queue_stage
 from gpuctl.capacity.queued_fit import queued, without_pods
 from gpuctl.capacity.quota_admission import Admission, quota_admissions
 from gpuctl.capacity.scene import Scene, shown
-from gpuctl.capacity.seats import PlacedPod
+from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
+from gpuctl.capacity.shortage import open_seats
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.capacity.verdicts import VERDICTS, Fit, Verdict, Victim, agreed, named, with_remarks
@@ -118,15 +119,17 @@ def _answers(cluster: Cluster, demands: Sequence[Demand], withheld: Mapping[int,
     losing = {victim.pod.namespace for answer in answers for victim in answer.victims}
     answers = [_unsure_of_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
     return [
-        _unsure_of_devices(answer, quotas[number], is_withheld=number in withheld)
+        _unsure_of_devices(answer, quotas[number], cluster.seats, is_withheld=number in withheld)
         for number, answer in enumerate(answers)
     ]
 
 
-def _unsure_of_devices(answer: Fit, admission: Admission, *, is_withheld: bool) -> Fit:
+def _unsure_of_devices(answer: Fit, admission: Admission, seats: Sequence[Seat], *, is_withheld: bool) -> Fit:
     """Return "unknown" instead of an answer that rests on a lack of devices which are not counted."""
     reason = "; ".join(answer.demand.uncounted)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
+        return answer
+    if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, seats):
         return answer
     if answer.verdict == "preempts":
         # The user is asked: pods are evicted unless there is room that is not counted.
@@ -136,6 +139,19 @@ def _unsure_of_devices(answer: Fit, admission: Admission, *, is_withheld: bool) 
         return answer
     return replace(
         answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, change=None, opening=None
+    )
+
+
+def _lacks_more_than_devices(demand: Demand, seats: Sequence[Seat]) -> bool:
+    """Return True if no node takes a pod of the job even with all devices: for its labels, taints, cpu or memory."""
+
+    def is_possible(incoming: Incoming, seat: Seat) -> bool:
+        own = ((name, amount) for name, amount in incoming.pod.requests.items() if "/" not in name)
+        return all(seat.node.allocatable.get(name, 0) >= amount for name, amount in own)
+
+    return any(
+        number and not any(is_possible(group.incoming, seat) for seat in open_seats(group.incoming, seats))
+        for group, number in demand.groups
     )
 
 
