@@ -149,6 +149,7 @@ ADOPT_FIELDS = _takeover(
 OR_ADOPT = _takeover(", or take it over with --adopt", "")
 APPLY = Phrase("`gpuctl apply`", "`PUT`")
 CHECKPOINT_LESS = Phrase("with --without-checkpoint", "with `checkpoint=false`")
+CONFIRM_REQUEST = Phrase("--yes confirms it", "nothing was changed; the same request with ?confirm=true confirms it")
 CREATE_NAMESPACE = Phrase(
     "--create-namespace creates it, and so does `job.namespace` or a quota in the documents",
     "`job.namespace` or a quota in the documents creates it",

@@ -56,7 +56,7 @@ type AuditPage struct {
 	LeftOut int64 `json:"leftOut"`
 }
 
-// Batch: What became of a batch.
+// Batch: The result of a batch.
 type Batch struct {
 	Success []BatchItem    `json:"success"`
 	Failed  []BatchFailure `json:"failed"`
@@ -1169,6 +1169,23 @@ type OtherCause struct {
 	Fix     *string `json:"fix"`
 }
 
+// PausedJobAnswer: A job that was paused or resumed, or (status `validated`) would be.
+type PausedJobAnswer struct {
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	// False if it was paused, or running, before.
+	Changed bool   `json:"changed"`
+	Message string `json:"message"`
+}
+
+// PausedJobs: Jobs that were paused or resumed.
+type PausedJobs struct {
+	Items []PausedJobAnswer `json:"items"`
+}
+
 // PlanAnswer: A plan: what is done to each object. `questions` have to be confirmed, `errors` stand against it.
 type PlanAnswer struct {
 	Steps []PlanStep `json:"steps"`
@@ -1177,6 +1194,30 @@ type PlanAnswer struct {
 	Notes     []string         `json:"notes"`
 	Questions []string         `json:"questions"`
 	Errors    []string         `json:"errors"`
+	// The set that the documents are, if they are one.
+	Set *string `json:"set"`
+	// What is done first about what an interrupted run left.
+	Recovery []PlanStep `json:"recovery"`
+	// Running work that the request names and ends. It needs no confirmation unless the request has `confirmed`.
+	Courtesies []string `json:"courtesies"`
+	// Those of `errors` about objects of Argo CD or Flux.
+	Tracked []string `json:"tracked"`
+	// Those of `errors` about missing rights.
+	Lacking []string `json:"lacking"`
+	// Indexes of the finished steps, in the order in which they finished.
+	Finished []int64 `json:"finished"`
+	// The plan was carried out; `result` of each step says how it went.
+	CarriedOut bool `json:"carriedOut"`
+	// Steps failed because the cluster failed, or did not allow them.
+	Outage bool `json:"outage"`
+	// The signal that stopped the run; 0 without any.
+	Interrupted int64 `json:"interrupted"`
+	// A journal remains: `POST /recoveries` finishes what was begun.
+	Unfinished bool `json:"unfinished"`
+	// What the run has reported.
+	Messages []string `json:"messages"`
+	// Diagnostics of the documents.
+	Warnings []DocumentWarning `json:"warnings"`
 }
 
 // PlanStep: What is done to an object. What is secret is masked.
@@ -1213,6 +1254,16 @@ type PlanStep struct {
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
 	Error  *string `json:"error"`
+	// The job, pool or quota that the object belongs to; "" without any.
+	Title string `json:"title"`
+	// Several jobs share the object, such as a namespace.
+	Shared bool `json:"shared"`
+	// The object does not exist because its ttl has removed it.
+	Expired bool `json:"expired"`
+	// The object before, with `show=objects`; null if it does not exist.
+	Before map[string]any `json:"before"`
+	// The object afterwards, with `show=objects`; null if it does not exist.
+	After map[string]any `json:"after"`
 }
 
 // PlanVictim: A job whose pods would be evicted; of one that may not be seen only how important it is and how long it
@@ -1358,10 +1409,14 @@ type RecoveredObject struct {
 // Recoveries: What killed runs left: what will be done about it, what was, and what could not be.
 type Recoveries struct {
 	// Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.
-	Planned   []map[string]any  `json:"planned"`
+	Planned   []RecoveryStep    `json:"planned"`
 	Recovered []RecoveredObject `json:"recovered"`
 	Problems  []RecoveryFailure `json:"problems"`
 	Questions []string          `json:"questions"`
+	// Interrupted runs.
+	Journals int64 `json:"journals"`
+	// Namespace -> who may still be applying in it.
+	Working map[string]string `json:"working"`
 }
 
 // RecoveryFailure: What could not be recovered, and why.
@@ -1369,6 +1424,48 @@ type RecoveryFailure struct {
 	Namespace *string `json:"namespace"`
 	Message   string  `json:"message"`
 	Hint      *string `json:"hint"`
+	// By a decision; false after a failure of the cluster.
+	Refused bool `json:"refused"`
+}
+
+// RecoveryStep: A step of a recovery.
+type RecoveryStep struct {
+	// create, update, replace, delete, unchanged and others.
+	Action     string  `json:"action"`
+	ApiVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Namespace  *string `json:"namespace"`
+	Name       string  `json:"name"`
+	Reason     *string `json:"reason"`
+	// Of each field that changes `path`, `from` and `to`.
+	Changes []map[string]any `json:"changes"`
+	// Whether its pods find room.
+	Verdict *string `json:"verdict"`
+	// Whose pods its own would evict.
+	Victims []PlanVictim `json:"victims"`
+	// What its pods would wait for.
+	Waits []PlanWait `json:"waits"`
+	// Fields of somebody else's that are overwritten: as in `changes`, with `manager`.
+	Lost []map[string]any `json:"lost"`
+	// What goes with it.
+	Dependents []Dependent `json:"dependents"`
+	// Kinds that may not be looked through for dependents.
+	Unseen []string `json:"unseen"`
+	// How long the work that ends has been running; null if no work ends.
+	Running *string `json:"running"`
+	// When the training that runs again, or is pruned, finished; null for all others.
+	Finished *string `json:"finished"`
+	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
+	AppliedBy *string `json:"appliedBy"`
+	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
+	Checkpoint *string `json:"checkpoint"`
+	// `planned`, until it is carried out.
+	Result string  `json:"result"`
+	Error  *string `json:"error"`
+	// The object that is created, whole.
+	Object map[string]any `json:"object"`
+	// The object that is created if `object` is refused.
+	IfRefused map[string]any `json:"ifRefused"`
 }
 
 // RelatedPlace: Another place that a diagnostic is about. Lines and columns count from 1.
@@ -1413,7 +1510,7 @@ type SnapshotPage struct {
 	Data       []ListedSnapshot `json:"data"`
 }
 
-// Submitted: What was created: the first, and of several documents all in `jobs`.
+// Submitted: The first created job; of several documents all are in `jobs`.
 type Submitted struct {
 	// What deserves attention, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
@@ -1633,6 +1730,17 @@ type WaitQuestion struct {
 	Condition string `json:"condition"`
 	// Seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
+}
+
+// NamesBody: The names of jobs, pools or quotas to change.
+type NamesBody struct {
+	// Only check; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
+	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
+	// and the plan.
+	Confirmed []string `json:"confirmed,omitempty"`
+	// Of jobs also a jobId, KIND/NAME, or the name of a pod.
+	Names []string `json:"names"`
 }
 
 // PoolBody: A pool. Of nodes whose GPUs no label tells, the type is the one of `gpuType`.

@@ -288,6 +288,207 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 	return &answer, nil
 }
 
+// ApplyDocumentsOptions are what may be said to ApplyDocuments. The zero value says nothing.
+type ApplyDocumentsOptions struct {
+	// Only check them; nothing is written.
+	DryRun bool
+	Files  []map[string]any
+	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	Platform map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
+	// and the plan.
+	Confirmed []string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+	// End the pods without their grace period.
+	Force bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+	// The namespace of jobs whose documents name none.
+	Namespace string
+	// Reject documents with warnings.
+	Strict bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
+	// How a changed service is changed.
+	Strategy string
+	// Change objects also if only a newer gpuctl makes others of their documents.
+	Relower bool
+	// Make it a note, not an error, when a trial pod is refused.
+	NoProbe bool
+	// Create also a namespace that no document names.
+	CreateNamespace bool
+	// Reject documents whose objects exist already.
+	CreateOnly bool
+}
+
+// ApplyDocuments: Create and change what documents describe. What ends running work has to be confirmed.
+func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *ApplyDocumentsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &ApplyDocumentsOptions{}
+	}
+	query := url.Values{}
+	set(query, "confirm", options.Confirm)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "force", options.Force)
+	set(query, "timeout", options.Timeout)
+	set(query, "namespace", options.Namespace)
+	set(query, "strict", options.Strict)
+	set(query, "queue", options.Queue)
+	set(query, "strategy", options.Strategy)
+	set(query, "relower", options.Relower)
+	set(query, "noProbe", options.NoProbe)
+	set(query, "createNamespace", options.CreateNamespace)
+	set(query, "createOnly", options.CreateOnly)
+	body := map[string]any{"yamlContent": documents}
+	if options.DryRun {
+		body["dryRun"] = options.DryRun
+	}
+	if options.Files != nil {
+		body["files"] = options.Files
+	}
+	if options.Platform != nil {
+		body["platform"] = options.Platform
+	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
+	}
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/apply", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteDocumentsOptions are what may be said to DeleteDocuments. The zero value says nothing.
+type DeleteDocumentsOptions struct {
+	// Only check them; nothing is written.
+	DryRun bool
+	Files  []map[string]any
+	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	Platform map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
+	// and the plan.
+	Confirmed []string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+	// End the pods without their grace period.
+	Force bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+	// Leave the labels of a pool on its nodes.
+	KeepLabels bool
+	// The namespace of jobs whose documents name none.
+	Namespace string
+	// Reject documents with warnings.
+	Strict bool
+}
+
+// DeleteDocuments: Delete what documents describe, and wait until it is gone.
+func (c *Client) DeleteDocuments(ctx context.Context, documents string, options *DeleteDocumentsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &DeleteDocumentsOptions{}
+	}
+	query := url.Values{}
+	set(query, "confirm", options.Confirm)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "force", options.Force)
+	set(query, "timeout", options.Timeout)
+	set(query, "keepLabels", options.KeepLabels)
+	set(query, "namespace", options.Namespace)
+	set(query, "strict", options.Strict)
+	body := map[string]any{"yamlContent": documents}
+	if options.DryRun {
+		body["dryRun"] = options.DryRun
+	}
+	if options.Files != nil {
+		body["files"] = options.Files
+	}
+	if options.Platform != nil {
+		body["platform"] = options.Platform
+	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
+	}
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/delete", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// PlanDocumentsOptions are what may be said to PlanDocuments. The zero value says nothing.
+type PlanDocumentsOptions struct {
+	// Only check them; nothing is written.
+	DryRun bool
+	Files  []map[string]any
+	// The platform file beside the documents. It is not used; a message says how it differs from the service's.
+	Platform map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
+	// and the plan.
+	Confirmed []string
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+	// `objects`: answer each object before and after, masked.
+	Show string
+	// The namespace of jobs whose documents name none.
+	Namespace string
+	// Reject documents with warnings.
+	Strict bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
+	// How a changed service is changed.
+	Strategy string
+	// Change objects also if only a newer gpuctl makes others of their documents.
+	Relower bool
+	// Make it a note, not an error, when a trial pod is refused.
+	NoProbe bool
+	// Create also a namespace that no document names.
+	CreateNamespace bool
+	// Reject documents whose objects exist already.
+	CreateOnly bool
+}
+
+// PlanDocuments: Return what applying documents would do; nothing is written.
+func (c *Client) PlanDocuments(ctx context.Context, documents string, options *PlanDocumentsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &PlanDocumentsOptions{}
+	}
+	query := url.Values{}
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "show", options.Show)
+	set(query, "namespace", options.Namespace)
+	set(query, "strict", options.Strict)
+	set(query, "queue", options.Queue)
+	set(query, "strategy", options.Strategy)
+	set(query, "relower", options.Relower)
+	set(query, "noProbe", options.NoProbe)
+	set(query, "createNamespace", options.CreateNamespace)
+	set(query, "createOnly", options.CreateOnly)
+	body := map[string]any{"yamlContent": documents}
+	if options.DryRun {
+		body["dryRun"] = options.DryRun
+	}
+	if options.Files != nil {
+		body["files"] = options.Files
+	}
+	if options.Platform != nil {
+		body["platform"] = options.Platform
+	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
+	}
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // CreateJobBatchOptions are what may be said to CreateJobBatch. The zero value says nothing.
 type CreateJobBatchOptions struct {
 	// Only check them; nothing is written.
@@ -315,6 +516,114 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 	}
 	var answer Batch
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/batch", query: query, body: body, key: keyOr(options.IdempotencyKey), repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteJobsOptions are what may be said to DeleteJobs. The zero value says nothing.
+type DeleteJobsOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+	// End the pods without their grace period.
+	Force bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+}
+
+// DeleteJobs: Delete jobs, and wait until they are gone.
+func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *DeleteJobsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &DeleteJobsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "force", options.Force)
+	set(query, "timeout", options.Timeout)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/delete", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RerunJobsOptions are what may be said to RerunJobs. The zero value says nothing.
+type RerunJobsOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Create a job also where a quota is full: it starts when there is room.
+	Queue bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+}
+
+// RerunJobs: Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJobsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &RerunJobsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
+	set(query, "timeout", options.Timeout)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/rerun", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// PauseJobsOptions are what may be said to PauseJobs. The zero value says nothing.
+type PauseJobsOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+	Checkpoint bool
+}
+
+// PauseJobs: End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
+// `items`.
+func (c *Client) PauseJobs(ctx context.Context, body NamesBody, options *PauseJobsOptions) (*PausedJobs, error) {
+	if options == nil {
+		options = &PauseJobsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "checkpoint", options.Checkpoint)
+	var answer PausedJobs
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/pause", query: query, body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ResumeJobsOptions are what may be said to ResumeJobs. The zero value says nothing.
+type ResumeJobsOptions struct {
+	// Where the job is, if its name is in several.
+	Namespace string
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+}
+
+// ResumeJobs: Let paused jobs make their pods again. Evicting others has to be confirmed.
+func (c *Client) ResumeJobs(ctx context.Context, body NamesBody, options *ResumeJobsOptions) (*PausedJobs, error) {
+	if options == nil {
+		options = &ResumeJobsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	var answer PausedJobs
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/resume", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -412,8 +721,16 @@ type RollbackJobOptions struct {
 	Confirm bool
 	// Create a job also where a quota is full: it starts when there is room.
 	Queue bool
+	// How a changed service is changed.
+	Strategy string
+	// Make it a note, not an error, when a trial pod is refused.
+	NoProbe bool
 	// Let the job save its progress before it ends. If that fails, nothing is ended: 409.
 	Checkpoint bool
+	// End the pods without their grace period.
+	Force bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
 	// Check everything and return what would be done; nothing is written.
 	DryRun bool
 }
@@ -428,7 +745,11 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 	set(query, "to", options.To)
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "strategy", options.Strategy)
+	set(query, "noProbe", options.NoProbe)
 	set(query, "checkpoint", options.Checkpoint)
+	set(query, "force", options.Force)
+	set(query, "timeout", options.Timeout)
 	set(query, "dryRun", options.DryRun)
 	var answer ChangedJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rollback"), query: query}, &answer); err != nil {
@@ -443,6 +764,8 @@ type RecoverOptions struct {
 	Namespace string
 	// What a plan asks is confirmed: running work may end.
 	Confirm bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
 	// Check everything and return what would be done; nothing is written.
 	DryRun bool
 }
@@ -455,6 +778,7 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "timeout", options.Timeout)
 	set(query, "dryRun", options.DryRun)
 	var answer Recoveries
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/recoveries", query: query}, &answer); err != nil {
@@ -478,32 +802,6 @@ func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOpti
 	set(query, "namespace", options.Namespace)
 	var answer Recoveries
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/recoveries", query: query, repeatable: true}, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
-}
-
-// PlanDocumentsOptions are what may be said to PlanDocuments. The zero value says nothing.
-type PlanDocumentsOptions struct {
-	// Only check them; nothing is written.
-	DryRun bool
-	// Create a job also where a quota is full: it starts when there is room.
-	Queue bool
-}
-
-// PlanDocuments: What applying documents would do; nothing is written.
-func (c *Client) PlanDocuments(ctx context.Context, documents string, options *PlanDocumentsOptions) (*PlanAnswer, error) {
-	if options == nil {
-		options = &PlanDocumentsOptions{}
-	}
-	query := url.Values{}
-	set(query, "queue", options.Queue)
-	body := map[string]any{"yamlContent": documents}
-	if options.DryRun {
-		body["dryRun"] = options.DryRun
-	}
-	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1032,6 +1330,55 @@ func (c *Client) AddNodes(ctx context.Context, poolName string, body PoolMembers
 func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeNames) (*BatchReport, error) {
 	var answer BatchReport
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/pools/", segment(poolName), "/nodes/remove"), body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeletePoolsOptions are what may be said to DeletePools. The zero value says nothing.
+type DeletePoolsOptions struct {
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+	// Leave the labels of a pool on its nodes.
+	KeepLabels bool
+}
+
+// DeletePools: Delete pools; their nodes lose the label, their jobs continue to run.
+func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *DeletePoolsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &DeletePoolsOptions{}
+	}
+	query := url.Values{}
+	set(query, "confirm", options.Confirm)
+	set(query, "timeout", options.Timeout)
+	set(query, "keepLabels", options.KeepLabels)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/pools/delete", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteQuotasOptions are what may be said to DeleteQuotas. The zero value says nothing.
+type DeleteQuotasOptions struct {
+	// What a plan asks is confirmed: running work may end.
+	Confirm bool
+	// Seconds for deletions and late quotas; the service waits at most 600.
+	Timeout *float64
+}
+
+// DeleteQuotas: Delete the quotas of users; the namespaces, and all that is in them, stay.
+func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *DeleteQuotasOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &DeleteQuotasOptions{}
+	}
+	query := url.Values{}
+	set(query, "confirm", options.Confirm)
+	set(query, "timeout", options.Timeout)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/quotas/delete", query: query, body: body}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gpuctl.api.admin_models import PoolBody, QuotaBody
+from gpuctl.api.change_models import PLAN
+from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import WRITING, Exists, Plan
 from gpuctl.apply.plan.pool_labels import known_pools
-from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ClusterError
@@ -28,10 +30,11 @@ from gpuctl.usecases.removing import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import PLAN, VALIDATED, PlanAnswer, full_plan, intended, see_that_all_was_done
-from gpuctl_server.changing import changing, talking
+from gpuctl_server.change_values import VALIDATED, intended, plan_answer, see_that_all_was_done
+from gpuctl_server.changing import changing
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
+from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.problems import Problem
 from gpuctl_server.reading_bodies import NotReadable
 from gpuctl_server.service import Service
@@ -188,7 +191,7 @@ def change_pool(
         status=VALIDATED if manner.dry_run else status,
         message=intended(said) if manner.dry_run else said,
         notes=_notes(plan),
-        plan=PlanAnswer(**full_plan(plan)),
+        plan=plan_answer(plan),
     )
 
 
@@ -201,7 +204,8 @@ def delete_pool(service: Service, caller: Caller, name: str, touched: AuditTrail
     demand(caller, Wish("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
     with changing(service, caller, dry_run=manner.dry_run) as session:
-        run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        run = RunOptions(dry_run=manner.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
         plan = delete_pools(session, [name], service.platform, run, callbacks)
         _see_it_done(service, session, plan, manner)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
@@ -237,17 +241,48 @@ def delete_quota(service: Service, caller: Caller, name: str, touched: AuditTrai
     demand(caller, Wish("delete", "quotas", name))
     touched.append(f"quota/{name}")
     with changing(service, caller, dry_run=manner.dry_run) as session:
-        run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+        run = RunOptions(dry_run=manner.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
         plan = delete_quotas(session, [name], service.platform, run, callbacks)
         _see_it_done(service, session, plan, manner)
     return _administered(name, "deleted", f"quota/{name} is deleted", plan, manner)
+
+
+def delete_named(
+    service: Service,
+    caller: Caller,
+    resource: Literal["pools", "quotas"],
+    names: Sequence[str],
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+    *,
+    keep_labels: bool = False,
+) -> PlanAnswer:
+    """Delete pools, whose jobs go on running, or quotas, whose namespaces stay.
+
+    :raises NotThere: there is none of a name.
+    :raises Problem: 403, 409, 503.
+    """
+    for name in names:
+        demand(caller, Wish("delete", "pools", pool=name) if resource == "pools" else Wish("delete", "quotas", name))
+    touched.extend(f"{resource.removesuffix('s')}/{name}" for name in names)
+    settings = service.platform
+    with changing(service, caller, dry_run=run.dry_run) as session:
+
+        def act(callbacks: RunCallbacks) -> Plan:
+            if resource == "pools":
+                return delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
+            return delete_quotas(session, names, settings, run, callbacks)
+
+        return PlanRun(service, touched, confirmation).carry_out(session, act, dry_run=run.dry_run)
 
 
 def _administered(name: str, status: str, said: str, plan: Plan, manner: AdminManner) -> Administered:
     """The answer about a pool or quota, of what was done or, of a dry run, would be."""
     if not manner.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
-    value = PlanAnswer(**full_plan(plan))
+    value = plan_answer(plan)
     return Administered(name=name, status=VALIDATED, message=intended(said), notes=_notes(plan), plan=value)
 
 
@@ -303,7 +338,8 @@ def _compiled(
 def _applied(
     service: Service, session: Session, submission: Submission, manner: AdminManner, touched: AuditTrail
 ) -> Plan:
-    run, callbacks = RunOptions(dry_run=manner.dry_run), talking(service, touched, confirmed=manner.confirmed)
+    run = RunOptions(dry_run=manner.dry_run)
+    callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
     try:
         plan = apply_request(session, submission.wanted, run, callbacks)
     except Exists as error:

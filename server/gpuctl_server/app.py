@@ -20,6 +20,7 @@ from gpuctl_server.routes import (
     auth,
     command_questions,
     docs,
+    document_changes,
     fit,
     gpu_aggregation,
     health,
@@ -50,6 +51,8 @@ does not have is answered with 405 and `Allow`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     job_questions.router,
+    document_changes.router,
+    document_changes.previews,
     job_changes.router,
     job_changes.previews,
     logs.router,
@@ -68,7 +71,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit_log.router,
     gpu_aggregation.router,
     command_questions.router,
-    command_questions.writes,
     docs.router,
     health.router,
 )

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.api.change_models import Batch, BatchFailure, BatchItem, Submitted
 from gpuctl.apply.plan.batch_fit import BatchFit
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import Batch, BatchFailure, BatchItem, Submitted
 from gpuctl_server.changing import await_listed, changing
 from gpuctl_server.creating import Ask, create_submitted, submission_of, validate_submitted
 from gpuctl_server.mirror.survey import Lookback

@@ -6,38 +6,29 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpuctl.api.plan_answers import recovery_value
-from gpuctl.apply.plan.plan import Plan, Unasked
-from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
+from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.find import workload_of
-from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
+from gpuctl.usecases.applying import apply_request
+from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import (
-    NOTHING,
-    VALIDATED,
-    ChangedJob,
-    JobState,
-    PlanAnswer,
-    Recoveries,
-    RerunJob,
-    full_plan,
-    see_that_all_was_done,
-)
+from gpuctl_server.change_values import NOTHING, VALIDATED, plan_answer, see_that_all_was_done
 from gpuctl_server.fair_slots import Full
-from gpuctl_server.lookups import demand, find_job, no_job, simulating
+from gpuctl_server.lookups import demand, find_job, no_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
-from gpuctl_server.mirror.survey import READING, Lookback
+from gpuctl_server.mirror.survey import Lookback
 from gpuctl_server.others import seen_names
+from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
@@ -53,15 +44,6 @@ class Meant(NamedTuple):
 
     text: str
     namespace: str | None = None
-
-
-class Bringing(NamedTuple):
-    """How a job's document is brought about: what its plan asks is ``confirmed``, what runs saves its progress by its
-    ``checkpoint``; with ``dry_run`` nothing is written."""
-
-    confirmed: bool
-    checkpoint: bool
-    dry_run: bool
 
 
 @contextmanager
@@ -107,48 +89,6 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
     return now
 
 
-_CONFIRM = "nothing was changed; the same request with ?confirm=true confirms it"
-
-
-def talking(
-    service: Service, touched: AuditTrail | None = None, *, confirmed: bool = False, by: str = _CONFIRM
-) -> RunCallbacks:
-    """Return callbacks that confirm every plan, or none that has questions.
-
-    :param touched: the audit's trail of the change, which is noted before anything is done.
-    :param confirmed: confirm plans with questions, too.
-    :param by: the hint that says how to confirm.
-    """
-
-    def confirm(plan: Plan) -> bool:
-        if plan.questions and not confirmed:
-            error = Unasked(f"this has to be confirmed: {'; '.join(plan.questions)}", plan)
-            error.hint = by
-            raise error
-        return True
-
-    def begins(plan: Plan) -> None:
-        if touched is not None:
-            touched.begin()
-
-    return RunCallbacks(
-        confirm=confirm, begins=begins, stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE
-    )
-
-
-def plan_documents(service: Service, caller: Caller, text: str, *, queue: bool) -> PlanAnswer:
-    """What applying documents would do; nothing is written.
-
-    :raises Problem: 400, 403.
-    """
-    with service.asking(caller, Lookback(READING)) as session:
-        submission = compile_documents(service, caller, session, text, planning=PlanOptions(queue=queue))
-        demand_documents(caller, "create", submission.documents, jobs="plans")
-        with simulating(service):
-            plan = preview_request(session, submission.wanted, talking(service))
-        return PlanAnswer(**full_plan(plan))
-
-
 def change_job(
     service: Service,
     caller: Caller,
@@ -171,10 +111,35 @@ def change_job(
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
         _see_that_it_is_the_same(submission, item)
-        manner = Bringing(confirmed, checkpoint, dry_run)
-        changed = bring_about(service, caller, session, submission, ("update",), manner, touched)
+        run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
+        carrying = PlanRun(service, touched, Confirmation(confirmed))
+        changed = bring_about(service, caller, session, submission, ("update",), run, carrying)
     await_listed(service, [changed.jobId])
     return changed
+
+
+def apply_submission(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    submission: Submission,
+    actions: Iterable[Action],
+    run: RunOptions,
+    carrying: PlanRun,
+) -> PlanAnswer:
+    """Apply documents if the caller may do all of ``actions``.
+
+    :raises Problem: 403, 409, 503.
+    """
+    for action in actions:
+        demand_documents(caller, action, submission.documents)
+    demand_homes(caller, session, submission.documents)
+    return carrying.carry_out(
+        session,
+        lambda callbacks: apply_request(session, submission.wanted, run, callbacks),
+        dry_run=run.dry_run,
+        warnings=submission.warnings,
+    )
 
 
 def bring_about(
@@ -183,24 +148,15 @@ def bring_about(
     session: Session,
     submission: Submission,
     actions: Iterable[Action],
-    manner: Bringing,
-    touched: AuditTrail,
+    run: RunOptions,
+    carrying: PlanRun,
 ) -> ChangedJob:
-    """Apply the one document of a job, where somebody may do all of ``actions``.
-
-    :raises Problem: 403, 409, 503.
-    """
-    for action in actions:
-        demand_documents(caller, action, submission.documents)
-    demand_homes(caller, session, submission.documents)
+    """Apply the one document of a job, as :func:`apply_submission`."""
+    plan = apply_submission(service, caller, session, submission, actions, run, carrying)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
-    run = RunOptions(checkpoint=manner.checkpoint, dry_run=manner.dry_run)
-    plan = apply_request(session, submission.wanted, run, talking(service, touched, confirmed=manner.confirmed))
-    if not manner.dry_run:
-        see_that_all_was_done(plan)
-    live = session.get(key) if manner.dry_run else await_shown(service, session, key)
-    return _changed(service, submission, plan, live, dry_run=manner.dry_run)
+    live = session.get(key) if run.dry_run else await_shown(service, session, key)
+    return _changed(service, submission, plan, live, dry_run=run.dry_run)
 
 
 def delete_job(
@@ -215,7 +171,7 @@ def delete_job(
     with changing(service, caller, dry_run=dry_run) as session:
         live = present(session, item, meant)
         run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
-        callbacks = talking(service, touched)
+        callbacks = PlanRun(service, touched).callbacks
         plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, callbacks)
         if not dry_run:
             see_that_all_was_done(plan)
@@ -224,7 +180,7 @@ def delete_job(
     when = "without their grace period" if force else "within their grace period"
     if dry_run:
         said = f"{title_of_job(item)} would be deleted, and its pods ended {when}; {NOTHING}"
-        return JobState(jobId=job, status=VALIDATED, message=said, plan=PlanAnswer(**full_plan(plan)))
+        return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
     ends = "its pods are ended" if force else "its pods end"
     return JobState(jobId=job, status="terminating", message=f"{title_of_job(item)} is being deleted; {ends} {when}")
 
@@ -240,7 +196,7 @@ def rerun_job(
     identity = item.row.identity
     with changing(service, caller, dry_run=dry_run) as session:
         live = present(session, item, meant)
-        callbacks = talking(service, touched, confirmed=confirmed)
+        callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
         plan = rerun_jobs(
             session,
             [identity.object_name],
@@ -255,7 +211,7 @@ def rerun_job(
                 jobId=item.id,
                 status=VALIDATED,
                 message=f"{title_of_job(item)} would run again; {NOTHING}",
-                plan=PlanAnswer(**full_plan(plan)),
+                plan=plan_answer(plan),
             )
         see_that_all_was_done(plan)
         again = await_shown(service, session, key_of(live))
@@ -265,7 +221,7 @@ def rerun_job(
         jobId=identity_now,
         status="pending",
         message=f"{title_of_job(item)} runs again",
-        plan=PlanAnswer(**full_plan(plan)),
+        plan=plan_answer(plan),
     )
 
 
@@ -281,21 +237,27 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
 
 
 def finish(
-    service: Service, caller: Caller, namespace: str | None, touched: AuditTrail, *, confirmed: bool, dry_run: bool
+    service: Service,
+    caller: Caller,
+    namespace: str | None,
+    touched: AuditTrail,
+    run: RunOptions,
+    confirmation: Confirmation,
 ) -> Recoveries:
     """Finish what killed runs left.
 
     :raises Problem: 403, 409.
     """
     namespace = _own_place(caller, namespace)
-    with changing(service, caller, dry_run=dry_run) as session:
+    demand(caller, Wish("create", "recoveries", namespace))
+    with changing(service, caller, dry_run=run.dry_run) as session:
         found = left_of(service, caller, session, namespace)
         touched += [str(step.key) for step in found.outlook.steps]
-        if dry_run:
+        if run.dry_run:
             return _recoveries(found)
         touched.begin()
-        callbacks = talking(service, confirmed=confirmed)
-        return _recoveries(recover(session, namespace, service.platform, RunOptions(), callbacks, found))
+        callbacks = PlanRun(service, None, confirmation).callbacks
+        return _recoveries(recover(session, namespace, service.platform, run, callbacks, found))
 
 
 def meant_job(service: Service, caller: Caller, action: Action, meant: Meant, touched: AuditTrail) -> ListedJob:
@@ -334,7 +296,9 @@ def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
         raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
 
 
-def _changed(service: Service, submission: Submission, plan: Plan, live: Object | None, *, dry_run: bool) -> ChangedJob:
+def _changed(
+    service: Service, submission: Submission, plan: PlanAnswer, live: Object | None, *, dry_run: bool
+) -> ChangedJob:
     actions = [step.action for step in plan.steps if not step.shared]
     done = next((word for action, word in _DONE.items() if action in actions), "unchanged")
     document = submission.documents[0]
@@ -351,7 +315,7 @@ def _changed(service: Service, submission: Submission, plan: Plan, live: Object 
         status=VALIDATED if dry_run else done,
         createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
         message=said,
-        plan=PlanAnswer(**full_plan(plan)),
+        plan=plan,
         warnings=submission.warnings,
     )
 
@@ -385,8 +349,10 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
 
 
 def _recoveries(found: Unfinished) -> Recoveries:
-    value = recovery_value(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys)
-    return Recoveries(**value, questions=[redact(text) for text in found.plan.questions])
+    outlook = found.outlook
+    value = recovery_fields(outlook.steps, outlook.fallbacks, found.result, found.keys)
+    questions = [redact(text) for text in found.plan.questions]
+    return Recoveries(**value, questions=questions, journals=len(outlook.journals), working=outlook.working)
 
 
 def title_of_job(item: ListedJob) -> str:

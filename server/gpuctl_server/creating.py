@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.api.change_models import Submitted, SubmittedJob
 from gpuctl.apply.plan.plan import Exists, Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
@@ -19,12 +20,13 @@ from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import VALIDATED, Submitted, SubmittedJob, full_plan, see_that_all_was_done
-from gpuctl_server.changing import changing, talking
+from gpuctl_server.change_values import VALIDATED, plan_answer, see_that_all_was_done
+from gpuctl_server.changing import changing
 from gpuctl_server.lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.survey import READING, Lookback
 from gpuctl_server.others import told_together
+from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import (
@@ -92,7 +94,7 @@ def validate_submitted(service: Service, caller: Caller, session: Session, submi
     :raises Problem: 403, 409.
     """
     demand_homes(caller, session, submission.documents)
-    plan = _tried(session, submission, RunOptions(dry_run=True), talking(service))
+    plan = _tried(session, submission, RunOptions(dry_run=True), PlanRun(service).callbacks)
     waits = _waits(plan)
     jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
     return _submitted(submission, jobs, plan)
@@ -167,7 +169,7 @@ def _tried(session: Session, submission: Submission, run: RunOptions, callbacks:
 def _apply(
     service: Service, session: Session, submission: Submission, ask: Ask, mark: str, touched: AuditTrail
 ) -> Plan:
-    plan = _tried(session, submission, RunOptions(), talking(service, touched, confirmed=ask.confirmed))
+    plan = _tried(session, submission, RunOptions(), PlanRun(service, touched, Confirmation(ask.confirmed)).callbacks)
     lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
     taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
     if taken:
@@ -247,12 +249,12 @@ def _pool(document: Document) -> str | None:
 
 def _submitted(submission: Submission, jobs: list[SubmittedJob], plan: Plan) -> Submitted:
     several = jobs if len(jobs) > 1 else None
-    value = full_plan(plan)
-    questions = value["questions"] if jobs[0].status == VALIDATED else []
+    value = plan_answer(plan)
+    questions = value.questions if jobs[0].status == VALIDATED else []
     return Submitted(
         **jobs[0].model_dump(),
         jobs=several,
         warnings=submission.warnings,
-        notes=value["notes"],
+        notes=value.notes,
         questions=questions,
     )

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from gpuctl.api.change_models import ChangedJob, RerunJob
 from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
+from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.reading.document_history import DocumentHistory, NoHistory
@@ -19,10 +22,11 @@ from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_docume
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import NOTHING, VALIDATED, ChangedJob, RerunJob
-from gpuctl_server.changing import Bringing, Meant, await_listed, bring_about, changing, rerun_job
+from gpuctl_server.change_values import NOTHING, VALIDATED
+from gpuctl_server.changing import Meant, apply_submission, await_listed, bring_about, changing, rerun_job
 from gpuctl_server.lookups import demand, find_job, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents
@@ -125,11 +129,10 @@ def run_again(
         history, _ = _history(service, caller, meant)
     except NoHistory:
         raise absent from None
+    run, carrying = RunOptions(queue=queue, dry_run=dry_run), PlanRun(service, touched, Confirmation(confirmed))
     with changing(service, caller, dry_run=dry_run) as session:
-        submission = earlier_document(service, caller, session, history, None, PlanOptions(queue=queue), again=True)
-        touched += submission.titles
-        manner = Bringing(confirmed, checkpoint=True, dry_run=dry_run)
-        changed = bring_about(service, caller, session, submission, ("create", "update"), manner, touched)
+        submission = _last_document(service, caller, session, history, run, touched)
+        changed = bring_about(service, caller, session, submission, ("create", "update"), run, carrying)
     title = f"{changed.kind}/{changed.name}"
     if dry_run:
         said = f"{title} would run again; {NOTHING}"
@@ -138,15 +141,44 @@ def run_again(
     return RerunJob(jobId=str(changed.jobId), status="pending", message=f"{title} runs again", plan=changed.plan)
 
 
+def rerun_removed(
+    service: Service, caller: Caller, meant: Meant, run: RunOptions, carrying: PlanRun, touched: AuditTrail
+) -> PlanAnswer:
+    """Run a training again that does not exist, by its last document.
+
+    :raises NoHistory: there is no such training.
+    :raises Problem: 403, 409, 503.
+    """
+    with service.looking(caller, meant.namespace) as reader:
+        history = visible_history(service, caller, reader, meant.text)
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        submission = _last_document(service, caller, session, history, run, touched)
+        return apply_submission(service, caller, session, submission, ("create", "update"), run, carrying)
+
+
+def _last_document(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    history: DocumentHistory,
+    run: RunOptions,
+    touched: AuditTrail,
+) -> Submission:
+    planning = PlanOptions(queue=run.queue)
+    submission = earlier_document(service, caller, session, history, None, planning, again=True)
+    touched += submission.titles
+    return submission
+
+
 def roll_back(
     service: Service,
     caller: Caller,
     meant: Meant,
     to: int | None,
+    planning: PlanOptions,
+    run: RunOptions,
+    confirmation: Confirmation,
     touched: AuditTrail,
-    manner: Bringing,
-    *,
-    queue: bool,
 ) -> ChangedJob:
     """Apply an earlier document of a job again.
 
@@ -154,10 +186,11 @@ def roll_back(
     :raises Problem: 403, 404, 409.
     """
     history, _ = _history(service, caller, meant)
-    with changing(service, caller, dry_run=manner.dry_run) as session:
-        submission = earlier_document(service, caller, session, history, to, PlanOptions(queue=queue))
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        submission = earlier_document(service, caller, session, history, to, planning)
         touched += submission.titles
-        changed = bring_about(service, caller, session, submission, ("create", "update"), manner, touched)
+        carrying = PlanRun(service, touched, confirmation)
+        changed = bring_about(service, caller, session, submission, ("create", "update"), run, carrying)
     await_listed(service, [changed.jobId])
     return changed
 

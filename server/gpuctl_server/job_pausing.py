@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.api.change_models import JobState
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.save_points import described
 from gpuctl.apply.run.options import RunCallbacks
@@ -18,24 +19,24 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import NOTHING, VALIDATED, JobState, PlanAnswer, full_plan, intended
-from gpuctl_server.changing import Meant, await_shown, changing, meant_job, present, talking, title_of_job
+from gpuctl_server.change_values import NOTHING, VALIDATED, intended, plan_answer
+from gpuctl_server.changing import Meant, await_shown, changing, meant_job, present, title_of_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.others import seen_names
+from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service import Service
 
+Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
+"""Pauses or resumes jobs by name."""
 
-def pausing_with(
-    service: Service, *, checkpoint: bool
-) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+
+def pausing_with(service: Service, *, checkpoint: bool) -> Suspending:
     """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
     callbacks = RunCallbacks(stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
-def resuming_with(
-    caller: Caller, callbacks: RunCallbacks
-) -> Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]:
+def resuming_with(caller: Caller, callbacks: RunCallbacks) -> Suspending:
     """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
     return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, seen_names(caller))
 
@@ -71,12 +72,12 @@ def resume_job(
         plans.append(plan)
         return True
 
-    callbacks = talking(service, touched, confirmed=confirmed)
+    callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
     if dry_run:
         callbacks = replace(callbacks, confirm=agree)
     state = _suspended(service, caller, item, meant, resuming_with(caller, callbacks), touched, dry_run).state
     for plan in plans:
-        state.plan = PlanAnswer(**full_plan(plan))
+        state.plan = plan_answer(plan)
     return state
 
 
@@ -92,7 +93,7 @@ def _suspended(
     caller: Caller,
     item: ListedJob,
     meant: Meant,
-    act: Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]],
+    act: Suspending,
     touched: AuditTrail,
     dry_run: bool,
 ) -> _Suspended:

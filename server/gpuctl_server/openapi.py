@@ -32,6 +32,13 @@ PROBLEM: dict[str, Any] = {
             "example": [],
         },
         "hint": {"type": "string", "description": "What to do.", "example": "name one by its jobId"},
+        "plan": {"$ref": "#/components/schemas/PlanAnswer"},
+        "items": {
+            "type": "array",
+            "items": {},
+            "description": "Of several jobs, those that were changed before the failure.",
+            "example": [],
+        },
     },
 }
 PROBLEMS: dict[int, str] = {

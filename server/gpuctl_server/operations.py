@@ -23,6 +23,14 @@ _NAMES = {
     "GET /jobs/{jobId}/history/{revision}": "getJobRevision",
     "POST /plan": "planDocuments",
     "GET /fit": "fitWaiting",
+    "POST /apply": "applyDocuments",
+    "POST /delete": "deleteDocuments",
+    "POST /jobs/delete": "deleteJobs",
+    "POST /pools/delete": "deletePools",
+    "POST /quotas/delete": "deleteQuotas",
+    "POST /jobs/rerun": "rerunJobs",
+    "POST /jobs/pause": "pauseJobs",
+    "POST /jobs/resume": "resumeJobs",
     "POST /fit": "fitDocuments",
     "POST /recoveries": "recover",
     "POST /auth/check": "checkRight",
@@ -57,7 +65,7 @@ _NAMES = {
 _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 _ALIKE = frozenset(
     {
-        *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "waitJob"),
+        *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "pauseJobs", "resumeJobs", "waitJob"),
         *("waitJobs", "setNodeLabel", "setLabelOfNodes", "addNodes"),
     }
 )
@@ -75,6 +83,8 @@ _TAGS = {
 }
 _FAMILIES = {
     "plan": "plans",
+    "apply": "jobs",
+    "delete": "jobs",
     "fit": "plans",
     "recoveries": "plans",
     "namespaces": "quotas",

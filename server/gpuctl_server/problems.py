@@ -59,7 +59,10 @@ _KINDS = {
 
 
 class Problem(Exception):
-    """An answer that is no success: HTTP status, the name that programs compare, a sentence, and details."""
+    """An answer that is no success: HTTP status, the name that programs compare, a sentence, and details.
+
+    ``more`` are further fields of the answer, such as the plan that was refused.
+    """
 
     def __init__(
         self, status: int, message: str, *, error: str = "", details: Sequence[Any] = (), hint: str | None = None
@@ -70,6 +73,7 @@ class Problem(Exception):
         self.message = message
         self.details = list(details)
         self.hint = hint
+        self.more: dict[str, Any] = {}
 
 
 class UnknownPath(Problem):
@@ -105,7 +109,7 @@ _OF_A_FIELD = {"field", "message"}
 
 def _usual(problem: Problem) -> dict[str, Any]:
     value: dict[str, Any] = {"error": problem.error, "message": problem.message, "details": problem.details}
-    return value | {"hint": problem.hint} if problem.hint else value
+    return value | ({"hint": problem.hint} if problem.hint else {}) | problem.more
 
 
 def usage_form(problem: Problem) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gpuctl.api.base_models import Body as Sent
+from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
 from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.recording import ApplyOrigin
@@ -44,58 +44,7 @@ from gpuctl_server.service import Service
 NAME = "yamlContent"
 """What diagnostics call the text: the field that it comes in."""
 MOST_DOCUMENTS = 100
-EXAMPLE = """\
-kind: training
-version: v0.1
-job:
-  name: qwen2-7b-sft
-environment:
-  image: registry.example.com/train:v1
-  command: ["python", "train.py"]
-resources:
-  pool: training-pool
-  gpu: 1
-"""
-"""A document that can be sent as it is."""
 Body = TypeVar("Body", bound=BaseModel)
-
-
-class DocumentsBody(BaseModel):
-    """Documents as a field of JSON."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"example": {"yamlContent": EXAMPLE, "dryRun": True}},
-    )
-
-    yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
-    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
-
-
-class SentFile(Sent):
-    """A file of documents."""
-
-    name: str = Field(max_length=4096, description="Its name in diagnostics.", examples=["jobs/train.yaml"])
-    text: str = Field(examples=[EXAMPLE])
-    in_directory: bool = Field(
-        False, description="It was found in a directory: documents of other tools are left out with a note."
-    )
-
-
-class SentPlatform(Sent):
-    """The platform file beside the documents. It is not used; a message says how it differs from the service's."""
-
-    name: str = Field(max_length=4096, examples=["platform.yaml"])
-    value: dict[str, JsonValue] = Field(examples=[{"labelDomain": "runwhere.ai"}])
-
-
-class FilesBody(DocumentsBody):
-    """Documents in one text or in several files."""
-
-    yamlContent: str = Field("", description="The documents.")  # noqa: N815 - as the body has it
-    files: list[SentFile] = Field(default_factory=list)
-    platform: SentPlatform | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +134,21 @@ def validated(model: type[Body], value: object) -> Body:
 def _invalid(error: ValidationError) -> RequestValidationError:
     found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
     return RequestValidationError(found)
+
+
+async def changes_of(request: Request) -> ChangesBody:
+    """Return the documents of a change, as :func:`files_of`."""
+    if not sends_yaml(request):
+        return await parsed(ChangesBody, request)
+    return ChangesBody(yamlContent=document_text(await request.body()))
+
+
+async def names_of(request: Request) -> NamesBody:
+    """Return the body of a change of several things by name.
+
+    :raises RequestValidationError: the body is something else.
+    """
+    return await parsed(NamesBody, request)
 
 
 async def documents_of(request: Request) -> DocumentsBody:

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
+from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
 from gpuctl.api.labels_of_nodes import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.administering import Given
@@ -24,7 +25,6 @@ from gpuctl_server.routes.auth import RightQuestion
 from gpuctl_server.routes.command_questions import QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody
 from gpuctl_server.routes.job_questions import WaitQuestion
-from gpuctl_server.submissions import DocumentsBody, FilesBody
 from properties.scale import SCALE, part_of
 from support import node_world
 from support.any_requests import POOL, USER, Walk, refill, served_world
@@ -71,7 +71,6 @@ def test_any_request(world: Served, name: str) -> None:
 
 
 BODIED = [
-    "POST /command-line/changes/{question}",
     "POST /command-line/{question}",
     *sorted(
         f"{method.upper()} {path.removeprefix('/api/v1')}"
@@ -88,7 +87,7 @@ OPEN_TO_ALL = {
 """What somebody may ask who may change nothing."""
 
 
-def filled(title: str, question: str = "apply") -> tuple[str, str]:
+def filled(title: str, question: str = "label-nodes") -> tuple[str, str]:
     """The method and path of an operation, about something that is there."""
     names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER, "question": question}
     names |= {"revision": "1", "namespaceName": "default"}
@@ -112,10 +111,8 @@ def test_what_takes_a_body() -> None:
 def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
-        *(BatchBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NewLabel, NewLabels, QuestionBody),
-        RightQuestion,
-        WaitQuestion,
-        *(LabelChanges, LabelDeletions, NodeNames, PoolMembers),
+        *(BatchBody, ChangesBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NamesBody, NewLabel, NewLabels),
+        *(QuestionBody, RightQuestion, WaitQuestion, LabelChanges, LabelDeletions, NodeNames, PoolMembers),
     }
 
 

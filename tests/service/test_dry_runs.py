@@ -43,6 +43,14 @@ def writes(place: Place) -> dict[str, Write]:
         "createJobBatch": Write(
             "POST", "/jobs/batch", {"yamlContents": [new["yamlContent"]]}, "is valid; it would be submitted"
         ),
+        "applyDocuments": Write("POST", "/apply", new, '"carriedOut": false'),
+        "deleteDocuments": Write("POST", "/delete", changed, '"result": "planned"'),
+        "deleteJobs": Write("POST", "/jobs/delete", {"names": ["busy"]}, '"result": "planned"', here),
+        "deletePools": Write("POST", "/pools/delete", {"names": [PROJECT]}, '"result": "planned"'),
+        "deleteQuotas": Write("POST", "/quotas/delete", {"names": [place.namespace]}, '"result": "planned"'),
+        "pauseJobs": Write("POST", "/jobs/pause", {"names": ["busy"]}, "would be paused; its pod ends", here),
+        "resumeJobs": Write("POST", "/jobs/resume", {"names": ["still"]}, "would be resumed", here),
+        "rerunJobs": Write("POST", "/jobs/rerun", {"names": ["over"]}, '"result": "planned"', here),
         "updateJob": Write("PUT", "/jobs/busy", changed, "would be replaced", {**here, "confirm": "true"}),
         "deleteJob": Write("DELETE", "/jobs/busy", None, "would be deleted", {**here, "force": "true"}),
         "pauseJob": Write("POST", "/jobs/busy/pause", None, "would be paused; its pod ends", here),
@@ -144,6 +152,8 @@ def test_nothing_is_written(served: Served, plane: ControlPlane, world: Place) -
     ("method", "path"),
     [
         *(("POST", path) for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun")),
+        *(("POST", path) for path in ("/apply", "/delete", "/jobs/delete", "/jobs/rerun", "/jobs/pause")),
+        *(("POST", path) for path in ("/jobs/resume", "/pools/delete", "/quotas/delete")),
         *(("POST", path) for path in ("/jobs/x/rollback", "/jobs/x/wait", "/plan", "/fit", "/recoveries", "/pools")),
         *(
             ("POST", path)

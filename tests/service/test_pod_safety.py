@@ -11,11 +11,6 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.apply.run.options import RunOptions
-from gpuctl.frontend.source import Source
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.service_documents import SentDocuments
-from gpuctl.usecases.wire import encode
 from support.cluster_tools import POOL, fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.served import Served, serving
@@ -134,7 +129,7 @@ def test_other_service_accounts(kept: Served) -> None:
     assert detail["message"] == "serviceAccountName: builder"
 
 
-def test_a_change_and_the_command_line_s_roads(kept: Served, api: Api) -> None:
+def test_changes_and_plans(kept: Served, api: Api) -> None:
     """A job that is there is not changed to what could not be created; `gpuctl --server` has no other road."""
     # A second attempt meets the job of the first one.
     name = f"pods-there-{next(_NUMBERS)}"
@@ -145,25 +140,13 @@ def test_a_change_and_the_command_line_s_roads(kept: Served, api: Api) -> None:
     for query in ({}, {"confirm": "true"}, {"dryRun": "true"}):
         answer = kept.call("PUT", f"/jobs/{name}", "user", status=403, json={"yamlContent": worse}, params=query)
         assert answer["error"] == "PodSecurity"
-    for road in ("preview", "changes/apply"):
-        answer = kept.client("user").post(f"/command-line/{road}", json={"arguments": command_line(road, worse)})
-        assert (answer.status_code, answer.json()["error"]) == (403, "PodSecurity")
+    for road in ("plan", "apply"):
+        files = [{"name": "a.yaml", "text": worse}]
+        assert kept.call("POST", f"/{road}", "user", status=403, json={"files": files})["error"] == "PodSecurity"
     after = api.get("Job", PLACE, name)
     assert before is not None
     assert after is not None
     assert after["spec"]["template"] == before["spec"]["template"]
-
-
-def command_line(road: str, text: str) -> dict[str, Any]:
-    """What ``gpuctl --server`` sends for documents."""
-    sources = SentDocuments([Source("a.yaml", text)], None, strict=False, platform="", platform_name="")
-    value = {"documents": sources, "planning": PlanOptions()}
-    if road == "preview":
-        value["checkpoint"] = True
-    else:
-        value |= {"run": RunOptions(), "confirmed": []}
-    encoded: dict[str, Any] = encode(value)
-    return encoded
 
 
 def test_the_settings(plane: ControlPlane, tmp_path: Path) -> None:

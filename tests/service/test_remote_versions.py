@@ -11,14 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from support.cluster_tools import POOL, training
+from support.cluster_tools import POOL, image, training
 from support.remote import Remote, settled, timeless
 
 _NEW = "newInTheNextVersion"
 _MAPPINGS = frozenset(
-    {"labels", "defaultRequest", "numbers", "restarts", "resources", "images", "defaults", "requests", "gpuType"}
+    {"after", "before", "from", "object", "summary", "to", "working", "labels", "defaultRequest", "numbers", "restarts"}
+    | {"resources", "images", "defaults", "requests", "gpuType"}
 )
-"""Fields whose keys are names, not fields."""
+"""Fields whose keys are names, not fields of an answer."""
 
 
 _LATER = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
@@ -116,6 +117,8 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
     place.plane.annotate(place.namespace, pod, outcome="complete")
     place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "its end")
     here = ("-n", place.namespace)
+    same, new = place.file(training("a"), name="same.yaml"), place.file(training("b"), name="new.yaml")
+    changed = place.file(training("a", environment=image("v2")), name="changed.yaml")
     commands = (
         ("get", "jobs", *here),
         ("get", "jobs", *here, "-o", "json"),
@@ -134,6 +137,15 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         *(words for words in NODES),
         ("pause", "a", *here),
         ("resume", "a", *here),
+        ("diff", "-f", same, *here),
+        ("apply", "-f", same, *here),
+        ("apply", "-f", changed, *here, "--yes"),
+        ("apply", "-f", changed, *here, "-o", "json"),
+        ("create", "-f", new, *here),
+        ("rollback", "a", *here, "--dry-run"),
+        ("rollback", "a", *here, "--yes"),
+        ("delete", "-f", new, *here, "--yes"),
+        ("recover", *here),
     )
     with between(remote.served.url, _renewed_text) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])

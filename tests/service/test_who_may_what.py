@@ -120,6 +120,10 @@ def documents(path: str, **body: Any) -> Callable[[Asked], Request]:
     return lambda asked: ("POST", path, {"json": sent(asked.document("who-new"), **body)})
 
 
+def named(path: str, **body: Any) -> Callable[[Asked], Request]:
+    return lambda asked: ("POST", path, {"json": {"names": [asked.job], **body}})
+
+
 def failed_with(status: int, value: Any) -> int:
     """The status that the one entry of a batch would have had."""
     return {"AlreadyExists": 409, "Forbidden": 403}[value["failed"][0]["error"]] if status == 201 else status
@@ -301,6 +305,9 @@ ROWS: dict[str, Row] = {
         SENDS_DOCUMENTS.format(new="-", absent=403, viewer=403, system=403).replace("200", "409"),
         failed_with,
     ),
+    "applyDocuments": Row(
+        documents("/apply", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=403, viewer=403, system=403)
+    ),
     "planDocuments": Row(documents("/plan"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
     "fitDocuments": Row(documents("/fit"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
     "fitWaiting": Row(get("/fit", namespace="{namespace}"), BY_NAMESPACE),
@@ -309,6 +316,22 @@ ROWS: dict[str, Row] = {
     "resumeJob": Row(method("POST", "/jobs/{job}/resume"), CHANGES_JOBS),
     # It has not ended: it is not run again.
     "rerunJob": Row(method("POST", "/jobs/{job}/rerun"), CHANGES_JOBS.replace("200", "409")),
+    "pauseJobs": Row(named("/jobs/pause"), CHANGES_JOBS),
+    "resumeJobs": Row(named("/jobs/resume"), CHANGES_JOBS),
+    "rerunJobs": Row(named("/jobs/rerun"), CHANGES_JOBS.replace("200", "409")),
+    "deleteJobs": Row(named("/jobs/delete", dryRun=True), CHANGES_JOBS),
+    "deleteDocuments": Row(
+        documents("/delete", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=403, system=403)
+    ),
+    # Jobs select it: that has to be confirmed.
+    "deletePools": Row(
+        lambda asked: ("POST", "/pools/delete", {"json": {"names": [asked.thing.pool]}}),
+        CHANGES_POOLS.format(own=409, absent=404),
+    ),
+    "deleteQuotas": Row(
+        lambda asked: ("POST", "/quotas/delete", {"json": {"names": [asked.thing.namespace], "dryRun": True}}),
+        QUOTAS.format(there=200, absent=404, local=403, hidden=403, pooled=403, user=403, free=403, gone=403),
+    ),
     "recover": Row(method("POST", "/recoveries", params={"namespace": "{namespace}"}), RECOVERS),
     "listRecoveries": Row(get("/recoveries", namespace="{namespace}"), RECOVERS),
     "listPools": Row(get("/pools"), READS_ALL),

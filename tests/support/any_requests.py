@@ -54,6 +54,7 @@ NAMES: dict[str, tuple[str | int, ...]] = {
     "to": (1, 1, 2),
     "poolName": (POOL, "training-pool", "npu-pool", "default", "POOL", _LONG),
     "nodeName": (*_NODES, "labels", "a.b", _LONG),
+    "namespaceName": (TEAM, "default", "absent"),
     "userName": (USER, QUOTA, TEAM, "nobody", _LONG),
     "key": ("runwhere.ai/pool", "nvidia.com/gpu-type", "runwhere.ai/gpu-type", "example.com/x", "x", "a//b"),
     "namespace": (TEAM, "default", "kube-system", "absent", "-", "A"),
@@ -122,6 +123,9 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "gpuType": st.lists(st.sampled_from(("a100-80g", "", "é")), max_size=2),
     "nodeNames": st.lists(st.sampled_from(_NODES), min_size=1, max_size=3),
     "users": st.dictionaries(st.sampled_from((USER, TEAM, "-", "")), _AMOUNTS, max_size=2),
+    "names": st.lists(st.sampled_from(NAMES["jobId"]), min_size=1, max_size=2),
+    "files": st.lists(st.builds(lambda text: {"name": "a.yaml", "text": text}, DOCUMENTS), max_size=2),
+    "confirmed": st.lists(st.text(max_size=20), max_size=2),
     "namespace": st.none() | st.sampled_from(NAMES["namespace"]),
     "default": _AMOUNTS,
     "key": st.sampled_from(NAMES["key"]),
@@ -136,6 +140,7 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "yamlContent": _SOUND,
     "yamlContents": st.lists(_SOUND, min_size=1, max_size=2),
     "name": st.sampled_from(_NEW),
+    "names": st.just([]),
     "nodes": st.lists(st.sampled_from(("cpu-1", "node-4", "absent")), max_size=2, unique=True),
     "nodeNames": st.lists(st.sampled_from(_NODES[:4]), min_size=1, max_size=2, unique=True),
     "users": st.dictionaries(st.sampled_from(_NEW), st.just({"cpu": 4, "memory": "8Gi", "gpu": 1}), min_size=1),
@@ -150,6 +155,8 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "condition": st.sampled_from(("running", "done", "ready", "deleted")),
 }
 """Field of a body -> what it is that can be brought about."""
+NAMED = {"/jobs/rerun": ENDED, "/pools/delete": POOL, "/quotas/delete": USER}
+"""Path of several names -> one that exists and can be changed so."""
 _WAITS = 0.2
 """Seconds that a request may wait for a job."""
 
@@ -278,6 +285,8 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
         fields = _fields(operation)
         if sound:
             case.body = {name: draw(SOUND[name]) for name in sorted(fields & SOUND.keys())}
+            if "names" in case.body:
+                case.body["names"] = [NAMED.get(operation.path.removeprefix("/api/v1"), JOBS[0]["job"]["name"])]
             if "poolName" in (case.path_parameters or {}):
                 # The path has it.
                 case.body.pop("name", None)

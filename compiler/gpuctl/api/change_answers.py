@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import Field
 
 from gpuctl.acts.pausing import Paused
+from gpuctl.api.base_models import ApiModel
 from gpuctl.reading.job_rows import Job, job_id
 
 
-def paused_value(job: Job, result: Paused) -> dict[str, Any]:
-    """What became of a job that was paused or resumed."""
-    return {
-        "jobId": job_id(job),
-        "name": job.identity.name,
-        "namespace": result.key.namespace,
-        "kind": job.identity.kind,
-        "status": result.status,
-        "changed": result.changed,
-        "message": result.message,
-    }
+class PausedJobAnswer(ApiModel):
+    """A job that was paused or resumed, or (status ``validated``) would be."""
+
+    job_id: str = Field(examples=["qwen2-7b-sft-1x8k2"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    status: str = Field(examples=["paused"])
+    changed: bool = Field(description="False if it was paused, or running, before.", examples=[True])
+    message: str = Field(examples=["is paused; its pod ends"])
+
+
+class PausedJobs(ApiModel):
+    """Jobs that were paused or resumed."""
+
+    items: list[PausedJobAnswer]
+
+
+def paused_job(job: Job, result: Paused) -> PausedJobAnswer:
+    """Return what became of a job that was paused or resumed."""
+    return PausedJobAnswer(
+        job_id=job_id(job),
+        name=job.identity.name,
+        namespace=result.key.namespace,
+        kind=job.identity.kind,
+        status=result.status,
+        changed=result.changed,
+        message=result.message,
+    )

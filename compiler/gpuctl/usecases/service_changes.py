@@ -1,67 +1,20 @@
-"""Changes that the service carries out for the command line: what has to be confirmed is asked here, then sent."""
+"""Changes that a service carries out for the command line: what has to be confirmed is asked here, then sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
-from gpuctl.apply.plan.overwritten_foreign_fields import LostField
-from gpuctl.apply.plan.plan import Declined, Plan
+from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
+from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
-from gpuctl.apply.state.takeover import Claims
-from gpuctl.frontend.diagnostics import Diagnostic, in_source_order
-from gpuctl.frontend.source import Source
-from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.reading.document_history import parsed_name
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.looking import Reader
-from gpuctl.usecases.service_client import Refusal, ServiceClient, ServiceRefusal, error_of
-from gpuctl.usecases.service_documents import GatheredDocuments, gather, refuse_options, worded
+from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_documents import gather, refuse_options
+from gpuctl.usecases.service_requests import ServiceChange, flag, patience_of, planning_query, run_query
 from gpuctl.usecases.service_waits import wait_until_running_by_service
-from gpuctl.usecases.suspending import PausedJob
-from gpuctl.usecases.wire import know
-
-know(LostField)
-know(Claims)
-
-
-@dataclass
-class ToldPlan(Plan):
-    """A plan as the service tells it: without the objects, which the questions rest on, so these are told as well."""
-
-    asked: list[str] = field(default_factory=list)
-    polite: list[str] = field(default_factory=list)
-
-    @property
-    def questions(self) -> list[str]:
-        """As :attr:`Plan.questions`."""
-        return self.asked
-
-    @property
-    def courtesies(self) -> list[str]:
-        """As :attr:`Plan.courtesies`."""
-        return self.polite
-
-
-class ToldChange(NamedTuple):
-    """What became of a change. ``asks``: nothing yet, the plan has to be confirmed; ``refusal``: why nothing, or not
-    all. ``finished`` are the steps in the order in which they were, by their places in the plan; ``said`` what has to
-    be known, ``platform`` that the one beside the documents is not used."""
-
-    plan: ToldPlan | None
-    asks: bool = False
-    refusal: Refusal | None = None
-    finished: list[int] = []  # noqa: RUF012 - a named tuple's, never changed
-    said: list[str] = []  # noqa: RUF012
-    diagnostics: list[Diagnostic] = []  # noqa: RUF012
-    platform: str = ""
-
-
-class ToldPauses(NamedTuple):
-    """Jobs that were paused or resumed, and why not all were."""
-
-    jobs: list[PausedJob]
-    refusal: Refusal | None
 
 
 def apply_by_service(
@@ -73,42 +26,75 @@ def apply_by_service(
     *,
     preview: bool = False,
 ) -> Plan:
-    """Apply documents through a service as :func:`gpuctl.usecases.applying.apply_request`; ``preview`` only plans.
+    """Apply documents through a service; ``preview`` only plans.
 
     :raises NeedsKubeconfig: an option is for a cluster alone.
     :raises InvalidDocuments: there are errors in the documents.
     """
     refuse_options({"--rollback": run.rollback})
     found = gather(documents, planning)
-    arguments = {"documents": found.sent, "planning": planning}
+    query = {**found.query, **planning_query(planning)}
     if preview:
-        told = _told(service, "preview", found.sources, {**arguments, "checkpoint": run.checkpoint})
-        _tell(told, callbacks, found)
-        assert told.plan is not None
-        return told.plan
-    plan = _changed(service, "changes/apply", {**arguments, "run": run}, callbacks, found)
-    if run.wait and all(step.result == "done" for step in plan.steps):
-        wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
+        query |= {"checkpoint": "" if run.checkpoint else "false", "show": "objects"}
+        return ServiceChange(service, "/plan", query, found.body, found=found).plan(callbacks)
+    query |= run_query(run)
+    plan = ServiceChange(service, "/apply", query, found.body, patience_of(run), found).carry_out(callbacks)
+    _wait(service, plan, run, callbacks)
     return plan
 
 
 def delete_by_service(
-    service: ServiceClient, documents: DocumentOptions, callbacks: RunCallbacks, **arguments: Any
+    service: ServiceClient,
+    documents: DocumentOptions,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+    *,
+    keep_labels: bool = False,
 ) -> Plan:
-    """As :func:`gpuctl.usecases.deleting.delete_documents`."""
+    """Delete what documents describe through a service.
+
+    :raises NeedsKubeconfig: an option is for a cluster alone.
+    :raises InvalidDocuments: there are errors in the documents.
+    """
     found = gather(documents)
-    return _changed(service, "changes/delete-documents", {"documents": found.sent, **arguments}, callbacks, found)
+    query = {**found.query, **run_query(run), "keepLabels": flag(keep_labels)}
+    return ServiceChange(service, "/delete", query, found.body, patience_of(run), found).carry_out(callbacks)
 
 
-def change_by_service(service: ServiceClient, question: str, callbacks: RunCallbacks, **arguments: Any) -> Plan:
-    """A change of what is named: ``delete-jobs``, ``rerun-jobs``, ``delete-pools`` or ``delete-quotas``."""
-    return _changed(service, f"changes/{question}", arguments, callbacks)
+def delete_named_by_service(
+    service: ServiceClient,
+    kind: Literal["job", "pool", "quota"],
+    names: Sequence[str],
+    namespace: str | None,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+    *,
+    keep_labels: bool = False,
+) -> Plan:
+    """Delete jobs, pools or quotas by name through a service."""
+    query = run_query(run) if kind == "job" else {"timeout": run_query(run)["timeout"]}
+    query |= {"namespace": (namespace or "") if kind == "job" else "", "keepLabels": flag(keep_labels)}
+    return ServiceChange(service, f"/{kind}s/delete", query, {"names": list(names)}, patience_of(run)).carry_out(
+        callbacks
+    )
+
+
+def rerun_by_service(
+    service: ServiceClient, names: Sequence[str], namespace: str | None, run: RunOptions, callbacks: RunCallbacks
+) -> Plan:
+    """Run trainings again through a service."""
+    query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
+    # Nothing of it saves its progress.
+    within = patience_of(run, checkpoints=0)
+    return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)
 
 
 def roll_back_by_service(
     service: ServiceClient,
     callbacks: RunCallbacks,
-    place: dict[str, Any],
+    job: str,
+    namespace: str | None,
+    to: int | None,
     planning: PlanOptions,
     run: RunOptions,
     *,
@@ -116,87 +102,53 @@ def roll_back_by_service(
 ) -> Plan:
     """Apply an earlier document of a job through a service; ``preview`` only plans.
 
-    :param place: ``name``, ``where`` and ``to``: the job, its namespace and the revision, as far as they were given.
+    :param to: the revision; None for the newest that is another document.
     :raises NeedsKubeconfig: an option is for a cluster alone.
     """
     refuse_options({"--adopt": planning.adopt})
-    arguments = {**place, "planning": planning}
+    _, name = parsed_name(job)
+    query = {"namespace": namespace or "", "to": str(to or ""), **planning_query(planning), **run_query(run)}
+    change = ServiceChange(service, f"/jobs/{name}/rollback", query, {}, patience_of(run), part="plan")
     if preview:
-        told = _told(service, "preview-rollback", {}, {**arguments, "checkpoint": run.checkpoint})
-        _tell(told, callbacks, None)
-        assert told.plan is not None
-        return told.plan
-    plan = _changed(service, "changes/rollback", {**arguments, "run": run}, callbacks)
+        return change.preview(callbacks)
+    plan = change.carry_out(callbacks)
+    _wait(service, plan, run, callbacks)
+    return plan
+
+
+def pause_by_service(reader: Reader, names: Sequence[str], *, checkpoint: bool) -> Iterator[PausedJobAnswer]:
+    """Pause jobs through a service, one after another."""
+    run = RunOptions(checkpoint=checkpoint)
+    query = {"checkpoint": "" if checkpoint else "false"}
+    return _suspended(reader, "/jobs/pause", names, query, patience_of(run, checkpoints=len(names)))
+
+
+def resume_by_service(reader: Reader, names: Sequence[str], *, confirmed: bool) -> Iterator[PausedJobAnswer]:
+    """Resume paused jobs through a service, one after another.
+
+    :param confirmed: other jobs may be evicted.
+    """
+    return _suspended(reader, "/jobs/resume", names, {"confirm": flag(confirmed)}, patience_of(RunOptions(), 0))
+
+
+def _suspended(
+    reader: Reader, path: str, names: Sequence[str], query: Mapping[str, str], within: float
+) -> Iterator[PausedJobAnswer]:
+    assert reader.service is not None
+    where = {"namespace": reader.scope.namespace or "", **query}
+    refusal = None
+    with reader.service.reading():
+        try:
+            value = reader.service.request("POST", path, {"names": list(names)}, query=where, within=within)
+        except ServiceRefusal as error:
+            refusal, value = error, {"items": error.answer.get("items") or []}
+        jobs = PausedJobs.model_validate(value).items
+    yield from jobs
+    if refusal is not None:
+        raise refusal
+
+
+def _wait(service: ServiceClient, plan: Plan, run: RunOptions, callbacks: RunCallbacks) -> None:
+    """Wait until what was applied runs, if that is wanted and everything was applied."""
     if run.wait and all(step.result == "done" for step in plan.steps):
         wait_until_running_by_service(service, plan, run.timeout, callbacks.wait)
-    return plan
-
-
-def suspend_by_service(
-    reader: Reader, names: Sequence[str], *, pausing: bool, checkpoint: bool = True, confirmed: bool = False
-) -> Iterator[PausedJob]:
-    """As :func:`gpuctl.usecases.suspending.pause_jobs`, or as ``resume_jobs``.
-
-    :param confirmed: others may be evicted by what is resumed.
-    """
-    assert reader.service is not None
-    arguments = {"names": list(names), "pausing": pausing, "checkpoint": checkpoint, "confirmed": confirmed}
-    told = reader.service.ask("changes/suspend-jobs", ToldPauses, reader.scope, **arguments)
-    yield from told.jobs
-    if told.refusal is not None:
-        raise error_of(told.refusal, None)
-
-
-def _changed(
-    service: ServiceClient,
-    question: str,
-    arguments: dict[str, Any],
-    callbacks: RunCallbacks,
-    found: GatheredDocuments | None = None,
-) -> Plan:
-    sources = {} if found is None else found.sources
-    callbacks.wait("the service is comparing with the cluster ...")
-    told = _told(service, question, sources, {**arguments, "confirmed": []})
-    _tell(told, callbacks, found)
-    if told.asks and told.plan is not None:
-        if not callbacks.confirm(told.plan):
-            raise Declined("not confirmed", told.plan)
-        confirmed = [*told.plan.questions, *told.plan.courtesies]
-        callbacks.wait("the service is changing the cluster ...")
-        told = _told(service, question, sources, {**arguments, "confirmed": confirmed})
-        if told.asks:
-            raise ServiceRefusal(
-                409, "Changed", "the cluster has changed: more would be lost than what was confirmed", "run it again"
-            )
-    for text in told.said:
-        callbacks.say(text)
-    plan = told.plan
-    if plan is not None:
-        for place in told.finished:
-            callbacks.done(plan.steps[place])
-    if told.refusal is not None:
-        raise error_of(told.refusal, plan)
-    assert plan is not None
-    return plan
-
-
-def _tell(told: ToldChange, callbacks: RunCallbacks, found: GatheredDocuments | None) -> None:
-    """What is to be known before a plan is confirmed: of the documents, and of the platform beside them."""
-    if found is not None:
-        callbacks.diagnosed(in_source_order([*found.notes, *told.diagnostics]), found.sources)
-    if told.platform:
-        callbacks.say(told.platform)
-
-
-def _told(service: ServiceClient, question: str, sources: dict[str, Source], arguments: dict[str, Any]) -> ToldChange:
-    try:
-        with worded(sources):
-            return service.ask(question, ToldChange, **arguments)
-    except ConnectionFailed as error:
-        if question == "preview" or not error.sent:
-            raise
-        raise ConnectionFailed(
-            f"{error.message}; whether the service has carried it out is not known",
-            "run the same command again when the service answers: what it has begun is finished, and nothing is done "
-            "twice",
-        ) from None

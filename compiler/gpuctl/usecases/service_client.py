@@ -25,7 +25,7 @@ from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
 """Header of a 404 of a path that the service does not have."""
-_MARGIN = 30.0
+MARGIN = 30.0
 """Seconds that an answer may take longer than what the service waits for."""
 PATIENCE = 6.0
 """Seconds for which a busy service is asked again."""
@@ -40,15 +40,24 @@ Value = TypeVar("Value")
 class ServiceRefusal(ClusterError):
     """An answer of the service that is no success: ``name`` is its word, ``status`` HTTP's, ``details`` say more.
 
-    ``plan`` is the one that was refused, None where there is none.
+    ``plan`` is the one that was refused, None where there is none. ``answer`` is the whole body.
     """
 
-    def __init__(self, status: int, name: str, message: str, hint: str | None = None, details: Any = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        name: str,
+        message: str,
+        hint: str | None = None,
+        details: Any = (),
+        answer: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message, hint)
         self.status = status
         self.name = name
         self.details = details if isinstance(details, list) else []
         self.plan: Any = None
+        self.answer = answer or {}
 
 
 class OtherVersion(ConfigurationError):
@@ -240,7 +249,7 @@ class ServiceClient:
         if UNKNOWN_PATH in response.headers:
             return self._other_version(value)
         said = visible(hint) if isinstance(hint, str) else None
-        return ServiceRefusal(status, value["error"], message, said, value.get("details"))
+        return ServiceRefusal(status, value["error"], message, said, value.get("details"), value)
 
     def _other_version(self, value: Mapping[str, Any]) -> OtherVersion:
         version = value.get("version")
@@ -262,7 +271,7 @@ def patience_for(arguments: Mapping[str, Any]) -> float:
     else:
         # Jobs that are paused save their progress one after another.
         asked, checkpoints = RunOptions().timeout, len(arguments.get("names", ())) * bool(arguments.get("checkpoint"))
-    return min(asked, LONGEST_BY_SERVICE) + checkpoints * LONGEST_BY_SERVICE + _MARGIN
+    return min(asked, LONGEST_BY_SERVICE) + checkpoints * LONGEST_BY_SERVICE + MARGIN
 
 
 class NoCluster:

@@ -1,10 +1,12 @@
-"""``recover`` by the service: what killed runs left is shown here, confirmed, and finished there."""
+"""``recover`` through a service: what killed runs left is shown here, confirmed, and finished there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
+from gpuctl.api.plan_answers import Recoveries
 from gpuctl.apply.plan.plan import Declined, Step
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.apply.run.recovery import Recovered, Recovery
@@ -12,35 +14,9 @@ from gpuctl.apply.run.recovery_plan import RecoveryProblem
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records, records
-from gpuctl.usecases.service_changes import ToldPlan
-from gpuctl.usecases.service_client import Refusal, ServiceClient, error_of
-
-
-class ToldFallback(NamedTuple):
-    """The object that is created where the server refuses the new one."""
-
-    key: Key
-    object: Object | None
-
-
-class ToldOutlook(NamedTuple):
-    """As :class:`~gpuctl.apply.run.recovery_plan.Outlook`; ``journals`` is how many there are."""
-
-    journals: int
-    steps: list[Step]
-    fallbacks: list[ToldFallback]
-    working: dict[str, str]
-
-
-class ToldRecovery(NamedTuple):
-    """What killed runs left and what became of it; ``asks``: nothing was done, as more has to be confirmed."""
-
-    outlook: ToldOutlook
-    results: list[Recovered]
-    problems: list[RecoveryProblem]
-    questions: list[str]
-    asks: bool = False
-    refusal: Refusal | None = None
+from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_plans import ServicePlan, step_of
+from gpuctl.usecases.service_requests import changed, patience_of, run_query
 
 
 @dataclass(frozen=True)
@@ -55,7 +31,7 @@ class SeenOutlook:
 
 @dataclass(frozen=True)
 class UnfinishedThere:
-    """As :class:`~gpuctl.usecases.recovering.Unfinished`, as the service tells it."""
+    """What killed runs left, as a service answers it; see :class:`~gpuctl.usecases.recovering.Unfinished`."""
 
     outlook: SeenOutlook
     keys: Records
@@ -63,40 +39,53 @@ class UnfinishedThere:
     questions: list[str]
 
     @property
-    def plan(self) -> ToldPlan:
+    def plan(self) -> ServicePlan:
         """It as a plan, for whoever has to confirm it."""
-        return ToldPlan(recovery=self.outlook.steps, asked=self.questions)
+        return ServicePlan(recovery=self.outlook.steps, asked=self.questions)
 
 
 def look_by_service(service: ServiceClient, namespace: str | None) -> UnfinishedThere:
-    """As :func:`gpuctl.usecases.recovering.look_at_unfinished`."""
-    return _unfinished(service.ask_about(namespace, "recoveries", ToldRecovery))
+    """Return what killed runs left in a namespace, or in all that may be read."""
+    with service.reading() as get:
+        return _unfinished(get("/recoveries", namespace=namespace or ""))
 
 
 def recover_by_service(
     service: ServiceClient, namespace: str | None, run: RunOptions, callbacks: RunCallbacks, found: UnfinishedThere
 ) -> UnfinishedThere:
-    """As :func:`gpuctl.usecases.recovering.recover`.
+    """Finish what killed runs left; the creation of objects has to be confirmed.
 
-    :raises Declined: somebody said no.
-    :raises Unasked: nobody can be asked.
+    :raises Declined: the user did not confirm it.
+    :raises Unasked: there is no user to ask.
     """
     if found.questions and not callbacks.confirm(found.plan):
         raise Declined("not confirmed", found.plan)
     callbacks.wait("the service is recovering ...")
-    told = service.ask("changes/recover", ToldRecovery, where=namespace, run=run, confirmed=found.questions)
-    if told.asks:
-        raise error_of(
-            Refusal(409, "Changed", "more has to be recovered than what was confirmed", "run it again"), None
-        )
-    if told.refusal is not None:
-        raise error_of(told.refusal, None)
-    return _unfinished(told)
+    query, within = {"namespace": namespace or "", **run_query(run)}, patience_of(run, checkpoints=0)
+    try:
+        with service.reading():
+            body = {"confirmed": found.questions}
+            return _unfinished(service.request("POST", "/recoveries", body, query=query, within=within))
+    except ServiceRefusal as error:
+        if error.name == "NotConfirmed":
+            raise changed("more has to be recovered than what was confirmed") from None
+        raise
 
 
-def _unfinished(told: ToldRecovery) -> UnfinishedThere:
-    outlook = told.outlook
-    fallbacks = {item.key: item.object for item in outlook.fallbacks if item.object is not None}
-    seen = SeenOutlook(outlook.journals, outlook.steps, fallbacks, outlook.working)
-    result = Recovery(told.results, told.problems)
-    return UnfinishedThere(seen, records(Settings()), result, told.questions)
+def _unfinished(value: Mapping[str, Any]) -> UnfinishedThere:
+    answer = Recoveries.model_validate(value)
+    steps, fallbacks = [], {}
+    for item in answer.planned:
+        step = step_of(item)
+        step.shown = None, item.object
+        steps.append(step)
+        if item.if_refused is not None:
+            fallbacks[step.key] = item.if_refused
+    results = [
+        Recovered(Key(item.kind, item.namespace, item.name), item.outcome, item.message) for item in answer.recovered
+    ]
+    problems = [
+        RecoveryProblem(item.namespace or "", item.message, item.hint, item.refused) for item in answer.problems
+    ]
+    outlook = SeenOutlook(answer.journals, steps, fallbacks, answer.working)
+    return UnfinishedThere(outlook, records(Settings()), Recovery(results, problems), answer.questions)

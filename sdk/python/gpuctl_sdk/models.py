@@ -70,7 +70,7 @@ class AuditPage(Answer):
 
 
 class Batch(Answer):
-    """What became of a batch."""
+    """The result of a batch."""
 
     success: list[BatchItem]
     failed: list[BatchFailure]
@@ -1275,6 +1275,25 @@ class OtherCause(Answer):
     fix: str | None
 
 
+class PausedJobAnswer(Answer):
+    """A job that was paused or resumed, or (status ``validated``) would be."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str
+    status: str
+    changed: bool
+    """False if it was paused, or running, before."""
+    message: str
+
+
+class PausedJobs(Answer):
+    """Jobs that were paused or resumed."""
+
+    items: list[PausedJobAnswer]
+
+
 class PlanAnswer(Answer):
     """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
 
@@ -1284,6 +1303,30 @@ class PlanAnswer(Answer):
     notes: list[str]
     questions: list[str]
     errors: list[str]
+    set: str | None = None
+    """The set that the documents are, if they are one."""
+    recovery: list[PlanStep] = Field(default_factory=list)
+    """What is done first about what an interrupted run left."""
+    courtesies: list[str] = Field(default_factory=list)
+    """Running work that the request names and ends. It needs no confirmation unless the request has `confirmed`."""
+    tracked: list[str] = Field(default_factory=list)
+    """Those of `errors` about objects of Argo CD or Flux."""
+    lacking: list[str] = Field(default_factory=list)
+    """Those of `errors` about missing rights."""
+    finished: list[int] = Field(default_factory=list)
+    """Indexes of the finished steps, in the order in which they finished."""
+    carried_out: bool | None = None
+    """The plan was carried out; `result` of each step says how it went."""
+    outage: bool | None = None
+    """Steps failed because the cluster failed, or did not allow them."""
+    interrupted: int | None = None
+    """The signal that stopped the run; 0 without any."""
+    unfinished: bool | None = None
+    """A journal remains: `POST /recoveries` finishes what was begun."""
+    messages: list[str] = Field(default_factory=list)
+    """What the run has reported."""
+    warnings: list[DocumentWarning] = Field(default_factory=list)
+    """Diagnostics of the documents."""
 
 
 class PlanStep(Answer):
@@ -1321,6 +1364,16 @@ class PlanStep(Answer):
     result: str
     """`planned`, until it is carried out."""
     error: str | None
+    title: str | None = None
+    """The job, pool or quota that the object belongs to; "" without any."""
+    shared: bool | None = None
+    """Several jobs share the object, such as a namespace."""
+    expired: bool | None = None
+    """The object does not exist because its ttl has removed it."""
+    before: dict[str, Any] | None = None
+    """The object before, with `show=objects`; null if it does not exist."""
+    after: dict[str, Any] | None = None
+    """The object afterwards, with `show=objects`; null if it does not exist."""
 
 
 class PlanVictim(Answer):
@@ -1477,11 +1530,15 @@ class RecoveredObject(Answer):
 class Recoveries(Answer):
     """What killed runs left: what will be done about it, what was, and what could not be."""
 
-    planned: list[dict[str, Any]]
+    planned: list[RecoveryStep]
     """Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then."""
     recovered: list[RecoveredObject]
     problems: list[RecoveryFailure]
     questions: list[str]
+    journals: int | None = None
+    """Interrupted runs."""
+    working: dict[str, str] = Field(default_factory=dict)
+    """Namespace -> who may still be applying in it."""
 
 
 class RecoveryFailure(Answer):
@@ -1490,6 +1547,49 @@ class RecoveryFailure(Answer):
     namespace: str | None
     message: str
     hint: str | None
+    refused: bool | None = None
+    """By a decision; false after a failure of the cluster."""
+
+
+class RecoveryStep(Answer):
+    """A step of a recovery."""
+
+    action: str
+    """create, update, replace, delete, unchanged and others."""
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+    reason: str | None
+    changes: list[dict[str, Any]]
+    """Of each field that changes `path`, `from` and `to`."""
+    verdict: str | None
+    """Whether its pods find room."""
+    victims: list[PlanVictim]
+    """Whose pods its own would evict."""
+    waits: list[PlanWait]
+    """What its pods would wait for."""
+    lost: list[dict[str, Any]]
+    """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
+    dependents: list[Dependent]
+    """What goes with it."""
+    unseen: list[str]
+    """Kinds that may not be looked through for dependents."""
+    running: str | None
+    """How long the work that ends has been running; null if no work ends."""
+    finished: str | None
+    """When the training that runs again, or is pruned, finished; null for all others."""
+    applied_by: str | None
+    """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
+    checkpoint: str | None
+    """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
+    result: str
+    """`planned`, until it is carried out."""
+    error: str | None
+    object: dict[str, Any] | None = None
+    """The object that is created, whole."""
+    if_refused: dict[str, Any] | None = None
+    """The object that is created if `object` is refused."""
 
 
 class RelatedPlace(Answer):
@@ -1540,7 +1640,7 @@ class SnapshotPage(Answer):
 
 
 class Submitted(Answer):
-    """What was created: the first, and of several documents all in ``jobs``."""
+    """The first created job; of several documents all are in ``jobs``."""
 
     notes: list[str] = Field(default_factory=list)
     """What deserves attention, such as a pool or a Secret that does not exist."""
@@ -1849,6 +1949,8 @@ NodeLabel.model_rebuild()
 NodePage.model_rebuild()
 NodeResources.model_rebuild()
 OtherCause.model_rebuild()
+PausedJobAnswer.model_rebuild()
+PausedJobs.model_rebuild()
 PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
@@ -1865,6 +1967,7 @@ QuotaList.model_rebuild()
 RecoveredObject.model_rebuild()
 Recoveries.model_rebuild()
 RecoveryFailure.model_rebuild()
+RecoveryStep.model_rebuild()
 RelatedPlace.model_rebuild()
 RerunJob.model_rebuild()
 RightAnswer.model_rebuild()

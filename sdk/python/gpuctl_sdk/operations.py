@@ -280,6 +280,212 @@ class Operations(ABC):
         )
         return found
 
+    def apply_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+        queue: bool | None = None,
+        strategy: str | None = None,
+        relower: bool | None = None,
+        no_probe: bool | None = None,
+        create_namespace: bool | None = None,
+        create_only: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Create and change what documents describe. What ends running work has to be confirmed.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
+        :param create_namespace: Create also a namespace that no document names.
+        :param create_only: Reject documents whose objects exist already.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/apply",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                        "namespace": namespace,
+                        "strict": strict,
+                        "queue": queue,
+                        "strategy": strategy,
+                        "relower": relower,
+                        "noProbe": no_probe,
+                        "createNamespace": create_namespace,
+                        "createOnly": create_only,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def delete_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+        keep_labels: bool | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Delete what documents describe, and wait until it is gone.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param keep_labels: Leave the labels of a pool on its nodes.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/delete",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                        "keepLabels": keep_labels,
+                        "namespace": namespace,
+                        "strict": strict,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def plan_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        checkpoint: bool | None = None,
+        show: str | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+        queue: bool | None = None,
+        strategy: str | None = None,
+        relower: bool | None = None,
+        no_probe: bool | None = None,
+        create_namespace: bool | None = None,
+        create_only: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Return what applying documents would do; nothing is written.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param show: `objects`: answer each object before and after, masked.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
+        :param create_namespace: Create also a namespace that no document names.
+        :param create_only: Reject documents whose objects exist already.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/plan",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "checkpoint": checkpoint,
+                        "show": show,
+                        "namespace": namespace,
+                        "strict": strict,
+                        "queue": queue,
+                        "strategy": strategy,
+                        "relower": relower,
+                        "noProbe": no_probe,
+                        "createNamespace": create_namespace,
+                        "createOnly": create_only,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+            )
+        )
+        return found
+
     def create_job_batch(
         self,
         documents: Sequence[Documents],
@@ -304,6 +510,167 @@ class Operations(ABC):
                 query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    def delete_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Delete jobs, and wait until they are gone.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/jobs/delete",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                    }
+                ),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def rerun_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/jobs/rerun",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def pause_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        checkpoint: bool | None = None,
+    ) -> models.PausedJobs:
+        """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
+        ``items``.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        """
+        found: models.PausedJobs = self.send(
+            Call(
+                "POST",
+                "/jobs/pause",
+                models.PausedJobs,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+            )
+        )
+        return found
+
+    def resume_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+    ) -> models.PausedJobs:
+        """Let paused jobs make their pods again. Evicting others has to be confirmed.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.PausedJobs = self.send(
+            Call(
+                "POST",
+                "/jobs/resume",
+                models.PausedJobs,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
             )
         )
         return found
@@ -384,7 +751,11 @@ class Operations(ABC):
         to: int | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        strategy: str | None = None,
+        no_probe: bool | None = None,
         checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
         """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
@@ -394,7 +765,11 @@ class Operations(ABC):
         :param to: The revision of its history. Default: the newest that is another.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.ChangedJob = self.send(
@@ -408,7 +783,11 @@ class Operations(ABC):
                         "to": to,
                         "confirm": confirm,
                         "queue": queue,
+                        "strategy": strategy,
+                        "noProbe": no_probe,
                         "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
                         "dryRun": dry_run,
                     }
                 ),
@@ -418,12 +797,18 @@ class Operations(ABC):
         return found
 
     def recover(
-        self, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
+        self,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+        dry_run: bool | None = None,
     ) -> models.Recoveries:
         """Finish what killed runs left. The creation of objects has to be confirmed.
 
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Recoveries = self.send(
@@ -431,7 +816,7 @@ class Operations(ABC):
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "confirm": confirm, "timeout": timeout, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -444,25 +829,6 @@ class Operations(ABC):
         """
         found: models.Recoveries = self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
-        )
-        return found
-
-    def plan_documents(
-        self, documents: Documents, *, dry_run: bool | None = None, queue: bool | None = None
-    ) -> models.PlanAnswer:
-        """What applying documents would do; nothing is written.
-
-        :param dry_run: Only check them; nothing is written.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        """
-        found: models.PlanAnswer = self.send(
-            Call(
-                "POST",
-                "/plan",
-                models.PlanAnswer,
-                query=given({"queue": queue}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
-            )
         )
         return found
 
@@ -1044,6 +1410,80 @@ class Operations(ABC):
                 f"/pools/{segment(pool_name)}/nodes/remove",
                 models.BatchReport,
                 body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def delete_pools(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+        keep_labels: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Delete pools; their nodes lose the label, their jobs continue to run.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param keep_labels: Leave the labels of a pool on its nodes.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/pools/delete",
+                models.PlanAnswer,
+                query=given({"confirm": confirm, "timeout": timeout, "keepLabels": keep_labels}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def delete_quotas(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Delete the quotas of users; the namespaces, and all that is in them, stay.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/quotas/delete",
+                models.PlanAnswer,
+                query=given({"confirm": confirm, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
                 repeatable=False,
             )
         )
@@ -1988,6 +2428,212 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def apply_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+        queue: bool | None = None,
+        strategy: str | None = None,
+        relower: bool | None = None,
+        no_probe: bool | None = None,
+        create_namespace: bool | None = None,
+        create_only: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Create and change what documents describe. What ends running work has to be confirmed.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
+        :param create_namespace: Create also a namespace that no document names.
+        :param create_only: Reject documents whose objects exist already.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/apply",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                        "namespace": namespace,
+                        "strict": strict,
+                        "queue": queue,
+                        "strategy": strategy,
+                        "relower": relower,
+                        "noProbe": no_probe,
+                        "createNamespace": create_namespace,
+                        "createOnly": create_only,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def delete_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+        keep_labels: bool | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Delete what documents describe, and wait until it is gone.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param keep_labels: Leave the labels of a pool on its nodes.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/delete",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                        "keepLabels": keep_labels,
+                        "namespace": namespace,
+                        "strict": strict,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def plan_documents(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        files: Sequence[dict[str, Any]] | None = None,
+        platform: dict[str, Any] | None = None,
+        confirmed: Sequence[str] | None = None,
+        checkpoint: bool | None = None,
+        show: str | None = None,
+        namespace: str | None = None,
+        strict: bool | None = None,
+        queue: bool | None = None,
+        strategy: str | None = None,
+        relower: bool | None = None,
+        no_probe: bool | None = None,
+        create_namespace: bool | None = None,
+        create_only: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Return what applying documents would do; nothing is written.
+
+        :param dry_run: Only check them; nothing is written.
+        :param platform: The platform file beside the documents. It is not used; a message says how it differs from
+            the service's.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param show: `objects`: answer each object before and after, masked.
+        :param namespace: The namespace of jobs whose documents name none.
+        :param strict: Reject documents with warnings.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param relower: Change objects also if only a newer gpuctl makes others of their documents.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
+        :param create_namespace: Create also a namespace that no document names.
+        :param create_only: Reject documents whose objects exist already.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/plan",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "checkpoint": checkpoint,
+                        "show": show,
+                        "namespace": namespace,
+                        "strict": strict,
+                        "queue": queue,
+                        "strategy": strategy,
+                        "relower": relower,
+                        "noProbe": no_probe,
+                        "createNamespace": create_namespace,
+                        "createOnly": create_only,
+                    }
+                ),
+                body=given(
+                    {
+                        "yamlContent": as_yaml(documents),
+                        "dryRun": dry_run,
+                        "files": None if files is None else list(files),
+                        "platform": platform,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                    }
+                ),
+            )
+        )
+        return found
+
     async def create_job_batch(
         self,
         documents: Sequence[Documents],
@@ -2012,6 +2658,167 @@ class AsyncOperations(ABC):
                 query=given({"confirm": confirm, "queue": queue}),
                 body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    async def delete_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Delete jobs, and wait until they are gone.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/jobs/delete",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
+                    }
+                ),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def rerun_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/jobs/rerun",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def pause_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        checkpoint: bool | None = None,
+    ) -> models.PausedJobs:
+        """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in
+        ``items``.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        """
+        found: models.PausedJobs = await self.send(
+            Call(
+                "POST",
+                "/jobs/pause",
+                models.PausedJobs,
+                query=given({"namespace": namespace, "checkpoint": checkpoint}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def resume_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+    ) -> models.PausedJobs:
+        """Let paused jobs make their pods again. Evicting others has to be confirmed.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.PausedJobs = await self.send(
+            Call(
+                "POST",
+                "/jobs/resume",
+                models.PausedJobs,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
             )
         )
         return found
@@ -2092,7 +2899,11 @@ class AsyncOperations(ABC):
         to: int | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        strategy: str | None = None,
+        no_probe: bool | None = None,
         checkpoint: bool | None = None,
+        force: bool | None = None,
+        timeout: float | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
         """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone.
@@ -2102,7 +2913,11 @@ class AsyncOperations(ABC):
         :param to: The revision of its history. Default: the newest that is another.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
+        :param strategy: How a changed service is changed.
+        :param no_probe: Make it a note, not an error, when a trial pod is refused.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
+        :param force: End the pods without their grace period.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.ChangedJob = await self.send(
@@ -2116,7 +2931,11 @@ class AsyncOperations(ABC):
                         "to": to,
                         "confirm": confirm,
                         "queue": queue,
+                        "strategy": strategy,
+                        "noProbe": no_probe,
                         "checkpoint": checkpoint,
+                        "force": force,
+                        "timeout": timeout,
                         "dryRun": dry_run,
                     }
                 ),
@@ -2126,12 +2945,18 @@ class AsyncOperations(ABC):
         return found
 
     async def recover(
-        self, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
+        self,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+        dry_run: bool | None = None,
     ) -> models.Recoveries:
         """Finish what killed runs left. The creation of objects has to be confirmed.
 
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param dry_run: Check everything and return what would be done; nothing is written.
         """
         found: models.Recoveries = await self.send(
@@ -2139,7 +2964,7 @@ class AsyncOperations(ABC):
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "confirm": confirm, "timeout": timeout, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -2152,25 +2977,6 @@ class AsyncOperations(ABC):
         """
         found: models.Recoveries = await self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
-        )
-        return found
-
-    async def plan_documents(
-        self, documents: Documents, *, dry_run: bool | None = None, queue: bool | None = None
-    ) -> models.PlanAnswer:
-        """What applying documents would do; nothing is written.
-
-        :param dry_run: Only check them; nothing is written.
-        :param queue: Create a job also where a quota is full: it starts when there is room.
-        """
-        found: models.PlanAnswer = await self.send(
-            Call(
-                "POST",
-                "/plan",
-                models.PlanAnswer,
-                query=given({"queue": queue}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
-            )
         )
         return found
 
@@ -2756,6 +3562,80 @@ class AsyncOperations(ABC):
                 f"/pools/{segment(pool_name)}/nodes/remove",
                 models.BatchReport,
                 body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def delete_pools(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+        keep_labels: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Delete pools; their nodes lose the label, their jobs continue to run.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        :param keep_labels: Leave the labels of a pool on its nodes.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/pools/delete",
+                models.PlanAnswer,
+                query=given({"confirm": confirm, "timeout": timeout, "keepLabels": keep_labels}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def delete_quotas(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        confirm: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Delete the quotas of users; the namespaces, and all that is in them, stay.
+
+        :param dry_run: Only check; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
+            text is answered with 409 and the plan.
+        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/quotas/delete",
+                models.PlanAnswer,
+                query=given({"confirm": confirm, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
                 repeatable=False,
             )
         )

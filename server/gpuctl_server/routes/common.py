@@ -13,6 +13,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.api.change_models import ConfirmedBody, NamesBody
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, Strategy
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
@@ -22,7 +25,7 @@ from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.routes.query_names import refuse_unknown_parameters
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import parsed
+from gpuctl_server.submissions import body_of, names_of, parsed
 from gpuctl_server.times import NotATime, moment
 
 BASE = "/api/v1"
@@ -230,6 +233,11 @@ DryRun = Annotated[
 ]
 
 
+def bounded_run(timeout: float, **options: bool) -> RunOptions:
+    """Return the options of a run that takes no longer than the service allows."""
+    return RunOptions(min(timeout, LONGEST_BY_SERVICE), **options)
+
+
 class DryRunBody(BaseModel):
     """The body of a write that needs none."""
 
@@ -249,6 +257,14 @@ async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
     return (await parsed(DryRunBody, request)).dryRun or dry_run
 
 
+async def confirmed_of(request: Request, dry_run: DryRun = False) -> ConfirmedBody:
+    """A dependency of plans that need no body: as :func:`dry_run_of`, with what the user has confirmed."""
+    body = ConfirmedBody()
+    if (await request.body()).strip():
+        body = await parsed(ConfirmedBody, request)
+    return body.model_copy(update={"dryRun": body.dryRun or dry_run})
+
+
 def checked(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """The further answer of a creation in the OpenAPI document: 200 after a dry run."""
     return {200: {"model": model, "description": "Validated: dryRun was true."}}
@@ -260,7 +276,23 @@ def made(value: BaseModel, location: str | None, *, is_checked: bool) -> JSONRes
     return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)
 
 
+Checkpoint = Annotated[
+    bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
+]
+Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
+Force = Annotated[bool, Query(description="End the pods without their grace period.")]
+ServiceStrategy = Annotated[Strategy | None, Query(description="How a changed service is changed.")]
+NoProbe = Annotated[
+    bool, Query(alias="noProbe", description="Make it a note, not an error, when a trial pod is refused.")
+]
+KeepLabels = Annotated[bool, Query(alias="keepLabels", description="Leave the labels of a pool on its nodes.")]
+Timeout = Annotated[
+    float, Query(gt=0, le=1e9, description="Seconds for deletions and late quotas; the service waits at most 600.")
+]
+Names = Annotated[NamesBody, Depends(names_of)]
+NAMES = body_of(NamesBody, "The same fields.")
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
+Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]
 Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
+from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, fit_jobs
 from gpuctl.usecases.fit_documents import FitResult
@@ -14,7 +15,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_lookups import judged, judged_waiting
 from gpuctl_server.others import told_together
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
-from gpuctl_server.submissions import FilesBody, body_of, compile_to_fit, files_of, sources_of
+from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
 
 router = api_router()
 

@@ -9,26 +9,49 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.api.change_answers import PausedJobs
+from gpuctl.api.change_models import (
+    EXAMPLE,
+    Batch,
+    ChangedJob,
+    DocumentsBody,
+    JobState,
+    RerunJob,
+    Submitted,
+)
+from gpuctl.api.plan_answers import PlanAnswer, Recoveries
+from gpuctl.apply.run.options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
-from gpuctl_server import batches, changing, creating, job_pausing
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl_server import batches, changing, creating, job_pausing, named_jobs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
-from gpuctl_server.changing import Bringing, Meant
+from gpuctl_server.changing import Meant
 from gpuctl_server.creating import Ask
 from gpuctl_server.earlier_documents import roll_back, run_again
+from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
     BASE,
+    NAMES,
+    Checkpoint,
     Confirm,
+    Confirmed,
     DryRun,
+    Force,
+    Names,
+    NoProbe,
     OnlyDryRun,
+    Queue,
     ServiceOf,
+    ServiceStrategy,
+    Timeout,
     allowed,
     api_router,
+    bounded_run,
     checked,
     touched_by,
     write_router,
 )
-from gpuctl_server.submissions import EXAMPLE, DocumentsBody, body_of, documents_of, parsed
+from gpuctl_server.submissions import body_of, documents_of, parsed
 
 router = write_router()
 previews = api_router()
@@ -39,10 +62,6 @@ Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
-Checkpoint = Annotated[
-    bool, Query(description="Let the job save its progress before it ends. If that fails, nothing is ended: 409.")
-]
-Queue = Annotated[bool, Query(description="Create a job also where a quota is full: it starts when there is room.")]
 Key = Annotated[
     str | None,
     Header(
@@ -135,6 +154,81 @@ def create_batch(
     return JSONResponse(batch.model_dump(by_alias=True), 200) if only_look else batch
 
 
+@router.post("/jobs/delete", response_model=PlanAnswer, openapi_extra=NAMES)
+def delete_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Deletes,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Delete jobs, and wait until they are gone."""
+    only_look = body.dryRun or dry_run
+    run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
+    confirmation, touched = Confirmation(confirm, body.confirmed), touched_by(request, preview=only_look)
+    return named_jobs.delete_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+
+
+@router.post("/jobs/rerun", response_model=PlanAnswer, openapi_extra=NAMES)
+def rerun_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    run, touched = bounded_run(timeout, queue=queue, dry_run=only_look), touched_by(request, preview=only_look)
+    confirmation = Confirmation(confirm, body.confirmed)
+    return named_jobs.rerun_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+
+
+@router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
+def pause_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    checkpoint: Checkpoint = True,
+    dry_run: DryRun = False,
+) -> PausedJobs:
+    """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in ``items``."""
+    only_look = body.dryRun or dry_run
+    touched = touched_by(request, preview=only_look)
+    return named_jobs.pause_named_jobs(
+        service, caller, body.names, namespace, touched, checkpoint=checkpoint, dry_run=only_look
+    )
+
+
+@router.post("/jobs/resume", response_model=PausedJobs, openapi_extra=NAMES)
+def resume_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    dry_run: DryRun = False,
+) -> PausedJobs:
+    """Let paused jobs make their pods again. Evicting others has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    touched, confirmation = touched_by(request, preview=only_look), Confirmation(confirm, body.confirmed)
+    return named_jobs.resume_named_jobs(
+        service, caller, body.names, namespace, confirmation, touched, dry_run=only_look
+    )
+
+
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
 def change(
     request: Request,
@@ -171,7 +265,7 @@ def delete(
     jobId: JobId,  # noqa: N803
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
-    force: Annotated[bool, Query(description="End the pods without their grace period.")] = False,
+    force: Force = False,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Have a job deleted."""
@@ -231,7 +325,7 @@ def rollback(
     service: ServiceOf,
     caller: Updates,
     jobId: JobId,  # noqa: N803
-    dry_run: OnlyDryRun,
+    body: Confirmed,
     namespace: Namespace = None,
     to: Annotated[
         int | None,
@@ -239,7 +333,11 @@ def rollback(
     ] = None,
     confirm: Confirm = False,
     queue: Queue = False,
+    strategy: ServiceStrategy = None,
+    no_probe: NoProbe = False,
     checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
 ) -> ChangedJob:
     """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone."""
     return roll_back(
@@ -247,21 +345,11 @@ def rollback(
         caller,
         Meant(jobId, namespace),
         to,
-        touched_by(request, preview=dry_run),
-        Bringing(confirm, checkpoint, dry_run),
-        queue=queue,
+        PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue),
+        bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=body.dryRun),
+        Confirmation(confirm, body.confirmed),
+        touched_by(request, preview=body.dryRun),
     )
-
-
-@previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
-def plan(
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("create", "plans"))],
-    body: Documents,
-    queue: Queue = False,
-) -> PlanAnswer:
-    """What applying documents would do; nothing is written."""
-    return changing.plan_documents(service, caller, body.yamlContent, queue=queue)
 
 
 @previews.get("/recoveries", response_model=Recoveries)
@@ -277,13 +365,14 @@ def recover(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
-    dry_run: OnlyDryRun,
+    body: Confirmed,
     namespace: Namespace = None,
     confirm: Confirm = False,
+    timeout: Timeout = RunOptions.timeout,
 ) -> Recoveries:
     """Finish what killed runs left. The creation of objects has to be confirmed."""
-    touched = touched_by(request, preview=dry_run)
-    return changing.finish(service, caller, namespace, touched, confirmed=confirm, dry_run=dry_run)
+    touched, run = touched_by(request, preview=body.dryRun), bounded_run(timeout, dry_run=body.dryRun)
+    return changing.finish(service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed))
 
 
 def _submitted(made: Submitted) -> dict[str, Any]:

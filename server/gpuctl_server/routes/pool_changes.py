@@ -10,17 +10,25 @@ from starlette.responses import JSONResponse
 
 from gpuctl.api.admin_models import PoolBody
 from gpuctl.api.labels_of_nodes import BatchReport, NodeNames, PoolMembers
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.run.options import RunOptions
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.administering import Administered, AdminManner, ChangedPool, Given, pool_of
 from gpuctl_server.change_values import NOTHING
+from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.routes.common import (
+    NAMES,
     Confirm,
     DryRun,
+    KeepLabels,
+    Names,
     OnlyDryRun,
     ServiceOf,
+    Timeout,
     allowed,
+    bounded_run,
     checked,
     made,
     touched_by,
@@ -135,3 +143,23 @@ def remove(
     touched = touched_by(request, preview=dry_run)
     report = remove_nodes(service, caller, poolName, wanted.node_names, touched, dry_run=dry_run)
     return BatchReport.of(report, f"would be removed; {NOTHING} (dry run)" if dry_run else "removed").as_json()
+
+
+@router.post("/pools/delete", response_model=PlanAnswer, openapi_extra=NAMES)
+def delete_several(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("delete", "pools"))],
+    body: Names,
+    confirm: Confirm = False,
+    timeout: Timeout = RunOptions.timeout,
+    keep_labels: KeepLabels = False,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Delete pools; their nodes lose the label, their jobs continue to run."""
+    only_look = body.dryRun or dry_run
+    run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
+    confirmation = Confirmation(confirm, body.confirmed)
+    return administering.delete_named(
+        service, caller, "pools", body.names, run, confirmation, touched, keep_labels=keep_labels
+    )

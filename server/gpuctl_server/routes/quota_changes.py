@@ -9,15 +9,22 @@ from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
 from gpuctl.api.admin_models import QuotaBody
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.run.options import RunOptions
 from gpuctl_server import administering
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.administering import Administered, AdminManner, CreatedQuota, Given, quota_of
+from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
+    NAMES,
     Confirm,
     DryRun,
+    Names,
     OnlyDryRun,
     ServiceOf,
+    Timeout,
     allowed,
+    bounded_run,
     checked,
     made,
     touched_by,
@@ -62,3 +69,20 @@ def delete(
     """Delete the quota of a user; the namespace, and all that is in it, stays."""
     touched = touched_by(request, preview=dry_run)
     return administering.delete_quota(service, caller, userName, touched, AdminManner(confirm, dry_run))
+
+
+@router.post("/quotas/delete", response_model=PlanAnswer, openapi_extra=NAMES)
+def delete_several(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("delete", "quotas"))],
+    body: Names,
+    confirm: Confirm = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Delete the quotas of users; the namespaces, and all that is in them, stay."""
+    only_look = body.dryRun or dry_run
+    run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
+    confirmation = Confirmation(confirm, body.confirmed)
+    return administering.delete_named(service, caller, "quotas", body.names, run, confirmation, touched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import click
 
@@ -19,7 +19,7 @@ from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs
 from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
-from gpuctl.usecases.service_changes import change_by_service, delete_by_service
+from gpuctl.usecases.service_changes import delete_by_service, delete_named_by_service
 from gpuctl.usecases.service_client import not_by_service
 from gpuctl.usecases.several_clusters import prepare_delete
 
@@ -101,8 +101,11 @@ def command(
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
         with serviced(manner) as told:
             if told is not None:
-                question, more = _asked(kind, told.service.url, namespace, platform, keep_labels, namespace_too)
-                plan = change_by_service(told.service, question, told.callbacks, names=names, run=run, **more)
+                no_platform(platform)
+                served = _served(kind, told.service.url, namespace_too)
+                plan = delete_named_by_service(
+                    told.service, served, names, namespace, run, told.callbacks, keep_labels=keep_labels
+                )
         if told is not None:
             return finish(plan, as_json=as_json)
         with changing(manner) as (session, callbacks):
@@ -120,7 +123,7 @@ def command(
     documents = DocumentOptions(inputs, platform, namespace, strict)
     with serviced(manner) as told:
         if told is not None:
-            plan = delete_by_service(told.service, documents, told.callbacks, keep_labels=keep_labels, run=run)
+            plan = delete_by_service(told.service, documents, run, told.callbacks, keep_labels=keep_labels)
     if told is not None:
         return finish(plan, as_json=as_json)
     documents, clusters_named = chosen_clusters(documents, manner)
@@ -141,16 +144,12 @@ def _named(kind: str, text: str) -> str:
     return text if kind == "job" and name and (prefix in JOB_KINDS or prefix == "pod") else name
 
 
-def _asked(
-    kind: str, url: str, namespace: str | None, platform: str | None, keep_labels: bool, namespace_too: bool
-) -> tuple[str, dict[str, Any]]:
-    """Return the question to a service and its arguments besides names.
+def _served(kind: str, url: str, namespace_too: bool) -> Literal["job", "pool", "quota"]:
+    """Return the kind, which a service deletes.
 
-    :raises NeedsKubeconfig: the kind is a namespace, which a service does not delete.
+    :raises NeedsKubeconfig: it deletes no namespaces.
     """
-    no_platform(platform)
     if namespace_too or kind == "namespace":
         said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"
         raise not_by_service(url, said, "the service deletes no namespaces, and with them all that is in them")
-    found: dict[str, dict[str, Any]] = {"job": {"where": namespace}, "pool": {"keep_labels": keep_labels}}
-    return f"delete-{kind}s", found.get(kind, {})
+    return "job" if kind == "job" else "pool" if kind == "pool" else "quota"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import click
 
+from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.changing import saving_progress
 from gpuctl.cli.options.connecting import checkpoint_option
 from gpuctl.cli.options.naming import naming_options
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.outcomes import show_paused
-from gpuctl.usecases.service_changes import suspend_by_service
+from gpuctl.usecases.service_changes import pause_by_service
 from gpuctl.usecases.suspending import pause_jobs
 
 
@@ -37,8 +40,8 @@ def command(
         if looking.service is None:
             with saving_progress(without_checkpoint=without_checkpoint) as manner:
                 jobs = pause_jobs(looking.scope, names, looking.settings, manner)
-                show_paused(jobs, as_json=as_json)
+                show_paused(starmap(paused_job, jobs), as_json=as_json)
         else:
-            jobs = suspend_by_service(looking, names, pausing=True, checkpoint=not without_checkpoint)
-            show_paused(jobs, as_json=as_json)
+            paused = pause_by_service(looking, names, checkpoint=not without_checkpoint)
+            show_paused(paused, as_json=as_json)
     return 0

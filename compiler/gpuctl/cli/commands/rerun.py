@@ -17,7 +17,7 @@ from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.find import Absent
 from gpuctl.usecases.deleting import rerun_jobs
 from gpuctl.usecases.rolling_back import rerun_removed
-from gpuctl.usecases.service_changes import change_by_service
+from gpuctl.usecases.service_changes import rerun_by_service
 
 
 @click.command(
@@ -51,14 +51,8 @@ def command(
     with serviced(manner) as told:
         if told is not None:
             no_platform(platform)
-            plan = change_by_service(
-                told.service,
-                "rerun-jobs",
-                told.callbacks,
-                names=list(names),
-                where=namespace,
-                run=RunOptions(timeout, queue=queue),
-            )
+            run = RunOptions(timeout, queue=queue)
+            plan = rerun_by_service(told.service, names, namespace, run, told.callbacks)
     if told is not None:
         return finish(plan, as_json=as_json)
     with changing(manner) as (session, callbacks):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import click
 
+from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.changing import ChangeManner, callbacks_of
 from gpuctl.cli.options.connecting import Progress
 from gpuctl.cli.options.naming import naming_options
 from gpuctl.cli.options.reading_options import reader
 from gpuctl.cli.output.outcomes import show_paused
-from gpuctl.usecases.service_changes import suspend_by_service
+from gpuctl.usecases.service_changes import resume_by_service
 from gpuctl.usecases.suspending import resume_jobs
 
 
@@ -34,8 +37,8 @@ def command(
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
             talk = callbacks_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
-            jobs = resume_jobs(looking.scope, names, looking.settings, talk)
+            resumed = starmap(paused_job, resume_jobs(looking.scope, names, looking.settings, talk))
+            show_paused(resumed, as_json=as_json)
         else:
-            jobs = suspend_by_service(looking, names, pausing=False, confirmed=yes)
-        show_paused(jobs, as_json=as_json)
+            show_paused(resume_by_service(looking, names, confirmed=yes), as_json=as_json)
     return 0

@@ -94,8 +94,11 @@ def _roll_back(
     with serviced(manner) as told:
         if told is not None:
             no_platform(wanted.platform)
-            place = {"name": wanted.job, "where": wanted.namespace, "to": wanted.to}
-            plan = roll_back_by_service(told.service, told.callbacks, place, planning, run, preview=dry_run is not None)
+            job, to, namespace, _ = wanted
+            preview = dry_run is not None
+            plan = roll_back_by_service(
+                told.service, told.callbacks, job, namespace, to, planning, run, preview=preview
+            )
     if told is not None:
         return finished(plan, manner, dry_run)
     with changing(manner) as (session, callbacks):

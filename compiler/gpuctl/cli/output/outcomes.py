@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.api.change_answers import paused_value
+from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
 from gpuctl.api.labels_of_nodes import BatchReport
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.suspending import PausedJob
 
 
 def show_report(report: BatchReport, *, as_json: bool) -> int:
@@ -33,17 +29,16 @@ def show_report(report: BatchReport, *, as_json: bool) -> int:
     return 3 if any(item.is_outage for item in report.failed) else 1
 
 
-def show_paused(jobs: Iterable[PausedJob], *, as_json: bool) -> None:
+def show_paused(jobs: Iterable[PausedJobAnswer], *, as_json: bool) -> None:
     """Print what becomes of jobs that are paused or resumed, a line each as it is done."""
     items = []
-    for job, result in jobs:
-        kind, name = job.identity.kind, job.identity.name
-        items.append(paused_value(job, result))
+    for job in jobs:
+        items.append(job)
         if not as_json:
-            word = click.style(result.status, fg="yellow" if result.status == "paused" else "green")
-            lead = word if is_coloured() else result.status
-            padding = " " * (9 - len(result.status))
-            click.echo(f"{lead}{padding} {kind}/{name} -n {result.key.namespace}  ({result.message})")
+            word = click.style(job.status, fg="yellow" if job.status == "paused" else "green")
+            lead = word if is_coloured() else job.status
+            padding = " " * (9 - len(job.status))
+            click.echo(f"{lead}{padding} {job.kind}/{job.name} -n {job.namespace}  ({job.message})")
             sys.stdout.flush()
     if as_json:
-        show_value({"items": items}, "json")
+        show_value(PausedJobs(items=items).as_json(), "json")

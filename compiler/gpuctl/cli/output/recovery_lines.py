@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.api.plan_answers import recovery_value
+from gpuctl.api.plan_answers import RecoveryOutput, recovery_fields
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.printing import show_value
 
@@ -52,6 +52,7 @@ def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json
 
 def show_recovery_value(found: Unfinished | UnfinishedThere, error: str | None = None) -> None:
     """Print it as one JSON value; ``error`` says why nothing was done."""
-    show_value(
-        recovery_value(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys, error=error), "json"
-    )
+    fields = recovery_fields(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys)
+    if error is not None:
+        fields["error"] = error
+    show_value(RecoveryOutput(**fields).as_json(), "json")

@@ -1,0 +1,255 @@
+"""Changes as the REST API takes and answers them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gpuctl.api.base_models import Body
+from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.api.plan_answers import PlanAnswer
+
+Name = Annotated[str, Field(max_length=253)]
+_JOB: dict[str, JsonValue] = {
+    "jobId": "qwen2-7b-sft-1x8k2",
+    "name": "qwen2-7b-sft",
+    "namespace": "team-a",
+    "kind": "training",
+    "pool": "training-pool",
+    "status": "pending",
+    "createdAt": "2024-06-01T10:00:00Z",
+    "message": "training/qwen2-7b-sft is submitted to the pool training-pool",
+}
+
+
+PLAN: dict[str, JsonValue] = {
+    "steps": [
+        {
+            "action": "replace",
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "namespace": "team-a",
+            "name": "qwen2-7b-sft",
+            "reason": "spec.template cannot be changed",
+            "changes": [{"path": "spec.template.spec.containers[0].image", "from": "train:v1", "to": "train:v2"}],
+            "verdict": None,
+            "victims": [],
+            "waits": [],
+            "lost": [],
+            "dependents": [],
+            "unseen": [],
+            "running": "running for 3h",
+            "finished": None,
+            "checkpoint": None,
+            "result": "done",
+            "error": None,
+        }
+    ],
+    "summary": {"replace": 1},
+    "notes": [],
+    "questions": [],
+    "errors": [],
+}
+"""An example of a plan."""
+
+
+EXAMPLE = """\
+kind: training
+version: v0.1
+job:
+  name: qwen2-7b-sft
+environment:
+  image: registry.example.com/train:v1
+  command: ["python", "train.py"]
+resources:
+  pool: training-pool
+  gpu: 1
+"""
+"""A document that can be sent as it is."""
+
+
+class DocumentsBody(BaseModel):
+    """Documents as a field of JSON."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"yamlContent": EXAMPLE, "dryRun": True}},
+    )
+
+    yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
+    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+
+
+MOST_NAMES = 100
+"""Of one request."""
+_CONFIRMED: Any = Field(
+    None,
+    description="The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is "
+    "answered with 409 and the plan.",
+    examples=[[]],
+)
+
+
+class SentFile(Body):
+    """A file of documents."""
+
+    name: str = Field(max_length=4096, description="Its name in diagnostics.", examples=["jobs/train.yaml"])
+    text: str = Field(examples=[EXAMPLE])
+    in_directory: bool = Field(
+        False, description="It was found in a directory: documents of other tools are left out with a note."
+    )
+
+
+class SentPlatform(Body):
+    """The platform file beside the documents. It is not used; a message says how it differs from the service's."""
+
+    name: str = Field(max_length=4096, examples=["platform.yaml"])
+    value: dict[str, JsonValue] = Field(examples=[{"labelDomain": "runwhere.ai"}])
+
+
+class FilesBody(DocumentsBody):
+    """Documents in one text or in several files."""
+
+    yamlContent: str = Field("", description="The documents.")  # noqa: N815 - as the body has it
+    files: list[SentFile] = Field(default_factory=list)
+    platform: SentPlatform | None = None
+
+
+class ChangesBody(FilesBody):
+    """Documents to plan, apply or delete."""
+
+    confirmed: list[str] | None = _CONFIRMED
+
+
+class ConfirmedBody(BaseModel):
+    """The body of a change that needs none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dryRun: bool = Field(False, description="Only check; nothing is written.")  # noqa: N815
+    confirmed: list[str] | None = _CONFIRMED
+
+
+class NamesBody(ConfirmedBody):
+    """The names of jobs, pools or quotas to change."""
+
+    names: list[Name] = Field(
+        min_length=1,
+        max_length=MOST_NAMES,
+        description="Of jobs also a jobId, KIND/NAME, or the name of a pod.",
+        examples=[["qwen2-7b-sft"]],
+    )
+
+
+class SubmittedJob(BaseModel):
+    """A job that was created, or (status ``validated``) would be. Of a pool or quota ``jobId`` is null."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _JOB})
+
+    jobId: str | None  # noqa: N815 - as the answer has it
+    name: str
+    namespace: str | None
+    kind: str
+    pool: str | None
+    status: str
+    createdAt: str | None  # noqa: N815
+    message: str
+
+
+_NOTE = "no node has the labels runwhere.ai/pool=trainig-pool (did you mean runwhere.ai/pool=training-pool?)"
+
+
+class PlanRemarks(BaseModel):
+    """Findings of the plan's checks that do not forbid it."""
+
+    notes: list[str] = Field(
+        default_factory=list,
+        description="What deserves attention, such as a pool or a Secret that does not exist.",
+        examples=[[f"{_NOTE}, which training/qwen2-7b-sft will wait for"]],
+    )
+    questions: list[str] = Field(
+        default_factory=list,
+        description="Of a dry run: what the real request has to confirm with `?confirm=true`.",
+        examples=[[]],
+    )
+
+
+class Submitted(SubmittedJob, PlanRemarks):
+    """The first created job; of several documents all are in ``jobs``."""
+
+    jobs: list[SubmittedJob] | None = Field(None, description="All of several documents.")
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
+
+
+class BatchItem(PlanRemarks):
+    """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
+
+    jobId: str | None = Field(examples=["task1-1x8k2"])  # noqa: N815
+    name: str = Field(examples=["task1"])
+    message: str = Field(examples=["training/task1 is submitted to the pool training-pool"])
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the entry.")
+
+
+class BatchFailure(BaseModel):
+    """An entry of a batch that was not: its place (from 0), the error's name and what it says."""
+
+    index: int = Field(examples=[1])
+    name: str | None = Field(examples=["task2"])
+    error: str = Field(examples=["AlreadyExists"])
+    message: str = Field(examples=["training/task2 in team-a exists already"])
+    details: list[Any] = Field(default_factory=list, examples=[[]])
+
+
+class Batch(BaseModel):
+    """The result of a batch."""
+
+    success: list[BatchItem]
+    failed: list[BatchFailure]
+
+
+class ChangedJob(SubmittedJob):
+    """A job that was changed, or (status ``validated``) would be, with the plan."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {**_JOB, "plan": PLAN}})
+
+    plan: PlanAnswer
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
+
+
+class ShortState(BaseModel):
+    """A job that was acted on, under its id."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"jobId": "qwen2-7b-sft-1x8k2", "status": "paused", "message": "training/qwen2-7b-sft is paused"}
+        }
+    )
+
+    jobId: str  # noqa: N815
+    status: str
+    message: str
+
+
+class JobState(ShortState):
+    """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
+
+    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+
+
+class RerunJob(ShortState):
+    """A training that runs again, under an id of its own, or (status ``validated``) would."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "jobId": "qwen2-7b-sft-9k3fw",
+                "status": "pending",
+                "message": "training/qwen2-7b-sft runs again",
+                "plan": PLAN,
+            }
+        }
+    )
+
+    plan: PlanAnswer

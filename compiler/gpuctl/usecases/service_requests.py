@@ -1,0 +1,144 @@
+"""A change as a request to a service's REST API: what it asks first is confirmed here, and sent with the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from gpuctl.apply.plan.plan import Declined, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.frontend.diagnostics import in_source_order
+from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
+from gpuctl.usecases.service_client import MARGIN, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_documents import GatheredDocuments, worded
+from gpuctl.usecases.service_plans import ServicePlan, plan_of
+
+
+class _Answer(NamedTuple):
+    plan: ServicePlan
+    refusal: ServiceRefusal | None = None
+
+
+@dataclass(frozen=True)
+class ServiceChange:
+    """A request that is answered with a plan: ``path``, ``query`` and ``body`` of a POST, and the seconds that its
+    answer may take. ``found`` are the documents in the body, ``part`` is the field of the answer that is the plan ("":
+    the answer is the plan)."""
+
+    service: ServiceClient
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+    within: float | None = None
+    found: GatheredDocuments | None = None
+    part: str = ""
+
+    def plan(self, callbacks: RunCallbacks) -> Plan:
+        """Return the plan of a request that changes nothing.
+
+        :raises InvalidDocuments: there are errors in the documents.
+        """
+        plan, refusal = self._answer(self.body)
+        self._report(plan, callbacks, is_first=True)
+        if refusal is not None:
+            raise refusal
+        return plan
+
+    def preview(self, callbacks: RunCallbacks) -> Plan:
+        """Return the plan of a dry run."""
+        return replace(self, body={**self.body, "dryRun": True}).plan(callbacks)
+
+    def carry_out(self, callbacks: RunCallbacks) -> Plan:
+        """Have a plan carried out, after what it asks is confirmed.
+
+        :raises InvalidDocuments: there are errors in the documents.
+        :raises Declined: the user has not confirmed it.
+        """
+        callbacks = callbacks.saying_once()
+        callbacks.wait("the service is comparing with the cluster ...")
+        plan, refusal = self._changed([])
+        self._report(plan, callbacks, is_first=True)
+        if refusal is not None and refusal.name == "NotConfirmed":
+            if not callbacks.confirm(plan):
+                raise Declined("not confirmed", plan)
+            callbacks.wait("the service is changing the cluster ...")
+            plan, refusal = self._changed([*plan.questions, *plan.courtesies])
+            if refusal is not None and refusal.name == "NotConfirmed":
+                raise changed("more would be lost than what was confirmed")
+            self._report(plan, callbacks)
+        for place in plan.finished:
+            callbacks.done(plan.steps[place])
+        if refusal is not None and not plan.carried_out:
+            raise refusal
+        return plan
+
+    def _changed(self, confirmed: list[str]) -> _Answer:
+        try:
+            return self._answer({**self.body, "confirmed": confirmed})
+        except ConnectionFailed as error:
+            if not error.sent:
+                raise
+            raise ConnectionFailed(
+                f"{error.message}; whether the service has carried it out is not known",
+                "run the same command again when the service answers: what it has begun is finished, and nothing is "
+                "done twice",
+            ) from None
+
+    def _answer(self, body: Mapping[str, Any]) -> _Answer:
+        with worded({} if self.found is None else self.found.sources), self.service.reading():
+            try:
+                value = self.service.request("POST", self.path, body, query=self.query, within=self.within)
+                return _Answer(plan_of(value[self.part] if self.part else value))
+            except ServiceRefusal as refusal:
+                if "plan" not in refusal.answer:
+                    raise
+                refusal.plan = plan_of(refusal.answer["plan"])
+                return _Answer(refusal.plan, refusal)
+
+    def _report(self, plan: ServicePlan, callbacks: RunCallbacks, *, is_first: bool = False) -> None:
+        if is_first and self.found is not None:
+            callbacks.diagnosed(in_source_order([*self.found.notes, *plan.diagnostics]), self.found.sources)
+        for text in plan.messages:
+            callbacks.say(text)
+
+
+def changed(text: str) -> ServiceRefusal:
+    """Return the error of a request whose plan has changed since it was confirmed."""
+    return ServiceRefusal(409, "Changed", f"the cluster has changed: {text}", "run it again")
+
+
+def planning_query(planning: PlanOptions) -> dict[str, str]:
+    """Return the options of a plan as query parameters; defaults are left out."""
+    return {
+        "queue": flag(planning.queue),
+        "strategy": planning.strategy or "",
+        "relower": flag(planning.relower),
+        "noProbe": flag(planning.no_probe),
+        "createNamespace": flag(planning.create_namespace),
+        "createOnly": flag(planning.create_only),
+    }
+
+
+def run_query(run: RunOptions) -> dict[str, str]:
+    """Return the options of a run as query parameters; defaults are left out."""
+    return {
+        "timeout": "" if run.timeout == RunOptions.timeout else f"{run.timeout:g}",
+        "force": flag(run.force),
+        "checkpoint": "" if run.checkpoint else "false",
+    }
+
+
+def patience_of(run: RunOptions, checkpoints: int = 1) -> float:
+    """Return the seconds for the answer to a change: a little more than the service itself waits.
+
+    :param checkpoints: how many jobs save their progress one after another.
+    """
+    saving = checkpoints * LONGEST_BY_SERVICE if run.checkpoint else 0.0
+    return min(run.timeout, LONGEST_BY_SERVICE) + saving + MARGIN
+
+
+def flag(value: bool) -> str:
+    """Return a query parameter that is false by default."""
+    return "true" if value else ""

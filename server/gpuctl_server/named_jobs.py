@@ -1,0 +1,197 @@
+"""Changes of several jobs that are named: all are found and checked before the first of them is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from gpuctl.api.change_answers import PausedJobs, paused_job
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.deletion import absent_job
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.hints import IN_NAMESPACE
+from gpuctl.kube.api_errors import ClusterError, NotPossible
+from gpuctl.kube.scope import Scope
+from gpuctl.reading.document_history import NoHistory
+from gpuctl.reading.find import Absent, find_job
+from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import NOTHING, VALIDATED, intended
+from gpuctl_server.changing import Meant, changing
+from gpuctl_server.earlier_documents import rerun_removed
+from gpuctl_server.job_pausing import Suspending, pausing_with, resuming_with
+from gpuctl_server.lookups import demand
+from gpuctl_server.others import seen_names
+from gpuctl_server.plan_runs import Confirmation, PlanRun, await_seen
+from gpuctl_server.problems import problem_of
+from gpuctl_server.service import Service
+
+
+def delete_named_jobs(
+    service: Service,
+    caller: Caller,
+    names: Sequence[str],
+    namespace: str | None,
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+) -> PlanAnswer:
+    """Delete jobs, and wait until they are gone.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    return _carried_out(service, caller, "delete", delete_jobs, (names, namespace), run, confirmation, touched)
+
+
+def rerun_named_jobs(
+    service: Service,
+    caller: Caller,
+    names: Sequence[str],
+    namespace: str | None,
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+) -> PlanAnswer:
+    """Run trainings again that have ended. One that does not exist any longer is named alone.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    rerun = partial(rerun_jobs, sees=seen_names(caller))
+    try:
+        return _carried_out(service, caller, "update", rerun, (names, namespace), run, confirmation, touched)
+    except Absent as absent:
+        if len(names) > 1:
+            raise
+        try:
+            carrying = PlanRun(service, touched, confirmation)
+            return rerun_removed(service, caller, Meant(names[0], namespace), run, carrying, touched)
+        except NoHistory:
+            raise absent from None
+
+
+def pause_named_jobs(
+    service: Service,
+    caller: Caller,
+    names: Sequence[str],
+    namespace: str | None,
+    touched: AuditTrail,
+    *,
+    checkpoint: bool,
+    dry_run: bool,
+) -> PausedJobs:
+    """Pause jobs one after another.
+
+    :raises Problem: 403, 404, 409; ``items`` are the jobs that were paused before.
+    """
+    # A dry run lets no program run in the job's pods.
+    act = pausing_with(service, checkpoint=checkpoint and not dry_run)
+    return _suspended(service, caller, names, namespace, act, touched, dry_run=dry_run)
+
+
+def resume_named_jobs(
+    service: Service,
+    caller: Caller,
+    names: Sequence[str],
+    namespace: str | None,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+    *,
+    dry_run: bool,
+) -> PausedJobs:
+    """Let paused jobs make their pods again, one after another.
+
+    :raises Problem: 403, 404, 409; ``items`` are the jobs that were resumed before.
+    """
+    callbacks = PlanRun(
+        service, touched, confirmation._replace(everything=confirmation.everything or dry_run)
+    ).callbacks
+    act = resuming_with(caller, callbacks)
+    return _suspended(service, caller, names, namespace, act, touched, dry_run=dry_run)
+
+
+def _suspended(
+    service: Service,
+    caller: Caller,
+    names: Sequence[str],
+    namespace: str | None,
+    act: Suspending,
+    touched: AuditTrail,
+    *,
+    dry_run: bool,
+) -> PausedJobs:
+    done = PausedJobs(items=[])
+    keys = []
+    with changing(service, caller, dry_run=dry_run) as session:
+        jobs = _meant(service, caller, "update", names, namespace, touched)
+        touched.begin()
+        try:
+            for job in jobs:
+                identity = job.identity
+                scope = Scope(session, identity.namespace)
+                for paused in act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform):
+                    item = paused_job(paused.job, paused.result)
+                    if dry_run:
+                        item.message = intended(item.message) if item.changed else f"{item.message}; {NOTHING}"
+                        item.status = VALIDATED
+                    done.items.append(item)
+                    keys.append(paused.result.key)
+        except ClusterError as error:
+            problem = problem_of(error)
+            if problem is None or not done.items:
+                raise
+            problem.more |= done.as_json()
+            raise problem from None
+        if not dry_run:
+            await_seen(service, session, keys)
+    return done
+
+
+def _carried_out(
+    service: Service,
+    caller: Caller,
+    action: Action,
+    use_case: Callable[..., Plan],
+    named: tuple[Sequence[str], str | None],
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+) -> PlanAnswer:
+    """Carry out a use case about jobs that are all in one namespace."""
+    names, where = named
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        namespaces = {job.identity.namespace for job in _meant(service, caller, action, names, where, touched)}
+        if len(namespaces) > 1:
+            hint = f"name those of one at a time, {IN_NAMESPACE}"
+            raise NotPossible("these jobs are in several namespaces", hint)
+        (namespace,) = namespaces
+        return PlanRun(service, touched, confirmation).carry_out(
+            session,
+            lambda callbacks: use_case(session, names, namespace, service.platform, run, callbacks),
+            dry_run=run.dry_run,
+        )
+
+
+def _meant(
+    service: Service, caller: Caller, action: Action, names: Sequence[str], where: str | None, touched: AuditTrail
+) -> list[Job]:
+    """Return the jobs of names that the caller may change."""
+    demand(caller, Wish(action, "jobs", where))
+    known = labels(service.platform, service.keys)
+    jobs = []
+    with service.looking(caller, where) as reader:
+        for name in names:
+            try:
+                job, _ = find_job(reader.scope, name, reader.keys)
+            except Absent:
+                if action != "delete" or "/" in name:
+                    raise
+                raise absent_job(name, where) from None
+            identity = job.identity
+            demand(caller, Wish(action, "jobs", identity.namespace, job_row(job, known).pool))
+            touched.append(f"{identity.kind}/{identity.name} in {identity.namespace}")
+            jobs.append(job)
+    return jobs

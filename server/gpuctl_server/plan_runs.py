@@ -1,0 +1,117 @@
+"""Plans that requests carry out: confirmed by the texts that the user has read, and answered also when refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.plan import Plan, Step, Unasked
+from gpuctl.apply.run.options import RunCallbacks
+from gpuctl.hints import CONFIRM_REQUEST
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import redact
+from gpuctl.objects.api_resources import WORKLOADS, Key
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_values import plan_answer, see_that_all_was_done
+from gpuctl_server.problems import Problem, problem_of
+from gpuctl_server.service import Service
+
+
+class Confirmation(NamedTuple):
+    """The confirmation of a user: of ``everything``, or of the ``texts`` of a plan that was answered before.
+
+    Without texts the work that a request names and ends needs no confirmation; with them it does.
+    """
+
+    everything: bool = False
+    texts: Sequence[str] | None = None
+
+    def covers(self, plan: Plan) -> bool:
+        """Return True if a plan asks for nothing else."""
+        asked = plan.questions if self.texts is None else [*plan.questions, *plan.courtesies]
+        return self.everything or all_confirmed(map(redact, asked), self.texts or ())
+
+
+class PlanRun:
+    """A plan that is carried out for a request, and the callbacks that record its progress.
+
+    ``touched`` is the audit's trail, which gets a line before anything is written.
+    """
+
+    def __init__(
+        self, service: Service, touched: AuditTrail | None = None, confirmation: Confirmation | None = None
+    ) -> None:
+        self._service = service
+        self._touched = touched
+        self._confirmation = confirmation or Confirmation()
+        self._finished: list[Step] = []
+        self.messages: list[str] = []
+
+    @property
+    def callbacks(self) -> RunCallbacks:
+        """Callbacks for a use case."""
+        return RunCallbacks(
+            confirm=self._confirm,
+            begins=self._begins,
+            done=self._finished.append,
+            say=self.messages.append,
+            stops=self._service.writes.is_ending,
+            longest_checkpoint=LONGEST_BY_SERVICE,
+        )
+
+    def carry_out(
+        self, session: Session, act: Callable[[RunCallbacks], Plan], *, dry_run: bool = False, **more: Any
+    ) -> PlanAnswer:
+        """Carry out a plan, and wait until the service's own reads have its result.
+
+        :param act: make the plan and carry it out.
+        :param more: further fields of the answer.
+        :raises Problem: 409 or 503, with the plan; not all was done.
+        """
+        try:
+            plan = act(self.callbacks)
+        except ClusterError as error:
+            problem, refused = problem_of(error), getattr(error, "plan", None)
+            if problem is None or not isinstance(refused, Plan):
+                raise
+            problem.more["plan"] = self.answer(refused, **more).as_json()
+            raise problem from None
+        if not dry_run:
+            await_seen(self._service, session, (step.key for step in plan.steps if step.desired is not None))
+        answer = self.answer(plan, carried_out=not dry_run, **more)
+        if not dry_run:
+            try:
+                see_that_all_was_done(plan)
+            except Problem as problem:
+                problem.more["plan"] = answer.as_json()
+                raise
+        return answer
+
+    def answer(self, plan: Plan, **more: Any) -> PlanAnswer:
+        """Return the answer about a plan, and about its run so far."""
+        places = {id(step): place for place, step in enumerate(plan.steps)}
+        finished = [places[id(step)] for step in self._finished if id(step) in places]
+        return plan_answer(plan, finished=finished, messages=self.messages, **more)
+
+    def _begins(self, plan: Plan) -> None:
+        if self._touched is not None:
+            self._touched.begin()
+
+    def _confirm(self, plan: Plan) -> bool:
+        if not self._confirmation.covers(plan):
+            error = Unasked(f"this has to be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan)
+            error.hint = str(CONFIRM_REQUEST)
+            raise error
+        return True
+
+
+def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
+    """Wait until the service's own reads have the workloads that were written."""
+    with suppress(ClusterError):
+        found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
+        service.wait_until_seen(obj for obj in found if obj is not None)
