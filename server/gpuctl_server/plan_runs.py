@@ -82,7 +82,8 @@ class PlanRun:
             problem.more["plan"] = self.answer(refused, **more).as_json()
             raise problem from None
         if not dry_run:
-            await_seen(self._service, session, (step.key for step in plan.steps if step.desired is not None))
+            written = [step.key for step in plan.steps if step.result == "done" and step.desired is not None]
+            await_seen(self._service, session, written)
         answer = self.answer(plan, carried_out=not dry_run, **more)
         if not dry_run:
             try:

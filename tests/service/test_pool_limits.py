@@ -180,6 +180,8 @@ BY_NAME: dict[str, Ask] = {
     "rerun": at("POST", "/jobs/{}/rerun"),
     "rollback": at("POST", "/jobs/{}/rollback", params={"namespace": SPACE, "to": "1"}),
 }
+for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/pause", "/jobs/resume"):
+    BY_NAME[_path] = lambda name, path=_path: ("POST", path, {"json": {"names": [name]}})  # type: ignore[misc]
 for _command in ("describe-job", "explain-job", "document-history"):
     BY_NAME[_command] = lambda name, command=_command: (  # type: ignore[misc]
         "POST",

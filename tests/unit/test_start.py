@@ -45,7 +45,6 @@ def test_what_readers_use_needs_no_model() -> None:
     modules = [
         *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
-        "gpuctl.cli.output.plan_results",
     ]
     assert loaded_by(f"import {', '.join(modules)}").isdisjoint(MODELS)
 

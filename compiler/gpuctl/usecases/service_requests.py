@@ -36,13 +36,13 @@ class ServiceChange:
     part: str = ""
 
     def plan(self, callbacks: RunCallbacks) -> Plan:
-        """Return the plan of a request that changes nothing.
+        """Return the plan of a request that changes nothing; a plan that could not be carried out has errors.
 
         :raises InvalidDocuments: there are errors in the documents.
         """
         plan, refusal = self._answer(self.body)
         self._report(plan, callbacks, is_first=True)
-        if refusal is not None:
+        if refusal is not None and not plan.obstacles:
             raise refusal
         return plan
 
