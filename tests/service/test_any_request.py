@@ -82,7 +82,7 @@ BODIED = [
 """Whatever takes a body."""
 OPEN_TO_ALL = {
     *("POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /command-line/{question}"),
-    *("POST /jobs/wait", "POST /command-line/changes/{question}"),
+    "POST /jobs/wait",
 }
 """What somebody may ask who may change nothing."""
 

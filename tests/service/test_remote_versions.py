@@ -108,7 +108,7 @@ NODES = (
 
 def test_a_newer_service_is_understood(remote: Remote) -> None:
     place = remote.place
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "2500m"}}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "9500m"}}}
     place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
     place.apply(training("a"), training("done", resources={"cpu": "500m"}))
     settled(remote, "a", "done")

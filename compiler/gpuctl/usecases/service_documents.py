@@ -108,17 +108,6 @@ def platform_text(settings: Settings) -> str:
     return json.dumps(_said(settings), sort_keys=True) if not settings.is_default else ""
 
 
-def unlike(sent: SentDocuments, settings: Settings) -> str:
-    """What to say where the platform beside documents is not the one that they are compiled by; "" where it is."""
-    if not sent.platform:
-        return ""
-    try:
-        here = json.loads(sent.platform)
-    except ValueError:
-        here = None
-    return platform_message(here, sent.platform_name, settings) if isinstance(here, dict) else ""
-
-
 def platform_message(here: Mapping[str, Any], name: str, settings: Settings) -> str:
     """Return a warning about a platform file that differs from the service's platform; "" if it does not.
 
