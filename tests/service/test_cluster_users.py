@@ -97,13 +97,12 @@ def test_quotas_that_they_may_list(own: Served) -> None:
 
 def test_what_waits_where_they_may_look(own: Served) -> None:
     """Kubernetes lets alice list the pods of her namespace, and neither nodes nor anybody else's."""
-    body = {"namespace": "team-a", "arguments": {}}
-    told = own.call("POST", "/command-line/fit-waiting", "alice", json=body)["answer"]
-    assert {job["demand"]["namespace"] for job in told["jobs"]} <= {"team-a"}
+    told = own.get("/fit", "alice", namespace="team-a")
+    assert {job["namespace"] for job in told["jobs"]} <= {"team-a"}
     assert {job["verdict"] for job in told["jobs"]} <= {"unknown"}
     assert told["notes"][0].startswith("only namespace team-a could be looked at")
-    assert own.call("POST", "/command-line/fit-waiting", json=body)["answer"]["notes"] == []
-    assert own.call("POST", "/command-line/fit-waiting", "nobody", status=403, json=body)["error"] == "Forbidden"
+    assert own.get("/fit", namespace="team-a")["notes"] == []
+    assert own.get("/fit", "nobody", status=403, namespace="team-a")["error"] == "Forbidden"
 
 
 def test_labels_that_they_may_set(own: Served, seed_place: Place) -> None:
