@@ -28,13 +28,11 @@ from gpuctl_server.lookups import demand, find_job, no_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.mirror.survey import Lookback
 from gpuctl_server.others import seen_names
-from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
 from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
 
-_LISTED_WITHIN = 2.0
-"""Seconds until what was created is in the list of jobs, at most."""
 _NAME_ONE = "name one of your namespaces with ?namespace="
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
@@ -74,7 +72,7 @@ def changing(
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:
     """Wait until jobs are in the list, so that whoever is given their ids can use them."""
     wanted = [one for one in ids if one is not None]
-    service.board.wait_for(lambda board: all(one in board.ids for one in wanted), _LISTED_WITHIN)
+    service.board.wait_for(lambda board: all(one in board.ids for one in wanted), LISTED_WITHIN)
 
 
 def await_shown(service: Service, session: Session, key: Key) -> Object | None:
@@ -85,7 +83,7 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
     now = session.get(key)
     service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
     version = service.mirror.version
-    service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
+    service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
     return now
 
 

@@ -21,6 +21,9 @@ from gpuctl_server.change_values import plan_answer, see_that_all_was_done
 from gpuctl_server.problems import Problem, problem_of
 from gpuctl_server.service import Service
 
+LISTED_WITHIN = 2.0
+"""Seconds until the list of jobs has what was changed, at most."""
+
 
 class Confirmation(NamedTuple):
     """The confirmation of a user: of ``everything``, or of the ``texts`` of a plan that was answered before.
@@ -112,7 +115,9 @@ class PlanRun:
 
 
 def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
-    """Wait until the service's own reads have the workloads that were written."""
+    """Wait until the service's own reads, and its list of jobs, have the workloads that were written."""
     with suppress(ClusterError):
         found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
         service.wait_until_seen(obj for obj in found if obj is not None)
+        version = service.mirror.version
+        service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
