@@ -142,6 +142,8 @@ def test_json_of_nodes(place: Place) -> None:
                 "cpu": "63920m",
                 "memory": "527966564Ki",
                 "gpuType": "a100-80g",
+                "address": "127.0.0.1",
+                "k8sState": "Ready",
             }
         ],
         "total": 1,

@@ -16,7 +16,7 @@ from support.served import Served
 
 LABEL = "runwhere.ai/dry"
 NODE, PROJECT = "dry-0", "dry-pool"
-NO_WRITES = {"planDocuments", "fitDocuments", "waitJob", "checkRight"}
+NO_WRITES = {"planDocuments", "fitDocuments", "waitJob", "waitJobs", "checkRight"}
 """POST, and yet nothing is written."""
 
 
