@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
     from gpuctl.usecases.change_options import InvalidOptions
     from gpuctl.usecases.fit_documents import FitResult, fit
-    from gpuctl.usecases.job_queries import why
+    from gpuctl.usecases.one_job import why
 
 _HOMES = {
     "Answer": "gpuctl.reading.why.answer",
@@ -73,7 +73,7 @@ _HOMES = {
     "fit": "gpuctl.usecases.fit_documents",
     "lift": "gpuctl.backend.lift",
     "plan": "gpuctl.library",
-    "why": "gpuctl.usecases.job_queries",
+    "why": "gpuctl.usecases.one_job",
 }
 
 

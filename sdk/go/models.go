@@ -382,6 +382,18 @@ type GpuTypeList struct {
 	Items []GpuTypeItem `json:"items"`
 }
 
+// GpusOfJobs: `GET /gpu-use`: GPUs that jobs hold and wait for.
+type GpusOfJobs struct {
+	// GPUs of pods of jobs on nodes.
+	Allocated int64 `json:"allocated"`
+	// GPUs of all nodes; null of one namespace, or if nodes may not be read.
+	Total *int64 `json:"total"`
+	// GPUs that jobs wait for.
+	Waiting int64 `json:"waiting"`
+	// What could not be read.
+	Notes []string `json:"notes"`
+}
+
 // GpusOfNode: The GPUs of a node.
 type GpusOfNode struct {
 	NodeName string    `json:"nodeName"`
@@ -509,7 +521,33 @@ type IdleGpus struct {
 	Pause *string `json:"pause"`
 }
 
-// JobDescription: `GET /jobs/{jobId}`.
+// JobAddresses: The addresses of a job's ports, as `host:port`.
+type JobAddresses struct {
+	NodePorts     []string `json:"nodePorts"`
+	LoadBalancers []string `json:"loadBalancers"`
+	ClusterDns    []string `json:"clusterDns"`
+	PodIps        []string `json:"podIps"`
+	// The command that forwards a local port; null if nothing listens.
+	PortForward *string `json:"portForward"`
+}
+
+// JobCause: The cause that has to be solved first, its evidence, and what was ruled out.
+type JobCause struct {
+	Job       string  `json:"job"`
+	Namespace string  `json:"namespace"`
+	Kind      string  `json:"kind"`
+	Cause     string  `json:"cause"`
+	Message   string  `json:"message"`
+	Pod       *string `json:"pod"`
+	// The numbers behind the cause; each cause has its own.
+	Numbers  map[string]any `json:"numbers"`
+	RuledOut []string       `json:"ruledOut"`
+	Fix      *string        `json:"fix"`
+	Evidence []WhyEvidence  `json:"evidence"`
+	Also     []OtherCause   `json:"also"`
+}
+
+// JobDescription: `GET /jobs/{jobId}`. `status` is the phase.
 type JobDescription struct {
 	JobID       string  `json:"jobId"`
 	Name        string  `json:"name"`
@@ -517,11 +555,12 @@ type JobDescription struct {
 	Kind        string  `json:"kind"`
 	Version     *string `json:"version"`
 	Description *string `json:"description"`
-	// The document, without credentials; null where somebody made of its objects what none says.
+	// The document, without credentials; null if the objects were changed into what no document says.
 	YAMLContent *string `json:"yamlContent"`
 	Status      string  `json:"status"`
+	Phase       string  `json:"phase"`
 	Reason      *string `json:"reason"`
-	// Pods that are ready, of those that there are to be.
+	// Pods that are ready, of those that the job is to have.
 	Ready    string  `json:"ready"`
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
@@ -534,6 +573,45 @@ type JobDescription struct {
 	K8sResources JobObjects   `json:"k8sResources"`
 	Images       []string     `json:"images"`
 	Pods         []JobPod     `json:"pods"`
+}
+
+// JobDetails: `GET /jobs/{jobId}/details`.
+type JobDetails struct {
+	JobID       string  `json:"jobId"`
+	Name        string  `json:"name"`
+	Namespace   string  `json:"namespace"`
+	Kind        string  `json:"kind"`
+	Version     *string `json:"version"`
+	Description *string `json:"description"`
+	// The document, without credentials; null if the objects were changed into what no document says.
+	YAMLContent *string `json:"yamlContent"`
+	Status      string  `json:"status"`
+	Phase       string  `json:"phase"`
+	Reason      *string `json:"reason"`
+	// Pods that are ready, of those that the job is to have.
+	Ready    string  `json:"ready"`
+	Pool     *string `json:"pool"`
+	Priority *string `json:"priority"`
+	// Who applied it last, as far as it is known.
+	AppliedBy    *string             `json:"appliedBy"`
+	Resources    JobResources        `json:"resources"`
+	Metrics      *JobMetrics         `json:"metrics"`
+	CreatedAt    *string             `json:"createdAt"`
+	StartedAt    *string             `json:"startedAt"`
+	K8sResources JobObjects          `json:"k8sResources"`
+	Images       []string            `json:"images"`
+	Pods         []JobPod            `json:"pods"`
+	Timeline     []PodTimeline       `json:"timeline"`
+	Conditions   []WorkloadCondition `json:"conditions"`
+	Access       JobAddresses        `json:"access"`
+	// Null if nothing keeps the job from running.
+	Why *JobCause `json:"why"`
+	// Null where they may not be read.
+	Events []EventsAlike `json:"events"`
+	// The uid of the job's main object; null if only pods are left.
+	Uid *string `json:"uid"`
+	// What could not be read.
+	Notes []string `json:"notes"`
 }
 
 // JobDocument: A document of a job as it was applied, without credentials.
@@ -596,7 +674,7 @@ type JobMetrics struct {
 	Throughput     *string  `json:"throughput"`
 }
 
-// JobObjects: What the job is in Kubernetes.
+// JobObjects: The Kubernetes objects of a job.
 type JobObjects struct {
 	Kind    *string  `json:"kind"`
 	JobName *string  `json:"jobName"`
@@ -646,12 +724,13 @@ type JobPod struct {
 	Restarts  int64   `json:"restarts"`
 }
 
-// JobResources: What one pod asks for.
+// JobResources: The resource requests of one pod.
 type JobResources struct {
-	GPU     int64    `json:"gpu"`
-	GPUType *string  `json:"gpuType"`
-	CPU     *float64 `json:"cpu"`
-	Memory  *string  `json:"memory"`
+	GPU         int64    `json:"gpu"`
+	GPUType     *string  `json:"gpuType"`
+	CPU         *float64 `json:"cpu"`
+	Memory      *string  `json:"memory"`
+	MemoryBytes *int64   `json:"memoryBytes"`
 }
 
 // JobRevision: A document of a job's history, whole.
@@ -683,7 +762,7 @@ type JobState struct {
 	Plan *PlanAnswer `json:"plan"`
 }
 
-// JobTimeline: What `gpuctl describe job -o json` has of a job's history.
+// JobTimeline: `GET /jobs/{jobId}/timeline`: what happened to a job.
 type JobTimeline struct {
 	Timeline   []PodTimeline       `json:"timeline"`
 	Conditions []WorkloadCondition `json:"conditions"`
@@ -882,6 +961,35 @@ type LedgerRowsAfter struct {
 	// What `cursor` has to be for the next rows; null after the last.
 	NextCursor *string     `json:"next_cursor"`
 	Data       []LedgerRow `json:"data"`
+}
+
+// ListedPod: An item of `GET /pods`: a pod, or (`pod` is null) a job without pods, or the pods that a job lacks.
+type ListedPod struct {
+	// The job's id.
+	JobID string `json:"jobId"`
+	// The pod's name; null in the row of a job.
+	Pod       *string `json:"pod"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Kind      string  `json:"kind"`
+	Status    string  `json:"status"`
+	Phase     string  `json:"phase"`
+	Ready     string  `json:"ready"`
+	Node      *string `json:"node"`
+	IP        *string `json:"ip"`
+	CreatedAt *string `json:"createdAt"`
+	StartedAt *string `json:"startedAt"`
+	Pool      *string `json:"pool"`
+	GPU       int64   `json:"gpu"`
+	GPUType   *string `json:"gpuType"`
+	Priority  *string `json:"priority"`
+	// Who applied the job last.
+	AppliedBy *string `json:"appliedBy"`
+	Reason    *string `json:"reason"`
+	// The name of the job's main object: with a hash if a GitOps controller applies the job.
+	ObjectName *string `json:"objectName"`
+	// The uid of the job's main object, or of its oldest pod if only pods are left.
+	Uid *string `json:"uid"`
 }
 
 // ListedSnapshot: Who held GPUs at a moment.
@@ -1288,6 +1396,16 @@ type PlanWait struct {
 	Likelihood *float64 `json:"likelihood"`
 }
 
+// PodPage: `GET /pods`: `total` of all pages, `items` of this one.
+type PodPage struct {
+	Total int64       `json:"total"`
+	Items []ListedPod `json:"items"`
+	// Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` choose.
+	Statuses []string `json:"statuses"`
+	// What could not be read.
+	Notes []string `json:"notes"`
+}
+
 // PodStage: A stage that a pod has reached, and the seconds since the one before.
 type PodStage struct {
 	Stage   string  `json:"stage"`
@@ -1595,7 +1713,7 @@ type WasteAnswer struct {
 	Data    HeldIdle `json:"data"`
 }
 
-// WhyAnswer: `gpuctl why -o json`.
+// WhyAnswer: A cause, and what could not be read to find it.
 type WhyAnswer struct {
 	Job       string  `json:"job"`
 	Namespace string  `json:"namespace"`
@@ -1603,22 +1721,23 @@ type WhyAnswer struct {
 	Cause     string  `json:"cause"`
 	Message   string  `json:"message"`
 	Pod       *string `json:"pod"`
-	// What the cause rests on; each has its own.
+	// The numbers behind the cause; each cause has its own.
 	Numbers  map[string]any `json:"numbers"`
 	RuledOut []string       `json:"ruledOut"`
 	Fix      *string        `json:"fix"`
 	Evidence []WhyEvidence  `json:"evidence"`
 	Also     []OtherCause   `json:"also"`
-	// What could not be looked at.
+	// What could not be read.
 	Notes []string `json:"notes"`
 }
 
-// WhyEvidence: What speaks for a cause.
+// WhyEvidence: Evidence of a cause. The source is event, condition, status, log, spec or quota.
 type WhyEvidence struct {
-	Source string  `json:"source"`
-	Object string  `json:"object"`
-	Text   string  `json:"text"`
-	Time   *string `json:"time"`
+	Source string `json:"source"`
+	Object string `json:"object"`
+	Text   string `json:"text"`
+	// RFC 3339.
+	Time *string `json:"time"`
 }
 
 // WorkloadCondition: A condition of what runs the job.
@@ -1725,7 +1844,7 @@ type JobsWaitQuestion struct {
 	Waited *float64 `json:"waited,omitempty"`
 }
 
-// WaitQuestion: What is waited for, and for how many seconds.
+// WaitQuestion: The condition to wait for, and a limit in seconds.
 type WaitQuestion struct {
 	Condition string `json:"condition"`
 	// Seconds.

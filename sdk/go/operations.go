@@ -100,7 +100,7 @@ type GetJobOptions struct {
 	Namespace string
 }
 
-// GetJob: What a job is, with its document and its pods.
+// GetJob: A job, with its document and its pods.
 func (c *Client) GetJob(ctx context.Context, jobID string, options *GetJobOptions) (*JobDescription, error) {
 	if options == nil {
 		options = &GetJobOptions{}
@@ -178,13 +178,100 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	return &answer, nil
 }
 
+// ListPodsOptions are what may be said to ListPods. The zero value says nothing.
+type ListPodsOptions struct {
+	// Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
+	Names string
+	// Labels, as kubectl's `-l` has them.
+	Selector string
+	Kind     string
+	Pool     string
+	// A status word or a phase, in any case.
+	Status    string
+	Namespace string
+	// One item per job; `ready` counts its pods.
+	ByJob bool
+	// Without items for the pods that jobs lack.
+	PodsOnly bool
+	// Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
+	Reasons bool
+	// Which page, from 1.
+	Page int
+	// Items of a page.
+	PageSize int
+}
+
+// ListPods: The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+func (c *Client) ListPods(ctx context.Context, options *ListPodsOptions) (*PodPage, error) {
+	if options == nil {
+		options = &ListPodsOptions{}
+	}
+	query := url.Values{}
+	set(query, "names", options.Names)
+	set(query, "selector", options.Selector)
+	set(query, "kind", options.Kind)
+	set(query, "pool", options.Pool)
+	set(query, "status", options.Status)
+	set(query, "namespace", options.Namespace)
+	set(query, "byJob", options.ByJob)
+	set(query, "podsOnly", options.PodsOnly)
+	set(query, "reasons", options.Reasons)
+	set(query, "page", options.Page)
+	set(query, "pageSize", options.PageSize)
+	var answer PodPage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/pods", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AllPods gives the items of all pages of ListPods, which are asked for as they are used. What is added or removed
+// meanwhile may shift the pages.
+func (c *Client) AllPods(ctx context.Context, options *ListPodsOptions) *Iterator[ListedPod] {
+	var page ListPodsOptions
+	if options != nil {
+		page = *options
+	}
+	if page.PageSize == 0 {
+		page.PageSize = largePage
+	}
+	return &Iterator[ListedPod]{fetch: func(number int) ([]ListedPod, int64, error) {
+		page := page
+		page.Page = number
+		found, err := c.ListPods(ctx, &page)
+		if err != nil {
+			return nil, 0, err
+		}
+		return found.Items, found.Total, nil
+	}}
+}
+
+// GetGPUUseOptions are what may be said to GetGPUUse. The zero value says nothing.
+type GetGPUUseOptions struct {
+	Namespace string
+}
+
+// GetGPUUse: The GPUs that jobs hold and wait for: the jobs that may be seen.
+func (c *Client) GetGPUUse(ctx context.Context, options *GetGPUUseOptions) (*GpusOfJobs, error) {
+	if options == nil {
+		options = &GetGPUUseOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	var answer GpusOfJobs
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-use", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // GetJobWhyOptions are what may be said to GetJobWhy. The zero value says nothing.
 type GetJobWhyOptions struct {
 	// Where the job is.
 	Namespace string
 }
 
-// GetJobWhy: Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+// GetJobWhy: The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
 func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhyOptions) (*WhyAnswer, error) {
 	if options == nil {
 		options = &GetJobWhyOptions{}
@@ -204,7 +291,7 @@ type GetJobTimelineOptions struct {
 	Namespace string
 }
 
-// GetJobTimeline: What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+// GetJobTimeline: The history of a job: the stages of its pods, the conditions of its workload, and its events.
 func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJobTimelineOptions) (*JobTimeline, error) {
 	if options == nil {
 		options = &GetJobTimelineOptions{}
@@ -213,6 +300,27 @@ func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJ
 	set(query, "namespace", options.Namespace)
 	var answer JobTimeline
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/timeline"), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetJobDetailsOptions are what may be said to GetJobDetails. The zero value says nothing.
+type GetJobDetailsOptions struct {
+	// Where the job is.
+	Namespace string
+}
+
+// GetJobDetails: The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
+// waiting.
+func (c *Client) GetJobDetails(ctx context.Context, jobID string, options *GetJobDetailsOptions) (*JobDetails, error) {
+	if options == nil {
+		options = &GetJobDetailsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	var answer JobDetails
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/details"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

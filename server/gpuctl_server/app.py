@@ -18,7 +18,6 @@ from gpuctl_server.operations import described, operation_id
 from gpuctl_server.routes import (
     audit_log,
     auth,
-    command_questions,
     docs,
     document_changes,
     fit,
@@ -32,6 +31,7 @@ from gpuctl_server.routes import (
     metrics,
     namespaces,
     nodes,
+    pods,
     pool_changes,
     pools,
     quota_changes,
@@ -50,6 +50,7 @@ Programs compare `error`; `message` and `hint` are for people. 429 and 503 come 
 does not have is answered with 405 and `Allow`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    pods.router,
     job_questions.router,
     document_changes.router,
     document_changes.previews,
@@ -70,7 +71,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     auth.router,
     audit_log.router,
     gpu_aggregation.router,
-    command_questions.router,
     docs.router,
     health.router,
 )

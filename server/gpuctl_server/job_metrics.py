@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from gpuctl.api.jobs_detail import JobMetrics
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem
@@ -67,24 +68,20 @@ def metrics_over_time(
     return found
 
 
-def job_metrics(service: Service, item: ListedJob) -> dict[str, Any]:
-    """What is measured of a job now: ``gpuUtilization`` in percent, ``memoryUsage`` of a GPU as ``68Gi/80Gi``,
-    ``networkLatency`` and ``throughput`` as they are told; each None where nothing measures it.
-
-    It takes a bounded time, and is some seconds old.
-    """
-    nothing: dict[str, Any] = dict.fromkeys(_IN_DETAIL)
+def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
+    """Return what is measured of a job now. It takes a bounded time, and is some seconds old."""
     prometheus = service.prometheus
     if prometheus is None or item.row.status.phase != "running":
-        return nothing
+        return JobMetrics()
     queries, values = table(service), _names(item)
     deadline = time.monotonic() + _SOON
     now = {name: _now(prometheus, queries[name], values, deadline) for name in (*_IN_DETAIL, "memoryTotal")}
-    return {
-        "gpuUtilization": _rounded(now["gpuUtilization"]),
-        "memoryUsage": memory_text(now["memoryUsage"], now["memoryTotal"]),
-        **{name: _told(queries[name], now[name]) for name in ("networkLatency", "throughput")},
-    }
+    return JobMetrics(
+        gpu_utilization=_rounded(now["gpuUtilization"]),
+        memory_usage=memory_text(now["memoryUsage"], now["memoryTotal"]),
+        network_latency=_told(queries["networkLatency"], now["networkLatency"]),
+        throughput=_told(queries["throughput"], now["throughput"]),
+    )
 
 
 def memory_text(used: float | None, total: float | None) -> str | None:

@@ -47,6 +47,7 @@ _NAMES = {
     "GET /nodes/{nodeName}/labels/{key}": "getNodeLabel",
     "DELETE /nodes/{nodeName}/labels/{key}": "deleteNodeLabel",
     "GET /audit": "listAudit",
+    "GET /gpu-use": "getGpuUse",
     "GET /gpu-aggregation/clusters": "listUsageClusters",
     "GET /gpu-aggregation/namespaces": "listUsageNamespaces",
     "GET /gpu-aggregation/dimension-keys": "listUsageKeys",
@@ -82,6 +83,8 @@ _TAGS = {
     "auth": "Rights, and what was done by them.",
 }
 _FAMILIES = {
+    "pods": "jobs",
+    "gpu-use": "jobs",
     "plan": "plans",
     "apply": "jobs",
     "delete": "jobs",

@@ -19,7 +19,7 @@ import pytest
 import gpuctl
 from control_plane import ControlPlane
 from gpuctl.api.fit_answers import fit_jobs
-from gpuctl.api.why_answers import why_answer
+from gpuctl.api.jobs_why import why_answer
 from gpuctl.kube.api_errors import ClusterError
 from support.cluster_tools import Place, training
 from support.pages import blocks
@@ -140,7 +140,7 @@ def test_why_is_what_the_command_says(place: Place) -> None:
         def alike() -> bool:
             # For how long it has run is part of the evidence.
             answer = gpuctl.why("well", namespace=place.namespace, cluster=connection)
-            return bool(why_answer(answer) == place.gpuctl("why", "well", "-o", "json").value)
+            return bool(why_answer(answer).as_json() == place.gpuctl("why", "well", "-o", "json").value)
 
         place.until(alike, "one answer of the library and of the command")
         with pytest.raises(ClusterError, match="there is no job or pod nothing") as told:

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.api.job_answers import job_facts_value, job_list, row_value
-from gpuctl.api.json_values import listed
+from gpuctl.api.jobs_detail import JobMetrics, job_description
+from gpuctl.api.jobs_list import job_rows
 from gpuctl.api.labels_of_nodes import gpu_label_list
 from gpuctl.api.namespaces import NamespaceList
 from gpuctl.api.nodes import gpu_list, node_list
@@ -231,12 +231,13 @@ def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
 def of_jobs(objects: list[Object]) -> list[Any]:
     """Everything that is told of jobs."""
     jobs = together(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
-    told: list[Any] = [job_list(rows(jobs, NAMES, by_job=by_job)) for by_job in (True, False)]
+    told: list[Any] = [job_rows(rows(jobs, NAMES, by_job=by_job)).as_json() for by_job in (True, False)]
     for job in jobs:
         beside = [obj for obj in objects if obj["metadata"].get("namespace") == job.identity.namespace]
         scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
         facts = job_facts(job, of_kind(beside, "Service"), scaler, NAMES, SETTINGS)
-        told += [job_facts_value(facts), facts.conditions, job_id(job)]
+        described = job_description(facts.row.job_id, facts, JobMetrics(), facts.resources["gpuType"])
+        told += [described.model_dump(), facts.row.status.word, facts.conditions, job_id(job)]
         listed_job = ListedJob(job_id(job), job, facts.row)
         speaker = _speaker(listed_job)
         told.append(None if speaker is None else speaker["metadata"]["uid"])
@@ -334,4 +335,4 @@ def test_jobs_of_a_real_cluster(path: Path) -> None:
         for obj in objects
     ]
     assert_same(json.loads(json.dumps(named)))
-    assert listed([row_value(row) for row in rows([job], NAMES)])["total"]
+    assert job_rows(rows([job], NAMES)).total

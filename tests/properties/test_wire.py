@@ -15,10 +15,10 @@ from gpuctl.reading.job_rows import Row
 from gpuctl.reading.loglines import LogLine
 from gpuctl.reading.node_rows import PodOnNode
 from gpuctl.reading.quota_rows import Limit
-from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
+from gpuctl.usecases.job_queries import GpuUse, JobQuery
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 
-KINDS: tuple[Any, ...] = (Row, ListedRows, GpuUse, JobQuery, PodOnNode, Limit, LogLine, Diagnostic)
+KINDS: tuple[Any, ...] = (Row, GpuUse, JobQuery, PodOnNode, Limit, LogLine, Diagnostic)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,6 @@ from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.administering import Given
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.routes.auth import RightQuestion
-from gpuctl_server.routes.command_questions import QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody
 from gpuctl_server.routes.job_questions import WaitQuestion
 from properties.scale import SCALE, part_of
@@ -70,26 +69,20 @@ def test_any_request(world: Served, name: str) -> None:
     assert not wrong, "\n\n".join(wrong.values())
 
 
-BODIED = [
-    "POST /command-line/{question}",
-    *sorted(
-        f"{method.upper()} {path.removeprefix('/api/v1')}"
-        for path, item in DOCUMENT["paths"].items()
-        for method, operation in item.items()
-        if "requestBody" in operation
-    ),
-]
+BODIED = sorted(
+    f"{method.upper()} {path.removeprefix('/api/v1')}"
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if "requestBody" in operation
+)
 """Whatever takes a body."""
-OPEN_TO_ALL = {
-    *("POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /command-line/{question}"),
-    "POST /jobs/wait",
-}
+OPEN_TO_ALL = {"POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /jobs/wait"}
 """What somebody may ask who may change nothing."""
 
 
-def filled(title: str, question: str = "label-nodes") -> tuple[str, str]:
+def filled(title: str) -> tuple[str, str]:
     """The method and path of an operation, about something that is there."""
-    names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER, "question": question}
+    names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER}
     names |= {"revision": "1", "namespaceName": "default"}
     method, _, path = title.partition(" ")
     return method, path.format(**names)
@@ -112,7 +105,7 @@ def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
         *(BatchBody, ChangesBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NamesBody, NewLabel, NewLabels),
-        *(QuestionBody, RightQuestion, WaitQuestion, LabelChanges, LabelDeletions, NodeNames, PoolMembers),
+        *(RightQuestion, WaitQuestion, LabelChanges, LabelDeletions, NodeNames, PoolMembers),
     }
 
 

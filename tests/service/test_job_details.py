@@ -61,8 +61,7 @@ def test_the_description_is_that_of_the_command_line(served: Served, place: Plac
             assert found["jobId"] == listed["jobId"]
             assert found["status"] == "running"
             assert found["metrics"] == dict.fromkeys(("gpuUtilization", "memoryUsage", "networkLatency", "throughput"))
-            resources = {key: value for key, value in described["resources"].items() if key != "memoryBytes"}
-            assert found["resources"] == resources
+            assert found["resources"] == described["resources"]
         assert found["k8sResources"]["jobName"] == name
         assert "hunter2" not in found["yamlContent"]
         assert yaml.safe_load(found["yamlContent"])["kind"] == document["kind"]
@@ -140,6 +139,9 @@ def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: P
         answer = served.get(f"/jobs/{identity}/why")
         same("why", "why", name, keys=tuple(answer))
         same("timeline", "describe", "job", name, keys=("timeline", "conditions", "events"))
+        answer = served.get(f"/jobs/{identity}/details")
+        assert (answer["uid"] is not None, answer["notes"]) == (True, [])
+        same("details", "describe", "job", name, keys=tuple(answer.keys() - {"uid", "notes"}))
 
 
 def test_more_wait_than_may(served: Served, place: Place) -> None:

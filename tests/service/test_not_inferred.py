@@ -96,6 +96,8 @@ JOBS: dict[str, Ask] = {
     "detail": at("GET", "/jobs/{}"),
     "detail where it is": at("GET", "/jobs/{}", params={"namespace": FOREIGN}),
     "why": at("GET", "/jobs/{}/why"),
+    "details": at("GET", "/jobs/{}/details"),
+    "pods": at("GET", "/pods?names={}"),
     "timeline": at("GET", "/jobs/{}/timeline"),
     "wait": at("POST", "/jobs/{}/wait", json={"condition": "ready", "timeout": 0}),
     "wait until it is gone": at("POST", "/jobs/{}/wait", json={"condition": "deleted", "timeout": 0}),
@@ -130,9 +132,6 @@ JOBS: dict[str, Ask] = {
     ),
     "plan": documents("/plan"),
     "fit": documents("/fit"),
-    "the command line's look": at(
-        "POST", "/command-line/describe-job", json={"namespace": None, "arguments": {"name": "{}"}}
-    ),
 }
 OTHERS: dict[str, tuple[str, Ask, str, str]] = {
     "a quota": ("user", at("GET", "/quotas/{}"), FOREIGN, "absent"),
@@ -224,12 +223,7 @@ def test_those_who_hold_a_pool_are_told_together(
     assert why["numbers"]["heldBy"] == [
         {**{key: held[key] for key in ("namespace", "job", "pods")}, "nvidia.com/gpu": 16}
     ]
-    line = {"namespace": OWN, "arguments": {"name": name}}
-    told = [
-        fit,
-        why,
-        *(behind.call("POST", f"/command-line/{ask}-job", "user", json=line) for ask in ("explain", "describe")),
-    ]
+    told = [fit, why, behind.get(f"/jobs/{made['jobId']}/details", "user")]
     urgent = sent(job("urgent", OWN, gpu=8, priority="high"))
     plan = behind.call("POST", "/plan", "user", json=urgent)
     (victim,) = [item for step in plan["steps"] for item in step["victims"]]

@@ -66,7 +66,10 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
     usage, paths = "/gpu-aggregation", {}
     for name, path in {
         "listJobs": "/jobs",
+        "listPods": "/pods?reasons=true&pageSize=5000",
+        "getGpuUse": "/gpu-use",
         "getJob": "/jobs/mine",
+        "getJobDetails": "/jobs/mine/details",
         "getJobWhy": "/jobs/big/why",
         "getJobTimeline": "/jobs/big/timeline",
         "getJobHistory": "/jobs/mine/history",
@@ -160,6 +163,9 @@ BY_NAME: dict[str, Ask] = {
     "detail": at("GET", "/jobs/{}"),
     "detail in its namespace": at("GET", "/jobs/{}", params={"namespace": SPACE}),
     "why": at("GET", "/jobs/{}/why"),
+    "details": at("GET", "/jobs/{}/details"),
+    "pods": at("GET", "/pods?names={}"),
+    "explained pods": at("GET", "/pods?names={}&reasons=true"),
     "timeline": at("GET", "/jobs/{}/timeline"),
     "history": at("GET", "/jobs/{}/history", params={"namespace": SPACE}),
     "a revision": at("GET", "/jobs/{}/history/1", params={"namespace": SPACE}),
@@ -182,12 +188,6 @@ BY_NAME: dict[str, Ask] = {
 }
 for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/pause", "/jobs/resume"):
     BY_NAME[_path] = lambda name, path=_path: ("POST", path, {"json": {"names": [name]}})  # type: ignore[misc]
-for _command in ("describe-job", "explain-job", "document-history"):
-    BY_NAME[_command] = lambda name, command=_command: (  # type: ignore[misc]
-        "POST",
-        f"/command-line/{command}",
-        {"json": {"namespace": SPACE, "arguments": {"name": name}}},
-    )
 
 
 @pytest.mark.parametrize("case", BY_NAME)

@@ -281,7 +281,10 @@ DOCUMENT_OF_JOB: Callable[[Asked], Request] = lambda asked: (  # noqa: E731
 
 ROWS: dict[str, Row] = {
     "listJobs": Row(get("/jobs", namespace="{namespace}"), BY_NAMESPACE),
+    "listPods": Row(get("/pods", namespace="{namespace}"), BY_NAMESPACE),
+    "getGpuUse": Row(get("/gpu-use", namespace="{namespace}"), BY_NAMESPACE),
     "getJob": Row(get("/jobs/{job}"), READS_JOBS),
+    "getJobDetails": Row(get("/jobs/{job}/details"), READS_JOBS),
     "getJobWhy": Row(get("/jobs/{job}/why"), READS_JOBS),
     "getJobTimeline": Row(get("/jobs/{job}/timeline"), READS_JOBS),
     "getJobHistory": Row(get("/jobs/{job}/history"), READS_JOBS),

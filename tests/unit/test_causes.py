@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.why_answers import why_answer, why_value
+from gpuctl.api.jobs_why import job_cause, why_answer
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import broken
 from gpuctl.cli.output.table import width_of
@@ -57,7 +57,7 @@ def test_the_cause_is_told_again(cause: str) -> None:
     evidence, told = load(RECORDED / f"{cause}.json")
     answer = explain(evidence)
     assert answer.finding.cause == told == cause
-    value = why_value(answer)
+    value = job_cause(answer).as_json()
     assert list(value)[:5] == ["job", "namespace", "kind", "cause", "message"]
     assert set(value) >= {"numbers", "ruledOut", "fix", "evidence", "also"}
     assert json.loads(json.dumps(value)) == value
@@ -69,7 +69,7 @@ def test_the_cause_is_told_again(cause: str) -> None:
 @pytest.mark.parametrize("width", [40, 80, None])
 def test_the_text_fits(cause: str, width: int | None) -> None:
     answer = explain(recorded(cause))
-    text = list(lines(answer, width=width))
+    text = list(lines(why_answer(answer), width=width))
     assert text[0].endswith(cause)
     words = {word for line in text for word in line.split()}
     assert set(answer.finding.message.split()) <= words
@@ -247,9 +247,9 @@ def test_no_mask_changes_a_fix(cause: str) -> None:
     """In the text, in JSON (the command's, `describe job`'s and REST's are made of one value), and in a log."""
     answer = explain(recorded(cause))
     fixes = [answer.finding.fix, *(item.fix for item in answer.also)]
-    value = why_answer(answer)
+    value = why_answer(answer).as_json()
     assert [value["fix"], *(item["fix"] for item in value["also"])] == fixes
-    assert (answer.finding.fix or "") in " ".join(" ".join(lines(answer)).split())
+    assert (answer.finding.fix or "") in " ".join(" ".join(lines(why_answer(answer))).split())
     assert [redact(fix or "") for fix in fixes] == [fix or "" for fix in fixes]
 
 
@@ -270,7 +270,7 @@ def test_the_command_that_makes_a_missing_secret(kind: str) -> None:
     create = {"secret": "secret generic", "configmap": "configmap"}[kind]
     namespace = evidence.job.identity.namespace
     command = f"`kubectl create {create} hf -n {namespace} --from-literal=token=... --from-literal=api-key=...`"
-    for fix in (answer.finding.fix, why_answer(answer)["fix"], redact(answer.finding.fix or "")):
+    for fix in (answer.finding.fix, why_answer(answer).as_json()["fix"], redact(answer.finding.fix or "")):
         assert fix is not None
         assert fix.startswith(command)
 

@@ -18,6 +18,19 @@ class ApiModel(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+class SharedModel(ApiModel):
+    """An answer that the command line prints, or reads from a service.
+
+    A field that has a default may be missing in the answer of an earlier version; every answer of this version has it.
+    """
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer as JSON has it, with all fields, in the order of the class."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
 class Body(BaseModel):
     """What is sent: a number is no string, and a string no number."""
 

@@ -1,38 +1,36 @@
-"""What is asked about jobs: which there are, all about one, why it does not run; and waiting for them."""
+"""Queries about several jobs: lists, watches, the GPUs that they hold, and waits."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.capacity.pod_requests import amounts
-from gpuctl.kube.connection import Connection
-from gpuctl.language.settings import Settings
+from gpuctl.kube.scope import Scope
 from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.reading.node_devices import read_devices
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.watching import changes
-from gpuctl.usecases.looking import Reader, opened
+from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service_jobs import gpu_use_of_service, pages_of_rows
 
 if TYPE_CHECKING:
-    from gpuctl.reading.describe_job import JobDetail, JobHistory
     from gpuctl.reading.document_history import DocumentHistory
     from gpuctl.reading.wait_until import WaitResult
-    from gpuctl.reading.why.answer import Answer
 
 PATIENCE = 300.0
 """Seconds for which jobs are waited for when nobody says; a training may take any time to be done."""
 
 
 class JobQuery(NamedTuple):
-    """Which rows, and of what: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
+    """A choice of rows: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
 
-    ``names`` are of jobs or their pods, ``selector`` is about labels as kubectl has it; the rest is as
-    :class:`~gpuctl.reading.job_rows.JobFilter`. With ``reasons`` what waits says for what, as ``why`` does.
+    ``names`` are of jobs or their pods, ``selector`` chooses labels as kubectl's does; for the rest see
+    :class:`~gpuctl.reading.job_rows.JobFilter`. With ``reasons`` pending rows have the reason that ``why`` gives.
     """
 
     names: tuple[str, ...] = ()
@@ -46,21 +44,34 @@ class JobQuery(NamedTuple):
 
     @property
     def filter(self) -> JobFilter:
-        """What is looked at in each row."""
+        """The filter of rows."""
         return JobFilter(self.pool, self.kind, self.status, tuple(name.rpartition("/")[2] for name in self.names))
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """The query as parameters of ``GET /pods``."""
+        flags = {"byJob": self.by_job, "podsOnly": self.pods_only, "reasons": self.reasons}
+        return {
+            "names": ",".join(self.names),
+            "pool": self.pool,
+            "kind": self.kind,
+            "status": self.status,
+            "selector": self.selector,
+            **{name: "true" for name, is_set in flags.items() if is_set},
+        }
+
+    @property
     def is_narrowed(self) -> bool:
-        """Whether it is not about all jobs."""
+        """True if the query does not choose all jobs."""
         return any((self.names, self.pool, self.kind, self.status, self.selector))
 
 
 @dataclass
 class JobListing:
-    """The rows, as they are read; what was seen on the way is known when they have been taken.
+    """Rows, which are read while they are iterated. The other fields are complete after the last row.
 
-    ``jobs`` are all jobs, ``statuses`` the words of all rows, whether they are wanted or not; ``stuck`` is the first
-    wanted one that does not run.
+    ``jobs`` are all jobs that were read (none from a service), ``statuses`` the status words of all rows before they
+    were filtered; ``stuck`` is the first row that does not run.
     """
 
     rows: Iterator[Row]
@@ -68,21 +79,34 @@ class JobListing:
     statuses: set[str] = field(default_factory=set)
     stuck: Identity | None = None
 
+    def note_stuck(self, row: Row) -> None:
+        """Remember the first row that does not run."""
+        if self.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
+            self.stuck = row.identity
+
 
 def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False, weighing: Reader | None = None) -> JobListing:
-    """The rows of jobs, by namespace and name.
+    """Return the rows of jobs, by namespace and name.
 
-    :param in_pages: rows come as soon as a page of pods is read, and a job's need not stand together; not for rows of
-        jobs, which count all their pods, nor for named ones, nor with reasons.
-    :param weighing: by whom it is looked at for what jobs wait; default: ``reader``.
+    :param in_pages: yield rows as soon as a page of pods is read; the rows of a job may be apart then. It has no
+        effect on rows of jobs, which count all their pods, on named jobs, and with reasons.
+    :param weighing: the reader that looks for the reasons of pending rows; default: ``reader``.
     :raises Absent: there is no job of a name, when the rows are taken.
     """
-    if reader.service is not None:
-        found = reader.service.ask("list-jobs", ListedRows, reader.scope, query=query)
-        return JobListing(iter(found.rows), [], found.statuses, found.stuck)
     listing = JobListing(iter(()))
-    listing.rows = _rows(reader, query, listing, weighing or reader, in_pages=in_pages and not query.reasons)
+    if reader.service is not None:
+        listing.rows = _rows_of_service(reader.service, reader.scope, query, listing)
+    else:
+        listing.rows = _rows(reader, query, listing, weighing or reader, in_pages=in_pages and not query.reasons)
     return listing
+
+
+def _rows_of_service(service: ServiceClient, scope: Scope, query: JobQuery, listing: JobListing) -> Iterator[Row]:
+    for page in pages_of_rows(service, scope, query.parameters):
+        listing.statuses.update(page.statuses)
+        for row in page.rows:
+            listing.note_stuck(row)
+            yield row
 
 
 def _rows(reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader, *, in_pages: bool) -> Iterator[Row]:
@@ -95,8 +119,7 @@ def _rows(reader: Reader, query: JobQuery, listing: JobListing, weighing: Reader
         for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
             listing.statuses.add(row.status.word)
             if wanted.takes(row):
-                if listing.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
-                    listing.stuck = row.identity
+                listing.note_stuck(row)
                 yield row
 
 
@@ -128,11 +151,11 @@ def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[lis
 
 
 def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
-    """The rows as they are, then each again when it changes, until the caller stops."""
+    """Yield all rows, then those that have changed, until the caller stops."""
     if reader.service is not None:
         from gpuctl.usecases.service_waits import watch_by_service
 
-        # All rows are asked for: one that is wanted no more has to be known to have changed.
+        # Rows are filtered here: a row that the filter no longer takes has changed as well.
         everything = query._replace(names=(), pool="", kind="", status="")
 
         yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.takes)
@@ -141,14 +164,6 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
     for rows in changes(reader.scope, reader.settings, reader.keys, query.selector, **shape):
         yield [row for row in rows if wanted.takes(row)]
-
-
-class ListedRows(NamedTuple):
-    """A :class:`JobListing` whose rows were taken, as the service tells it."""
-
-    rows: list[Row]
-    statuses: set[str]
-    stuck: Identity | None
 
 
 class GpuUse(NamedTuple):
@@ -160,9 +175,9 @@ class GpuUse(NamedTuple):
 
 
 def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
-    """How many GPUs jobs have and wait for; by the service all jobs that may be seen."""
+    """Return the GPUs that jobs hold and wait for; a service counts all jobs that may be seen."""
     if reader.service is not None:
-        return reader.service.ask("gpu-use", GpuUse, reader.scope)
+        return GpuUse(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
     nodes = reader.scope.maybe("Node", why="the total of GPUs is not shown")
     total = None
@@ -191,22 +206,6 @@ def _asked(job: Job, labels: job_rows.Labels) -> int:
     return row.gpu if row.status.phase in ("pending", "running") else 0
 
 
-def describe_job(reader: Reader, name: str) -> JobDetail:
-    """Everything about the job that a name means: its own, ``KIND/NAME``, or that of one of its pods.
-
-    :raises NoSuchJob: there is none, or several.
-    """
-    if reader.service is not None:
-        from gpuctl.reading.describe_job import JobDetail
-
-        return reader.service.ask("describe-job", JobDetail, reader.scope, name=name)
-    from gpuctl.reading.describe_job import describe
-    from gpuctl.reading.find import find_job
-
-    job, _ = find_job(reader.scope, name, reader.keys)
-    return describe(reader.scope, job, reader.keys, reader.settings)
-
-
 def document_history(
     reader: Reader, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
 ) -> DocumentHistory:
@@ -221,58 +220,6 @@ def document_history(
     if reader.service is not None:
         return history_of_service(reader.service, reader.scope, name)
     return read_documents(reader.scope, name, reader.keys, shows)
-
-
-def job_history(reader: Reader, name: str) -> JobHistory:
-    """What happened to the job that a name means.
-
-    :raises NoSuchJob: there is none, or several.
-    """
-    from gpuctl.reading.describe_job import history
-    from gpuctl.reading.find import find_job
-
-    job, _ = find_job(reader.scope, name, reader.keys)
-    return history(reader.scope, job)
-
-
-def why(
-    name: str,
-    *,
-    namespace: str | None = None,
-    cluster: Connection | None = None,
-    platform: str | os.PathLike[str] | Settings | None = None,
-) -> Answer:
-    """Tell why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
-
-    :param name: of the job, ``KIND/NAME``, or of one of its pods.
-    :param namespace: where it is; default: wherever it is found.
-    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
-    :param platform: the platform's settings, or their file; default: ``platform.yaml`` in the current directory or
-        above, no higher than the git root.
-    :raises NoSuchJob: there is no such job, or there are several.
-    :raises ClusterError: the cluster, or the right to look at it, fails; what may not be read is in ``notes`` instead
-        where there is an answer without it.
-    :raises InvalidDocuments: the platform's file has errors.
-    :raises InvalidOptions: the name is none of a namespace.
-    """
-    with opened(cluster, platform, namespace) as reader:
-        return explain_job(reader, name)
-
-
-def explain_job(reader: Reader, name: str) -> Answer:
-    """As :func:`why`, for whoever looks already.
-
-    :raises NoSuchJob: there is no such job, or there are several.
-    """
-    if reader.service is not None:
-        from gpuctl.reading.why.answer import Answer
-
-        return reader.service.ask("explain-job", Answer, reader.scope, name=name)
-    from gpuctl.reading.find import find_job
-    from gpuctl.reading.why.answer import why as cause_of_job
-
-    job, _ = find_job(reader.scope, name, reader.keys)
-    return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
 def wait_for_jobs(

@@ -425,6 +425,19 @@ class GpuTypeList(Answer):
     items: list[GpuTypeItem]
 
 
+class GpusOfJobs(Answer):
+    """``GET /gpu-use``: GPUs that jobs hold and wait for."""
+
+    allocated: int
+    """GPUs of pods of jobs on nodes."""
+    total: int | None
+    """GPUs of all nodes; null of one namespace, or if nodes may not be read."""
+    waiting: int
+    """GPUs that jobs wait for."""
+    notes: list[str]
+    """What could not be read."""
+
+
 class GpusOfNode(Answer):
     """The GPUs of a node."""
 
@@ -562,8 +575,36 @@ class IdleGpus(Answer):
     """
 
 
+class JobAddresses(Answer):
+    """The addresses of a job's ports, as ``host:port``."""
+
+    node_ports: list[str]
+    load_balancers: list[str]
+    cluster_dns: list[str]
+    pod_ips: list[str]
+    port_forward: str | None
+    """The command that forwards a local port; null if nothing listens."""
+
+
+class JobCause(Answer):
+    """The cause that has to be solved first, its evidence, and what was ruled out."""
+
+    job: str
+    namespace: str
+    kind: str
+    cause: str
+    message: str
+    pod: str | None
+    numbers: dict[str, Any]
+    """The numbers behind the cause; each cause has its own."""
+    ruled_out: list[str]
+    fix: str | None
+    evidence: list[WhyEvidence]
+    also: list[OtherCause]
+
+
 class JobDescription(Answer):
-    """``GET /jobs/{jobId}``."""
+    """``GET /jobs/{jobId}``. ``status`` is the phase."""
 
     job_id: str
     name: str
@@ -572,11 +613,12 @@ class JobDescription(Answer):
     version: str | None
     description: str | None
     yaml_content: str | None
-    """The document, without credentials; null where somebody made of its objects what none says."""
+    """The document, without credentials; null if the objects were changed into what no document says."""
     status: str
+    phase: str
     reason: str | None
     ready: str
-    """Pods that are ready, of those that there are to be."""
+    """Pods that are ready, of those that the job is to have."""
     pool: str | None
     priority: str | None
     applied_by: str | None
@@ -588,6 +630,46 @@ class JobDescription(Answer):
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
     pods: list[JobPod]
+
+
+class JobDetails(Answer):
+    """``GET /jobs/{jobId}/details``."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str
+    version: str | None
+    description: str | None
+    yaml_content: str | None
+    """The document, without credentials; null if the objects were changed into what no document says."""
+    status: str
+    phase: str
+    reason: str | None
+    ready: str
+    """Pods that are ready, of those that the job is to have."""
+    pool: str | None
+    priority: str | None
+    applied_by: str | None
+    """Who applied it last, as far as it is known."""
+    resources: JobResources
+    metrics: JobMetrics | None
+    created_at: str | None
+    started_at: str | None
+    k8s_resources: JobObjects = Field(alias="k8sResources")
+    images: list[str]
+    pods: list[JobPod]
+    timeline: list[PodTimeline]
+    conditions: list[WorkloadCondition]
+    access: JobAddresses
+    why: JobCause | None
+    """Null if nothing keeps the job from running."""
+    events: list[EventsAlike] | None
+    """Null where they may not be read."""
+    uid: str | None
+    """The uid of the job's main object; null if only pods are left."""
+    notes: list[str]
+    """What could not be read."""
 
 
 class JobDocument(Answer):
@@ -655,7 +737,7 @@ class JobMetrics(Answer):
 
 
 class JobObjects(Answer):
-    """What the job is in Kubernetes."""
+    """The Kubernetes objects of a job."""
 
     kind: str | None
     job_name: str | None
@@ -708,12 +790,13 @@ class JobPod(Answer):
 
 
 class JobResources(Answer):
-    """What one pod asks for."""
+    """The resource requests of one pod."""
 
     gpu: int
     gpu_type: str | None
     cpu: float | None
     memory: str | None
+    memory_bytes: int | None
 
 
 class JobRevision(Answer):
@@ -748,7 +831,7 @@ class JobState(Answer):
 
 
 class JobTimeline(Answer):
-    """What ``gpuctl describe job -o json`` has of a job's history."""
+    """``GET /jobs/{jobId}/timeline``: what happened to a job."""
 
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
@@ -964,6 +1047,36 @@ class LedgerRowsAfter(Answer):
     next_cursor: str | None = Field(alias="next_cursor")
     """What `cursor` has to be for the next rows; null after the last."""
     data: list[LedgerRow]
+
+
+class ListedPod(Answer):
+    """An item of ``GET /pods``: a pod, or (``pod`` is null) a job without pods, or the pods that a job lacks."""
+
+    job_id: str
+    """The job's id."""
+    pod: str | None
+    """The pod's name; null in the row of a job."""
+    name: str
+    namespace: str
+    kind: str
+    status: str
+    phase: str
+    ready: str
+    node: str | None
+    ip: str | None
+    created_at: str | None
+    started_at: str | None
+    pool: str | None
+    gpu: int
+    gpu_type: str | None
+    priority: str | None
+    applied_by: str | None
+    """Who applied the job last."""
+    reason: str | None
+    object_name: str | None
+    """The name of the job's main object: with a hash if a GitOps controller applies the job."""
+    uid: str | None
+    """The uid of the job's main object, or of its oldest pod if only pods are left."""
 
 
 class ListedSnapshot(Answer):
@@ -1399,6 +1512,17 @@ class PlanWait(Answer):
     """1 if they wait in any case; null if that depends on the order in which pods come."""
 
 
+class PodPage(Answer):
+    """``GET /pods``: ``total`` of all pages, ``items`` of this one."""
+
+    total: int
+    items: list[ListedPod]
+    statuses: list[str]
+    """Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` choose."""
+    notes: list[str]
+    """What could not be read."""
+
+
 class PodStage(Answer):
     """A stage that a pod has reached, and the seconds since the one before."""
 
@@ -1732,7 +1856,7 @@ class WasteAnswer(Answer):
 
 
 class WhyAnswer(Answer):
-    """``gpuctl why -o json``."""
+    """A cause, and what could not be read to find it."""
 
     job: str
     namespace: str
@@ -1741,22 +1865,23 @@ class WhyAnswer(Answer):
     message: str
     pod: str | None
     numbers: dict[str, Any]
-    """What the cause rests on; each has its own."""
+    """The numbers behind the cause; each cause has its own."""
     ruled_out: list[str]
     fix: str | None
     evidence: list[WhyEvidence]
     also: list[OtherCause]
     notes: list[str]
-    """What could not be looked at."""
+    """What could not be read."""
 
 
 class WhyEvidence(Answer):
-    """What speaks for a cause."""
+    """Evidence of a cause. The source is event, condition, status, log, spec or quota."""
 
     source: str
     object: str
     text: str
     time: str | None
+    """RFC 3339."""
 
 
 class WorkloadCondition(Answer):
@@ -1890,6 +2015,7 @@ GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
 GpuTypeItem.model_rebuild()
 GpuTypeList.model_rebuild()
+GpusOfJobs.model_rebuild()
 GpusOfNode.model_rebuild()
 HeldByWorkload.model_rebuild()
 HeldIdle.model_rebuild()
@@ -1899,7 +2025,10 @@ HeldModelPage.model_rebuild()
 HeldModelsAnswer.model_rebuild()
 HoldingPod.model_rebuild()
 IdleGpus.model_rebuild()
+JobAddresses.model_rebuild()
+JobCause.model_rebuild()
 JobDescription.model_rebuild()
+JobDetails.model_rebuild()
 JobDocument.model_rebuild()
 JobDocuments.model_rebuild()
 JobItem.model_rebuild()
@@ -1926,6 +2055,7 @@ LedgerAnswer.model_rebuild()
 LedgerPage.model_rebuild()
 LedgerRow.model_rebuild()
 LedgerRowsAfter.model_rebuild()
+ListedPod.model_rebuild()
 ListedSnapshot.model_rebuild()
 LogLineValue.model_rebuild()
 LogProblemValue.model_rebuild()
@@ -1955,6 +2085,7 @@ PlanAnswer.model_rebuild()
 PlanStep.model_rebuild()
 PlanVictim.model_rebuild()
 PlanWait.model_rebuild()
+PodPage.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()

@@ -114,7 +114,7 @@ class Operations(ABC):
         return found
 
     def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
-        """What a job is, with its document and its pods.
+        """A job, with its document and its pods.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         """
@@ -181,8 +181,103 @@ class Operations(ABC):
         )
         return found
 
+    def list_pods(
+        self,
+        *,
+        names: str | None = None,
+        selector: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        by_job: bool | None = None,
+        pods_only: bool | None = None,
+        reasons: bool | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.PodPage:
+        """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+
+        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
+        :param selector: Labels, as kubectl's `-l` has them.
+        :param status: A status word or a phase, in any case.
+        :param by_job: One item per job; `ready` counts its pods.
+        :param pods_only: Without items for the pods that jobs lack.
+        :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.PodPage = self.send(
+            Call(
+                "GET",
+                "/pods",
+                models.PodPage,
+                query=given(
+                    {
+                        "names": names,
+                        "selector": selector,
+                        "kind": kind,
+                        "pool": pool,
+                        "status": status,
+                        "namespace": namespace,
+                        "byJob": by_job,
+                        "podsOnly": pods_only,
+                        "reasons": reasons,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def all_pods(
+        self,
+        *,
+        names: str | None = None,
+        selector: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        by_job: bool | None = None,
+        pods_only: bool | None = None,
+        reasons: bool | None = None,
+        page_size: int = 500,
+    ) -> Iterator[models.ListedPod]:
+        """The items of all pages of :meth:`list_pods`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_pods(
+                names=names,
+                selector=selector,
+                kind=kind,
+                pool=pool,
+                status=status,
+                namespace=namespace,
+                by_job=by_job,
+                pods_only=pods_only,
+                reasons=reasons,
+                page=number,
+                page_size=page_size,
+            )
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
+        """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+        found: models.GpusOfJobs = self.send(
+            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
+        )
+        return found
+
     def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
-        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+        """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
@@ -193,13 +288,25 @@ class Operations(ABC):
         return found
 
     def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
-        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+        """The history of a job: the stages of its pods, the conditions of its workload, and its events.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
         found: models.JobTimeline = self.send(
             Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
+        """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
+        waiting.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.JobDetails = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
         )
         return found
 
@@ -2262,7 +2369,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
-        """What a job is, with its document and its pods.
+        """A job, with its document and its pods.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         """
@@ -2329,8 +2436,104 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def list_pods(
+        self,
+        *,
+        names: str | None = None,
+        selector: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        by_job: bool | None = None,
+        pods_only: bool | None = None,
+        reasons: bool | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.PodPage:
+        """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods.
+
+        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.
+        :param selector: Labels, as kubectl's `-l` has them.
+        :param status: A status word or a phase, in any case.
+        :param by_job: One item per job; `ready` counts its pods.
+        :param pods_only: Without items for the pods that jobs lack.
+        :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.PodPage = await self.send(
+            Call(
+                "GET",
+                "/pods",
+                models.PodPage,
+                query=given(
+                    {
+                        "names": names,
+                        "selector": selector,
+                        "kind": kind,
+                        "pool": pool,
+                        "status": status,
+                        "namespace": namespace,
+                        "byJob": by_job,
+                        "podsOnly": pods_only,
+                        "reasons": reasons,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def all_pods(
+        self,
+        *,
+        names: str | None = None,
+        selector: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        by_job: bool | None = None,
+        pods_only: bool | None = None,
+        reasons: bool | None = None,
+        page_size: int = 500,
+    ) -> AsyncIterator[models.ListedPod]:
+        """The items of all pages of :meth:`list_pods`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_pods(
+                names=names,
+                selector=selector,
+                kind=kind,
+                pool=pool,
+                status=status,
+                namespace=namespace,
+                by_job=by_job,
+                pods_only=pods_only,
+                reasons=reasons,
+                page=number,
+                page_size=page_size,
+            )
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
+        """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+        found: models.GpusOfJobs = await self.send(
+            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
+        )
+        return found
+
     async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
-        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+        """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
@@ -2341,13 +2544,25 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
-        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+        """The history of a job: the stages of its pods, the conditions of its workload, and its events.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
         found: models.JobTimeline = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
+        """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it
+        waiting.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.JobDetails = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
         )
         return found
 

@@ -8,14 +8,16 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 
 from gpuctl.api.base_models import Body
-from gpuctl.api.job_answers import history_answer, wait_answer
+from gpuctl.api.job_answers import wait_answer
 from gpuctl.api.job_history import JobDocuments, JobRevision
-from gpuctl.api.question_models import JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl.api.jobs_detail import JobDetails, JobTimeline, job_details, job_timeline
+from gpuctl.api.jobs_why import WhyAnswer, why_answer
+from gpuctl.api.question_models import WaitAnswer
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion
-from gpuctl.api.why_answers import why_answer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.wait_until import LONGEST_WAIT
-from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
+from gpuctl.usecases.job_queries import wait_for_jobs
+from gpuctl.usecases.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.changing import Meant
 from gpuctl_server.earlier_documents import job_documents, job_revision
@@ -36,7 +38,7 @@ Where = Annotated[str | None, Query(max_length=63, description="Where the job is
 
 
 class WaitQuestion(Body):
-    """What is waited for, and for how many seconds."""
+    """The condition to wait for, and a limit in seconds."""
 
     condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
     timeout: float = Field(LONGEST_WAIT, ge=0, le=LONGEST_WAIT, description="Seconds.", examples=[30])
@@ -44,18 +46,27 @@ class WaitQuestion(Body):
 
 @router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
 def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
-    """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps."""
+    """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.weighing(caller, item.row.identity.namespace) as reader:
-        return _told(why_answer(explain_job(reader, item.reference)))
+        return _told(why_answer(explain_job(reader, item.reference)).as_json())
 
 
 @router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
 def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
-    """What happened to a job: the stages of its pods, the conditions of its workload, and its events."""
+    """The history of a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.weighing(caller, item.row.identity.namespace) as reader:
-        return _told(history_answer(job_history(reader, item.reference)))
+        return _told(job_timeline(job_history(reader, item.reference)).as_json())
+
+
+@router.get("/jobs/{jobId}/details", responses={200: {"model": JobDetails}})
+def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+    """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it waiting."""
+    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    with service.weighing(caller, item.row.identity.namespace) as reader:
+        detail = describe_job(reader, item.reference)
+        return _told(job_details(detail, reader.scope.notes).as_json())
 
 
 @router.get("/jobs/{jobId}/history", response_model=JobDocuments)

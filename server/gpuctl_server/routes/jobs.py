@@ -9,7 +9,8 @@ import anyio.to_thread
 from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
-from gpuctl.api.job_models import JobDescription, JobPage
+from gpuctl.api.jobs_detail import JobDescription, JobMetrics, job_description
+from gpuctl.api.jobs_list import JobPage, job_item
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import visible
@@ -20,17 +21,12 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
 from gpuctl_server.job_metrics import job_metrics
-from gpuctl_server.job_values import (
-    Metrics,
-    job_description,
-    job_item,
-)
 from gpuctl_server.lookups import board_of, decided, demand, demand_sight, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, page_of, remembering_router
 from gpuctl_server.service import Service
 
 router = remembering_router()
@@ -70,10 +66,11 @@ async def list_of_jobs(
             for item in (board.called(name) if name else board.jobs)
             if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.takes(item.row)
         ]
-        value = paged(
-            found, page, pageSize, lambda item: job_item(item, service.progress.of(item), gpu_type_of(service, item))
-        )
-        body = encode(value)
+        items = [
+            job_item(item.id, item.row, service.progress.of(item), gpu_type_of(service, item))
+            for item in page_of(found, page, pageSize)
+        ]
+        body = encode(JobPage(total=len(found), items=items).as_json())
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
 
@@ -99,7 +96,7 @@ def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)
 async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
-    """What a job is, with its document and its pods."""
+    """A job, with its document and its pods."""
     item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)
     question = ("job", item.id)
@@ -113,15 +110,15 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
     return Response(body, media_type=JSON)
 
 
-async def _metrics(service: Service, item: ListedJob) -> Metrics:
-    """What is measured of a job; null where nothing measures it."""
+async def _metrics(service: Service, item: ListedJob) -> JobMetrics:
+    """Return the measurements of a job; null where nothing measures it."""
     if service.prometheus is None:
         return job_metrics(service, item)
     return await anyio.to_thread.run_sync(job_metrics, service, item, limiter=service.reads)
 
 
-def _described(service: Service, item: ListedJob, metrics: Metrics, gpu_type: str | None) -> bytes:
+def _described(service: Service, item: ListedJob, metrics: JobMetrics, gpu_type: str | None) -> bytes:
     # Whose job it is was decided already.
     with service.looking(None) as reader:
         facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
-    return encode(job_description(item.id, facts, metrics, gpu_type))
+    return encode(job_description(item.id, facts, metrics, gpu_type).as_json())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.api.why_answers import why_answer
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
@@ -16,9 +16,10 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
-from gpuctl.reading.why.answer import Answer
-from gpuctl.reading.why.finding import Proof
-from gpuctl.usecases.job_queries import explain_job
+from gpuctl.usecases.one_job import cause_of
+
+if TYPE_CHECKING:
+    from gpuctl.api.jobs_why import JobCause, WhyEvidence
 
 _WAITING = frozenset(
     {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}
@@ -54,43 +55,39 @@ def command(
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        answer = explain_job(looking, job)
-        for note in answer.notes:
-            looking.scope.note(note)
+        answer = cause_of(looking, job)
         if machine:
-            show_value(why_answer(answer), output)
+            show_value(answer.as_json(), output)
         else:
             for line in lines(answer, width=terminal_width(), coloured=is_coloured()):
                 click.echo(line)
     return 0
 
 
-def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -> Iterator[str]:
-    """An answer for people."""
-    found, identity = answer.finding, answer.job.identity
-    colour = "green" if answer.is_well else "yellow" if found.cause in _WAITING else "red"
+def lines(answer: JobCause, *, width: int | None = None, coloured: bool = False) -> Iterator[str]:
+    """Yield the lines of an answer."""
+    colour = "green" if answer.is_well else "yellow" if answer.cause in _WAITING else "red"
 
     def bold(text: str) -> str:
         return click.style(text, bold=True) if coloured else text
 
     # Names of the cluster are letters; a service may send anything.
-    head = visible(f"{identity.kind}/{identity.name} in {identity.namespace}")
-    cause = click.style(visible(found.cause), fg=colour) if coloured else visible(found.cause)
+    head = visible(f"{answer.kind}/{answer.job} in {answer.namespace}")
+    cause = click.style(visible(answer.cause), fg=colour) if coloured else visible(answer.cause)
     yield f"{bold(head)}: {cause}"
-    yield from section("", [redact(found.message)], width, indent=2)
+    yield from section("", [redact(answer.message)], width, indent=2)
     yield ""
-    if found.sources:
-        yield from section("Because", [told(item) for item in found.sources], width, style=bold)
+    if answer.evidence:
+        yield from section("Because", [_evidence_text(item) for item in answer.evidence], width, style=bold)
     if answer.ruled_out:
         yield from section("Ruled out", answer.ruled_out, width, style=bold)
-    if found.fix:
-        yield from section("Fix", [found.fix], width, style=bold)
+    if answer.fix:
+        yield from section("Fix", [answer.fix], width, style=bold)
     for item in answer.also:
         yield from section("Also", [f"{item.cause}: {redact(item.message)}"], width, style=bold)
 
 
-def told(source: Proof) -> str:
-    """A piece of evidence: where it stands, and what it says."""
+def _evidence_text(evidence: WhyEvidence) -> str:
     # What the scheduler adds about preemption repeats the number of nodes; the JSON has it.
-    text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", source.text)[0]
-    return redact(f"{source.kind} of {source.about}: {text}")
+    text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", evidence.text)[0]
+    return redact(f"{evidence.source} of {evidence.object}: {text}")

@@ -19,7 +19,7 @@ from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.waiting_pods import ruled_out as of_nodes
 
-_WELL = frozenset({"running", "succeeded"})
+WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
@@ -52,7 +52,7 @@ class Answer:
     @property
     def is_well(self) -> bool:
         """Whether there is nothing to solve."""
-        return self.finding.cause in _WELL
+        return self.finding.cause in WELL
 
 
 def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Answer:
@@ -77,11 +77,11 @@ def explain(evidence: Evidence) -> Answer:
         # A job that is to have no pods has no other cause; what its pods went through is over.
         others = []
     others = [item for item in others if item.cause not in ("running", "starting") and item.cause != first.cause]
-    if len(found["crashes"]) > 1 or first.cause in _WELL:
+    if len(found["crashes"]) > 1 or first.cause in WELL:
         # That the Job gave up is no other cause, but what became of this one.
         others = [item for item in others if item.cause != "backoff-limit"]
     # Where nothing is wrong there is nothing to rule out.
-    return Answer(evidence.job, first, others, [] if first.cause in _WELL else list(_ruled_out(evidence, found)))
+    return Answer(evidence.job, first, others, [] if first.cause in WELL else list(_ruled_out(evidence, found)))
 
 
 def _has(found: dict[str, list[Finding]], cause: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.job_answers import job_answer
+from gpuctl.api.jobs_detail import DescribedJob, JobPod
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.asking import kept_way
@@ -25,13 +25,11 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import age
-from gpuctl.reading.describe_job import JobDetail
-from gpuctl.reading.job_rows import Row
 from gpuctl.reading.timeline import STAGES
 from gpuctl.reading.usage_shapes import UsageView
-from gpuctl.usecases.job_queries import describe_job
 from gpuctl.usecases.job_usage import job_usage
 from gpuctl.usecases.looking import Reader
+from gpuctl.usecases.one_job import FoundJob, look_up_job
 
 _SHOWN = 20
 """Pods and events that a person gets to see; all are in the JSON."""
@@ -65,24 +63,22 @@ def command(
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
     ) as looking:
-        detail = describe_job(looking, job)
-        usage = _usage(looking, detail)
+        found = look_up_job(looking, job)
+        usage = _usage(looking, found)
         if output == "text":
-            _show(detail, usage)
+            _show(found.job, usage)
         else:
-            show_value({**job_answer(detail), "usage": None if usage is None else _usage_value(usage)}, output)
+            show_value({**found.job.as_json(), "usage": None if usage is None else _usage_value(usage)}, output)
     return 0
 
 
-def _usage(looking: Reader, detail: JobDetail) -> UsageView | None:
-    """What its GPUs did lately; None where that is not written down, and a note where it could not be read."""
-    workload, namespace = detail.job.workload, detail.job.identity.namespace
-    uid = str((workload or {}).get("metadata", {}).get("uid") or "")
+def _usage(looking: Reader, found: FoundJob) -> UsageView | None:
+    """Return what the job's GPUs did lately; None if no usage is collected. Note a failure to read it."""
     try:
         with kept_way(looking) as way:
-            if way is None or not uid:
+            if way is None or not found.uid:
                 return None
-            return job_usage(way, uid, namespace)
+            return job_usage(way, found.uid, found.job.namespace)
     except (ClusterError, click.ClickException) as error:
         looking.scope.note(f"what its GPUs did is not known: {error.message}")
         return None
@@ -105,129 +101,112 @@ def _usage_lines(usage: UsageView) -> Iterator[str]:
     )
 
 
-def _show(detail: JobDetail, usage: UsageView | None) -> None:
-    sections.show_facts(_facts(detail))
-    sections.show_lines("Why", _why(detail))
-    sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(detail), "none")
-    if len(detail.pods) > _SHOWN:
-        click.echo(f"{sections.INDENT}({len(detail.pods) - _SHOWN} more: -o json)")
-    sections.show_section("Timeline", _STAGES, _timeline(detail))
+def _show(job: DescribedJob, usage: UsageView | None) -> None:
+    sections.show_facts(_facts(job))
+    sections.show_lines("Why", _why(job))
+    sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(job), "none")
+    if len(job.pods) > _SHOWN:
+        click.echo(f"{sections.INDENT}({len(job.pods) - _SHOWN} more: -o json)")
+    sections.show_section("Timeline", _STAGES, _timeline(job))
     if usage is not None:
         sections.show_lines("Usage", _usage_lines(usage))
-    sections.show_lines("Access", _access(detail))
+    sections.show_lines("Access", _access(job))
     headers = ("TYPE", "STATUS", "REASON", "AGE")
-    sections.show_section("Conditions", headers, _conditions(detail))
-    sections.show_lines("Events", _events(detail))
-    if detail.text is not None:
-        sections.show_lines("Document", detail.text.splitlines())
+    sections.show_section("Conditions", headers, _conditions(job))
+    sections.show_lines("Events", _events(job))
+    if job.yaml_content is not None:
+        sections.show_lines("Document", job.yaml_content.splitlines())
 
 
 _STAGES = ("JOB ID", "CREATED", "SCHEDULED", "PULLED", "STARTED", "READY", "FINISHED")
 
 
-def _facts(detail: JobDetail) -> list[tuple[str, str]]:
-    row, identity, asked = detail.row, detail.job.identity, detail.resources
-    gpus = f"{asked['gpu']} x {asked['gpuType']}" if asked["gpuType"] else str(asked["gpu"])
-    parts = [f"{gpus} GPU" if asked["gpu"] else "", f"{asked['cpu']} cpu" if asked["cpu"] is not None else ""]
-    parts.append(f"{asked['memory']} memory" if asked["memory"] else "")
-    each = " per pod" if row.ready.rpartition("/")[2] not in ("0", "1") else ""
-    workload = detail.job.workload
-    reason = f": {row.status.reason}" if row.status.reason and row.status.phase != "pending" else ""
+def _facts(job: DescribedJob) -> list[tuple[str, str]]:
+    asked, kind = job.resources, job.k8s_resources.kind
+    gpus = f"{asked.gpu} x {asked.gpu_type}" if asked.gpu_type else str(asked.gpu)
+    parts = [f"{gpus} GPU" if asked.gpu else "", f"{asked.cpu} cpu" if asked.cpu is not None else ""]
+    parts.append(f"{asked.memory} memory" if asked.memory else "")
+    each = " per pod" if job.ready.rpartition("/")[2] not in ("0", "1") else ""
+    reason = f": {job.reason}" if job.reason and job.phase != "pending" else ""
     facts = [
-        ("Name", identity.name),
-        ("Namespace", identity.namespace),
-        ("Kind", identity.kind + (f" ({workload['kind']})" if workload is not None else "")),
-        ("Status", sections.state(row.status.word) + reason),
-        ("Ready", row.ready),
-        ("Created", sections.when(row.created_at)),
-        ("Applied by", row.applied_by or ""),
-        ("Started", sections.when(detail.started_at)),
-        ("Pool", row.pool or ""),
-        ("Priority", row.priority or ""),
+        ("Name", job.name),
+        ("Namespace", job.namespace),
+        ("Kind", job.kind + (f" ({kind})" if kind is not None else "")),
+        ("Status", sections.state(job.status) + reason),
+        ("Ready", job.ready),
+        ("Created", sections.when(job.created_at)),
+        ("Applied by", job.applied_by or ""),
+        ("Started", sections.when(job.started_at)),
+        ("Pool", job.pool or ""),
+        ("Priority", job.priority or ""),
         ("Resources", ", ".join(part for part in parts if part) + each),
-        ("Image", "\n".join(detail.images)),
+        ("Image", "\n".join(job.images)),
     ]
-    if detail.description:
-        facts.append(("Description", detail.description))
+    if job.description:
+        facts.append(("Description", job.description))
     margin = max(len(name) for name, _ in facts) + 4
     return [(name, fitted(value, margin) if name == "Description" else value) for name, value in facts]
 
 
-def _why(detail: JobDetail) -> Iterator[str]:
-    found, identity = detail.answer.finding, detail.job.identity
-    if not detail.has_trouble:
+def _why(job: DescribedJob) -> Iterator[str]:
+    if job.why is None:
         return
-    more = f"`gpuctl why {identity.name} -n {identity.namespace}` tells what speaks for it"
+    more = f"`gpuctl why {job.name} -n {job.namespace}` tells what speaks for it"
     width = terminal_width()
-    fix = [f"fix: {found.fix}"] if found.fix else []
-    yield from section("", [redact(found.message), *fix, more], None if width is None else width - 2, indent=0)
+    fix = [f"fix: {job.why.fix}"] if job.why.fix else []
+    yield from section("", [redact(job.why.message), *fix, more], None if width is None else width - 2, indent=0)
 
 
-def _shown(detail: JobDetail) -> list[Row]:
-    """The pods that are shown: of many those first that are neither up nor through."""
-    if len(detail.pods) <= _SHOWN:
-        return detail.pods
-    return sorted(detail.pods, key=lambda row: row.status.phase in ("running", "succeeded"))[:_SHOWN]
+def _shown(job: DescribedJob) -> list[JobPod]:
+    """Return the pods that are shown: of many those first that neither run nor have succeeded."""
+    if len(job.pods) <= _SHOWN:
+        return job.pods
+    return sorted(job.pods, key=lambda pod: pod.phase in ("running", "succeeded"))[:_SHOWN]
 
 
-def _pods(detail: JobDetail) -> list[list[str]]:
-    return [
-        [
-            row.shown_id,
-            row.status.word,
-            row.ready,
-            str(detail.restarts[row.shown_id]),
-            row.node or "",
-            row.ip or "",
-        ]
-        for row in _shown(detail)
-    ]
+def _pods(job: DescribedJob) -> list[list[str]]:
+    return [[pod.pod, pod.status, pod.ready, str(pod.restarts), pod.node or "", pod.ip or ""] for pod in _shown(job)]
 
 
-def _timeline(detail: JobDetail) -> list[list[str]]:
-    """When a pod was made, then how long each stage took after the one before it."""
-    rows = []
-    for name in (row.shown_id for row in _shown(detail)):
-        stages = detail.timeline[name]
-        reached = {stage.name: f"+{rough_duration(stage.seconds)}" for stage in stages}
+def _timeline(job: DescribedJob) -> list[list[str]]:
+    """Return for each pod when it was created, then how long each stage took after the one before it."""
+    rows, by_pod = [], {item.pod: item.stages for item in job.timeline}
+    for name in (pod.pod for pod in _shown(job)):
+        stages = by_pod.get(name, [])
+        reached = {item.stage: f"+{rough_duration(item.seconds)}" for item in stages}
         if stages:
             reached["created"] = age(stages[0].time)
         rows.append([name, *(reached.get(stage, "") for stage in STAGES)])
     return rows
 
 
-def _access(detail: JobDetail) -> Iterator[str]:
-    found = detail.access
+def _access(job: DescribedJob) -> Iterator[str]:
+    found = job.access
     ways = [
-        ("Node", "\n".join(found.nodes)),
-        ("Load balancer", "\n".join(found.balancers)),
-        ("In the cluster", "\n".join(found.services)),
-        ("Pod", "\n".join(found.pods[:_SHOWN])),
+        ("Node", "\n".join(found.node_ports)),
+        ("Load balancer", "\n".join(found.load_balancers)),
+        ("In the cluster", "\n".join(found.cluster_dns)),
+        ("Pod", "\n".join(found.pod_ips[:_SHOWN])),
         ("Here", found.port_forward or ""),
     ]
     yield from details([(name, value) for name, value in ways if value])
 
 
-def _conditions(detail: JobDetail) -> list[list[str]]:
+def _conditions(job: DescribedJob) -> list[list[str]]:
     return [
-        [
-            item.get("type") or "",
-            item.get("status") or "",
-            item.get("reason") or "",
-            age(item.get("lastTransitionTime")),
-        ]
-        for item in detail.conditions
+        [item.type or "", item.status or "", item.reason or "", age(item.last_transition_time)]
+        for item in job.conditions
     ]
 
 
-def _events(detail: JobDetail) -> Iterator[str]:
-    events = detail.events or []
+def _events(job: DescribedJob) -> Iterator[str]:
+    events = job.events or []
     if len(events) > _SHOWN:
         yield f"({len(events) - _SHOWN} older: -o json)"
     width = terminal_width()
     for event in events[-_SHOWN:]:
         often = f" (x{event.count})" if event.count > 1 else ""
-        text = f"{event.reason} {event.about}{often}: {redact(event.message)}"
+        text = f"{event.reason} {event.object}{often}: {redact(event.message)}"
         # Only some events have fractions of seconds: with them the newest could look older than the one before.
         time = event.time and event.time[:19] + "Z"
         yield from section(age(time), [text], None if width is None else width - 2, indent=6)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.api.job_answers import job_list, row_value
 from gpuctl.cli.options.completing import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
@@ -33,7 +32,7 @@ _LEFT_OUT_THEN = ("PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL", "GPU", "AGE", "R
 
 
 class JobTableOptions(NamedTuple):
-    """How rows are shown."""
+    """The form of the output."""
 
     output: str
     headings: bool
@@ -106,7 +105,7 @@ def _get(
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
     looks = JobTableOptions(output, not no_headers, by_job, pods_only)
-    # A watch tells what changes: what others free or take changes these reasons all the time.
+    # A watch prints rows that change, and every pod of the cluster that comes or goes changes these reasons.
     reasons = output == "wide" and not watch
     query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
     machine = output in ("json", "yaml")
@@ -126,7 +125,10 @@ def _get(
 
 def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
     if looks.output in ("json", "yaml"):
-        show_value(job_list(list_jobs(looking, query).rows), looks.output)
+        # Models take longer to import than a small cluster to list: a table needs none.
+        from gpuctl.api.jobs_list import job_rows
+
+        show_value(job_rows(list_jobs(looking, query).rows).as_json(), looks.output)
         return 0
     listing = list_jobs(looking, query, in_pages=True)
     if not _print(listing.rows, looks):
@@ -148,7 +150,7 @@ def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
 
 
 def _no_such_pool(looking: Reader, name: str) -> str:
-    """Return what is said of a pool that does not exist; "" if it does, or if the pools may not be read."""
+    """Return the message about a pool that does not exist; "" if it does, or if the pools may not be read."""
     unseen = len(looking.scope.notes)
     try:
         pools = pool_names(looking)
@@ -159,7 +161,7 @@ def _no_such_pool(looking: Reader, name: str) -> str:
 
 
 def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
-    """Whether there were any."""
+    """Print rows; return False if there are none."""
     if looks.output == "name":
         return _print_names(rows, looks)
     first = next(rows := iter(rows), None)
@@ -211,14 +213,14 @@ def _cells(row: Row, looks: JobTableOptions) -> list[str]:
 
 
 def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
-    """``GPUs: 24/32 allocated, 8 waiting``; without the right to list nodes, what is asked for alone."""
+    """Return ``GPUs: 24/32 allocated, 8 waiting``; without the total if nodes may not be listed."""
     use = gpu_use(looking, jobs)
     total = f"/{use.total}" if use.total is not None else ""
     return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
 
 
 def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
-    """The rows as they are, then each again when it changes, until Ctrl-C."""
+    """Print all rows, then those that have changed, until Ctrl-C."""
     table = _table(looks)
     for rows in watch_jobs(looking, query):
         if looks.output == "json":
@@ -234,4 +236,6 @@ def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
 
 
 def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
-    return (json.dumps(row_value(row), ensure_ascii=False) for row in rows)
+    from gpuctl.api.jobs_list import job_row
+
+    return (json.dumps(job_row(row).as_json(), ensure_ascii=False) for row in rows)

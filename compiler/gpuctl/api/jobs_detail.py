@@ -1,0 +1,289 @@
+"""All about one job, as JSON: ``describe job``, and the paths below ``/jobs/{jobId}`` that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl.api.base_models import SharedModel
+from gpuctl.api.jobs_list import JobRow, row_fields
+from gpuctl.api.jobs_why import JobCause, job_cause
+from gpuctl.language.masking import masked
+from gpuctl.reading.describe_job import AlikeEvents, JobDetail, JobHistory
+from gpuctl.reading.job_facts import JobFacts
+from gpuctl.reading.timeline import Stage
+
+
+class JobResources(SharedModel):
+    """The resource requests of one pod."""
+
+    gpu: int = Field(examples=[4])
+    gpu_type: str | None = Field(None, examples=["a100-80g"])
+    cpu: int | float | None = Field(None, examples=[32])
+    memory: str | None = Field(None, examples=["128Gi"])
+    memory_bytes: int | None = Field(None, examples=[137438953472])
+
+
+class JobMetrics(SharedModel):
+    """The newest measurements; null where nothing measures it."""
+
+    gpu_utilization: float | None = Field(None, examples=[89.2])
+    memory_usage: str | None = Field(None, examples=["68Gi/80Gi"])
+    network_latency: str | None = Field(None, examples=["1.8ms"])
+    throughput: str | None = Field(None, examples=["245 tokens/sec"])
+
+
+class JobObjects(SharedModel):
+    """The Kubernetes objects of a job."""
+
+    kind: str | None = Field(None, examples=["Job"])
+    job_name: str | None = Field(None, examples=["qwen2-7b-sft"])
+    pods: list[str] = Field(examples=[["qwen2-7b-sft-x7k2p"]])
+
+
+class JobPod(JobRow):
+    """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
+
+    pod: str = Field(description="The pod's name.", examples=["qwen2-7b-sft-x7k2p"])
+    restarts: int = Field(examples=[0])
+
+
+class JobBasics(SharedModel):
+    """A job by its own objects, without events and nodes."""
+
+    job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    version: str | None = Field(None, examples=["v0.1"])
+    description: str | None = Field(None, examples=["llama3"])
+    yaml_content: str | None = Field(
+        None,
+        description="The document, without credentials; null if the objects were changed into what no document says.",
+        examples=["kind: training\nversion: v0.1\n..."],
+    )
+    status: str = Field(examples=["running"])
+    phase: str = Field(examples=["running"])
+    reason: str | None = Field(None, examples=[None])
+    ready: str = Field(description="Pods that are ready, of those that the job is to have.", examples=["4/4"])
+    pool: str | None = Field(None, examples=["training-pool"])
+    priority: str | None = Field(None, examples=["high"])
+    applied_by: str | None = Field(None, description="Who applied it last, as far as it is known.", examples=["anna"])
+    resources: JobResources
+    metrics: JobMetrics | None = None
+    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
+    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
+    k8s_resources: JobObjects = Field(alias="k8sResources")
+    images: list[str] = Field(examples=[["registry.example.com/llama-factory-deepspeed:v0.8.0"]])
+    pods: list[JobPod]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the job without credentials."""
+        found: dict[str, Any] = masked(super().as_json())
+        return found
+
+
+class JobDescription(JobBasics):
+    """``GET /jobs/{jobId}``. ``status`` is the phase."""
+
+    metrics: JobMetrics
+
+
+class PodStage(SharedModel):
+    """A stage that a pod has reached, and the seconds since the one before."""
+
+    stage: str = Field(examples=["started"])
+    time: str = Field(examples=["2024-06-01T10:05:00Z"])
+    seconds: int | float = Field(examples=[12.5])
+
+
+class PodTimeline(SharedModel):
+    """The stages of a pod, in their order."""
+
+    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
+    stages: list[PodStage]
+
+
+class WorkloadCondition(SharedModel):
+    """A condition of what runs the job."""
+
+    type: str | None = Field(None, examples=["Complete"])
+    status: str | None = Field(None, examples=["True"])
+    reason: str | None = Field(None, examples=["CompletionsReached"])
+    message: str | None = Field(None, examples=["Reached expected number of succeeded pods"])
+    last_transition_time: str | None = Field(None, examples=["2024-06-01T12:00:00Z"])
+
+
+class EventsAlike(SharedModel):
+    """An event, or several of the same words."""
+
+    type: str = Field(examples=["Warning"])
+    reason: str = Field(examples=["FailedScheduling"])
+    object: str = Field(examples=["pod/qwen2-7b-sft-x7k2p"])
+    message: str = Field(examples=["0/6 nodes are available: 6 Insufficient nvidia.com/gpu."])
+    count: int = Field(examples=[3])
+    time: str = Field(examples=["2024-06-01T10:00:05Z"])
+
+
+class JobTimeline(SharedModel):
+    """``GET /jobs/{jobId}/timeline``: what happened to a job."""
+
+    timeline: list[PodTimeline]
+    conditions: list[WorkloadCondition]
+    events: list[EventsAlike] | None = Field(None, description="Null where they may not be read.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the timeline without credentials."""
+        found: dict[str, Any] = masked(super().as_json())
+        return found
+
+
+class JobAddresses(SharedModel):
+    """The addresses of a job's ports, as ``host:port``."""
+
+    node_ports: list[str] = Field([], examples=[["10.0.0.7:30080"]])
+    load_balancers: list[str] = Field([], examples=[["203.0.113.5:8000"]])
+    cluster_dns: list[str] = Field([], examples=[["chat.team-a.svc:8000"]])
+    pod_ips: list[str] = Field([], examples=[["10.244.0.7:8000"]])
+    port_forward: str | None = Field(
+        None,
+        description="The command that forwards a local port; null if nothing listens.",
+        examples=["gpuctl port-forward chat 8000 -n team-a"],
+    )
+
+
+class DescribedJob(JobBasics):
+    """``gpuctl describe job -o json``, without the use of its GPUs."""
+
+    timeline: list[PodTimeline]
+    conditions: list[WorkloadCondition]
+    access: JobAddresses
+    why: JobCause | None = Field(None, description="Null if nothing keeps the job from running.")
+    events: list[EventsAlike] | None = Field(None, description="Null where they may not be read.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the job without credentials."""
+        # A cause masks itself: its fixes stay.
+        why = None if self.why is None else self.why.as_json()
+        return {**super().as_json(), "why": why}
+
+
+class JobDetails(DescribedJob):
+    """``GET /jobs/{jobId}/details``."""
+
+    uid: str | None = Field(
+        None,
+        description="The uid of the job's main object; null if only pods are left.",
+        examples=["4f0b7a52-6a54-4a7e-9d5b-6b0a8c0c1d2e"],
+    )
+    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+
+
+def job_description(job_id: str, facts: JobFacts, metrics: JobMetrics, gpu_type: str | None) -> JobDescription:
+    """Return a job as ``GET /jobs/{jobId}`` has it."""
+    fields = _basics(facts)
+    resources = fields["resources"].model_copy(update={"gpu_type": gpu_type})
+    changed = {"job_id": job_id, "status": fields["phase"], "metrics": metrics, "resources": resources}
+    return JobDescription(**{**fields, **changed})
+
+
+def described_job(detail: JobDetail) -> DescribedJob:
+    """Return a job as ``describe job`` has it."""
+    return DescribedJob(**_details(detail))
+
+
+def job_details(detail: JobDetail, notes: Iterable[str]) -> JobDetails:
+    """Return a job as ``GET /jobs/{jobId}/details`` has it."""
+    return JobDetails(**_details(detail), uid=uid_of(detail), notes=list(notes))
+
+
+def job_timeline(history: JobHistory) -> JobTimeline:
+    """Return what happened to a job."""
+    return JobTimeline(**_history(history))
+
+
+def uid_of(detail: JobDetail) -> str | None:
+    """Return the uid of a job's main object; None if only pods are left."""
+    workload = detail.job.workload
+    return None if workload is None else str(workload["metadata"]["uid"])
+
+
+def _basics(facts: JobFacts) -> dict[str, Any]:
+    """Return the fields of :class:`JobBasics`."""
+    identity, workload, row = facts.job.identity, facts.job.workload, facts.row
+    return {
+        "job_id": row.job_id,
+        "name": identity.name,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "version": (facts.document or {}).get("version"),
+        "description": facts.description,
+        "yaml_content": facts.text,
+        "status": row.status.word,
+        "phase": row.status.phase,
+        "reason": row.status.reason or None,
+        "ready": row.ready,
+        "pool": row.pool,
+        "priority": row.priority,
+        "applied_by": row.applied_by,
+        "resources": JobResources.model_validate(facts.resources),
+        "created_at": row.created_at,
+        "started_at": facts.started_at,
+        "k8s_resources": JobObjects(
+            kind=workload["kind"] if workload is not None else None,
+            job_name=workload["metadata"]["name"] if workload is not None else None,
+            pods=[pod.pod for pod in facts.pods if pod.pod is not None],
+        ),
+        "images": facts.images,
+        "pods": [JobPod(**row_fields(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
+    }
+
+
+def _details(detail: JobDetail) -> dict[str, Any]:
+    """Return the fields of :class:`DescribedJob`."""
+    found = detail.access
+    history = JobHistory(detail.timeline, detail.conditions, detail.events)
+    return {
+        **_basics(detail),
+        **_history(history),
+        "access": JobAddresses(
+            node_ports=found.nodes,
+            load_balancers=found.balancers,
+            cluster_dns=found.services,
+            pod_ips=found.pods,
+            port_forward=found.port_forward,
+        ),
+        "why": job_cause(detail.answer) if detail.has_trouble else None,
+    }
+
+
+def _history(history: JobHistory) -> dict[str, Any]:
+    """Return the fields of :class:`JobTimeline`."""
+    events = history.events
+    return {
+        "timeline": _timelines(history.timeline),
+        "conditions": [WorkloadCondition.model_validate(item) for item in history.conditions],
+        "events": None if events is None else list(map(_events, events)),
+    }
+
+
+def _timelines(stages: Mapping[str, Iterable[Stage]]) -> list[PodTimeline]:
+    return [PodTimeline(pod=name, stages=list(map(_stage, found))) for name, found in stages.items()]
+
+
+def _stage(stage: Stage) -> PodStage:
+    seconds = int(stage.seconds) if stage.seconds == int(stage.seconds) else stage.seconds
+    return PodStage(stage=stage.name, time=stage.time, seconds=seconds)
+
+
+def _events(events: AlikeEvents) -> EventsAlike:
+    return EventsAlike(
+        type=events.type,
+        reason=events.reason,
+        object=events.about,
+        message=events.message,
+        count=events.count,
+        time=events.time,
+    )

@@ -1,0 +1,161 @@
+"""Jobs and their pods in lists, as JSON: ``get jobs`` and ``get pods``, ``GET /jobs`` and ``GET /pods``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl.api.base_models import SharedModel
+from gpuctl.reading.job_rows import Row
+
+
+class JobRow(SharedModel):
+    """A pod of a job, or a job. ``ready`` counts containers of a pod, and pods of a job."""
+
+    job_id: str = Field(description="The job's id.", examples=["qwen2-7b-sft-4k2p9"])
+    pod: str | None = Field(
+        None, description="The pod's name; null in the row of a job.", examples=["qwen2-7b-sft-x7k2p"]
+    )
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    status: str = Field(examples=["Running"])
+    phase: str = Field(examples=["running"])
+    ready: str = Field(examples=["1/1"])
+    node: str | None = Field(None, examples=["node-1"])
+    ip: str | None = Field(None, examples=["10.0.0.7"])
+    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
+    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
+    pool: str | None = Field(None, examples=["training-pool"])
+    gpu: int = Field(examples=[4])
+    gpu_type: str | None = Field(None, examples=["a100-80g"])
+    priority: str | None = Field(None, examples=["high"])
+    applied_by: str | None = Field(None, description="Who applied the job last.", examples=["anna"])
+    reason: str | None = Field(None, examples=[None])
+
+
+class JobRows(SharedModel):
+    """``gpuctl get jobs -o json``."""
+
+    items: list[JobRow]
+    total: int
+
+
+class ListedPod(JobRow):
+    """An item of ``GET /pods``: a pod, or (``pod`` is null) a job without pods, or the pods that a job lacks."""
+
+    object_name: str | None = Field(
+        None,
+        description="The name of the job's main object: with a hash if a GitOps controller applies the job.",
+        examples=["qwen2-7b-sft"],
+    )
+    uid: str | None = Field(
+        None,
+        description="The uid of the job's main object, or of its oldest pod if only pods are left.",
+        examples=["4f0b7a52-6a54-4a7e-9d5b-6b0a8c0c1d2e"],
+    )
+
+
+class PodPage(SharedModel):
+    """``GET /pods``: ``total`` of all pages, ``items`` of this one."""
+
+    total: int = Field(examples=[42])
+    items: list[ListedPod]
+    statuses: list[str] = Field(
+        [],
+        description="Status words of all pods and jobs that the other parameters than `kind`, `pool` and `status` "
+        "choose.",
+        examples=[["Running", "Unschedulable"]],
+    )
+    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+
+
+class GpusOfJobs(SharedModel):
+    """``GET /gpu-use``: GPUs that jobs hold and wait for."""
+
+    allocated: int = Field(description="GPUs of pods of jobs on nodes.", examples=[24])
+    total: int | None = Field(
+        None, description="GPUs of all nodes; null of one namespace, or if nodes may not be read.", examples=[32]
+    )
+    waiting: int = Field(description="GPUs that jobs wait for.", examples=[8])
+    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+
+
+class JobItem(SharedModel):
+    """An item of ``GET /jobs``."""
+
+    job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    pool: str | None = Field(None, examples=["training-pool"])
+    status: str = Field(examples=["running"])
+    reason: str | None = Field(None, description="More about the status, if there is anything.", examples=[None])
+    gpu: int = Field(description="GPUs of all its pods together.", examples=[4])
+    gpu_type: str | None = Field(None, examples=["a100-80g"])
+    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
+    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
+    applied_by: str | None = Field(None, description="Who applied it last, as far as it is known.", examples=["anna"])
+    progress: int | None = Field(None, description="Percent, where a training's log says it.", examples=[65])
+    object_name: str = Field(
+        description="The name of its main object: with a hash if a GitOps controller applies the job.",
+        examples=["qwen2-7b-sft"],
+    )
+
+
+class JobPage(SharedModel):
+    """``GET /jobs``: ``total`` of all pages, ``items`` of this one."""
+
+    total: int = Field(examples=[42])
+    items: list[JobItem]
+
+
+def job_row(row: Row) -> JobRow:
+    """Return a row as ``-o json`` has it."""
+    return JobRow(**row_fields(row))
+
+
+def job_rows(rows: Iterable[Row]) -> JobRows:
+    """Return a list of rows as ``-o json`` has it."""
+    items = list(map(job_row, rows))
+    return JobRows(items=items, total=len(items))
+
+
+def listed_pod(row: Row) -> ListedPod:
+    """Return a row as ``GET /pods`` has it."""
+    return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid)
+
+
+def job_item(job_id: str, row: Row, progress: int | None, gpu_type: str | None) -> JobItem:
+    """Return the row of a job as ``GET /jobs`` has it.
+
+    :param progress: percent.
+    """
+    fields = {**row_fields(row), "job_id": job_id, "status": row.status.phase, "gpu_type": gpu_type}
+    return JobItem(**fields, progress=progress, object_name=row.identity.object_name)
+
+
+def row_fields(row: Row) -> dict[str, Any]:
+    """Return the fields of :class:`JobRow`."""
+    return {
+        "job_id": row.job_id,
+        "pod": row.pod,
+        "name": row.identity.name,
+        "namespace": row.identity.namespace,
+        "kind": row.identity.kind,
+        "status": row.status.word,
+        "phase": row.status.phase,
+        "ready": row.ready,
+        "node": row.node,
+        "ip": row.ip,
+        "created_at": row.created_at,
+        "started_at": row.started_at,
+        "pool": row.pool,
+        "gpu": row.gpu,
+        "gpu_type": row.gpu_type,
+        "priority": row.priority,
+        "applied_by": row.applied_by,
+        "reason": row.status.reason or None,
+    }

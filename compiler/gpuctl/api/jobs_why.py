@@ -1,0 +1,96 @@
+"""The cause that keeps a job from running, as JSON: ``why``, ``GET /jobs/{jobId}/why``, a part of ``describe job``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl.api.base_models import SharedModel
+from gpuctl.language.masking import masked
+from gpuctl.reading.why.answer import WELL, Answer
+
+
+class WhyEvidence(SharedModel):
+    """Evidence of a cause. The source is event, condition, status, log, spec or quota."""
+
+    source: str = Field(examples=["event"])
+    object: str = Field(examples=["pod/qwen2-7b-sft-x7k2p"])
+    text: str = Field(examples=["0/6 nodes are available: 6 Insufficient nvidia.com/gpu."])
+    time: str | None = Field(None, description="RFC 3339.", examples=["2024-06-01T10:00:05Z"])
+
+
+class OtherCause(SharedModel):
+    """A cause that comes after the first."""
+
+    cause: str = Field(examples=["image-not-found"])
+    message: str = Field(examples=["the image app:v9 cannot be pulled"])
+    pod: str | None = Field(None, examples=["qwen2-7b-sft-x7k2p"])
+    fix: str | None = Field(None, examples=["correct environment.image"])
+
+
+class JobCause(SharedModel):
+    """The cause that has to be solved first, its evidence, and what was ruled out."""
+
+    job: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
+    cause: str = Field(examples=["gpu-shortage"])
+    message: str = Field(examples=["8 GPUs are asked for, and 2 of training-pool are free"])
+    pod: str | None = Field(None, examples=["qwen2-7b-sft-x7k2p"])
+    numbers: dict[str, Any] = Field(
+        {}, description="The numbers behind the cause; each cause has its own.", examples=[{"free": 2}]
+    )
+    ruled_out: list[str] = Field([], examples=[["the quota of team-a has room"]])
+    fix: str | None = Field(None, examples=["ask for 2 GPUs, or wait"])
+    evidence: list[WhyEvidence] = Field([])
+    also: list[OtherCause] = Field([])
+
+    @property
+    def is_well(self) -> bool:
+        """Return True if there is nothing to solve."""
+        return self.cause in WELL
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer without credentials. Fixes are not masked: a masked command cannot be copied."""
+        value = super().as_json()
+        shown: dict[str, Any] = masked(value)
+        also = [{**item, "fix": raw["fix"]} for item, raw in zip(shown["also"], value["also"], strict=True)]
+        return {**shown, "fix": value["fix"], "also": also}
+
+
+class WhyAnswer(JobCause):
+    """A cause, and what could not be read to find it."""
+
+    notes: list[str] = Field([], description="What could not be read.", examples=[[]])
+
+
+def job_cause(answer: Answer) -> JobCause:
+    """Return an answer as ``describe job`` has it."""
+    return JobCause(**_fields(answer))
+
+
+def why_answer(answer: Answer) -> WhyAnswer:
+    """Return an answer as ``why`` has it."""
+    return WhyAnswer(**_fields(answer), notes=list(answer.notes))
+
+
+def _fields(answer: Answer) -> dict[str, Any]:
+    found, identity = answer.finding, answer.job.identity
+    return {
+        "job": identity.name,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "cause": found.cause,
+        "message": found.message,
+        "pod": found.pod,
+        "numbers": dict(found.numbers),
+        "ruled_out": answer.ruled_out,
+        "fix": found.fix,
+        "evidence": [
+            WhyEvidence(source=item.kind, object=item.about, text=item.text, time=item.at) for item in found.sources
+        ],
+        "also": [
+            OtherCause(cause=item.cause, message=item.message, pod=item.pod, fix=item.fix) for item in answer.also
+        ],
+    }

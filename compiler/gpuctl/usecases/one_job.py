@@ -1,0 +1,117 @@
+"""Queries about one job: its description, its history, and the cause that keeps it from running."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuctl.kube.connection import Connection
+from gpuctl.language.settings import Settings
+from gpuctl.reading.describe_job import JobDetail, JobHistory, describe, history
+from gpuctl.reading.find import find_job
+from gpuctl.reading.why.answer import Answer
+from gpuctl.reading.why.answer import why as cause_of_job
+from gpuctl.usecases.looking import Reader, opened
+from gpuctl.usecases.service_find import job_of_service
+
+# Models are imported when there is an answer: what fails before, and the library, need none.
+if TYPE_CHECKING:
+    from gpuctl.api.jobs_detail import DescribedJob
+    from gpuctl.api.jobs_why import WhyAnswer
+
+
+class FoundJob(NamedTuple):
+    """A job as ``describe job`` has it, and the uid of its main object, "" if only pods are left."""
+
+    job: DescribedJob
+    uid: str
+
+
+def describe_job(reader: Reader, name: str) -> JobDetail:
+    """Return the description of a job by its name, its id, ``KIND/NAME``, or the name of one of its pods.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return describe(reader.scope, job, reader.keys, reader.settings)
+
+
+def look_up_job(reader: Reader, name: str) -> FoundJob:
+    """Return the description of a job by its name, from the cluster or from the service.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    from gpuctl.api.jobs_detail import DescribedJob, described_job, uid_of
+
+    if reader.service is None:
+        detail = describe_job(reader, name)
+        return FoundJob(described_job(detail), uid_of(detail) or "")
+    job = job_of_service(reader.service, reader.scope, name)
+    with reader.service.reading() as get:
+        value = get(f"/jobs/{job.id}/details", namespace=job.identity.namespace)
+        for note in value.get("notes") or ():
+            reader.scope.note(str(note))
+        return FoundJob(DescribedJob.model_validate(value), value.get("uid") or "")
+
+
+def job_history(reader: Reader, name: str) -> JobHistory:
+    """Return the stages, conditions and events of a job by its name.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return history(reader.scope, job)
+
+
+def why(
+    name: str,
+    *,
+    namespace: str | None = None,
+    cluster: Connection | None = None,
+    platform: str | os.PathLike[str] | Settings | None = None,
+) -> Answer:
+    """Return the cause of a job's state with its numbers and evidence, what was ruled out, and what helps.
+
+    :param name: of the job, ``KIND/NAME``, or of one of its pods.
+    :param namespace: where it is; default: wherever it is found.
+    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
+    :param platform: the platform's settings, or their file; default: ``platform.yaml`` in the current directory or
+        above, no higher than the git root.
+    :raises NoSuchJob: there is no such job, or there are several.
+    :raises ClusterError: the cluster, or the right to look at it, fails; what may not be read is in ``notes`` instead
+        where there is an answer without it.
+    :raises InvalidDocuments: the platform's file has errors.
+    :raises InvalidOptions: ``namespace`` is not a legal name of a namespace.
+    """
+    with opened(cluster, platform, namespace) as reader:
+        return explain_job(reader, name)
+
+
+def explain_job(reader: Reader, name: str) -> Answer:
+    """Return the same as :func:`why`, by a reader of a cluster.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return cause_of_job(reader.scope, job, reader.keys, reader.settings)
+
+
+def cause_of(reader: Reader, name: str) -> WhyAnswer:
+    """Return the cause of a job's state, from the cluster or from the service. Notes go to the reader's scope.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    if reader.service is None:
+        answer = explain_job(reader, name)
+        from gpuctl.api.jobs_why import why_answer
+
+        return why_answer(answer)
+    job = job_of_service(reader.service, reader.scope, name)
+    with reader.service.reading() as get:
+        value = get(f"/jobs/{job.id}/why", namespace=job.identity.namespace)
+        from gpuctl.api.jobs_why import WhyAnswer
+
+        found = WhyAnswer.model_validate(value)
+    for note in found.notes:
+        reader.scope.note(note)
+    return found.model_copy(update={"notes": reader.scope.notes})
