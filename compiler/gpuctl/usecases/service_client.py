@@ -7,24 +7,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
 from gpuctl.kube.credentials import Credential, Fixed, bearer
 from gpuctl.kube.http_client import Reply
 from gpuctl.kube.pauses import jittered
 from gpuctl.kube.proxies import proxy_for
-from gpuctl.kube.scope import Scope
 from gpuctl.kube.transport import Response, ServerAccess, Transport
 from gpuctl.kube.trust import Trust
 from gpuctl.language.wording import visible
 from gpuctl.release import __version__
 from gpuctl.usecases.kept_servers import KeptServer
-from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
 """Header of a 404 of a path that the service does not have."""
+WITHIN = 330.0
+"""Seconds that an answer may take: the service gives a change 300."""
 MARGIN = 30.0
 """Seconds that an answer may take longer than what the service waits for."""
 PATIENCE = 6.0
@@ -34,7 +34,6 @@ OUTAGE = 60.0
 _PAGE = 100
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a service that ends, and of a proxy before one that is not there."""
-Value = TypeVar("Value")
 
 
 class ServiceRefusal(ClusterError):
@@ -68,22 +67,6 @@ class NeedsKubeconfig(ClusterError):
     """A service does not offer what was asked: a command, or an option of one."""
 
 
-class Refusal(NamedTuple):
-    """An error that a use case ended with."""
-
-    status: int
-    name: str
-    message: str
-    hint: str | None
-
-
-def error_of(refusal: Refusal, plan: Any) -> ServiceRefusal:
-    """The error that a use case ended with at the service."""
-    error = ServiceRefusal(refusal.status, refusal.name, refusal.message, refusal.hint)
-    error.plan = plan
-    return error
-
-
 class ServiceClient:
     """A service, asked by the owner of a token."""
 
@@ -108,31 +91,6 @@ class ServiceClient:
         if not isinstance(value.get("allowed"), bool):
             raise self.stranger("answers, but not as gpuctl's service does")
 
-    def ask(self, question: str, kind: type[Value], scope: Scope | None = None, **arguments: Any) -> Value:
-        """What a use case finds out, of this type; what it notes goes to the scope.
-
-        :raises ClusterError: what the use case would raise, or the service fails.
-        """
-        return self._asked(question, kind, None if scope is None else scope.namespace, scope, arguments)
-
-    def ask_about(self, namespace: str | None, question: str, kind: type[Value], **arguments: Any) -> Value:
-        """As :meth:`ask`, about a namespace, for whom notes are of no use."""
-        return self._asked(question, kind, namespace, None, arguments)
-
-    def _asked(
-        self, question: str, kind: type[Value], namespace: str | None, scope: Scope | None, arguments: dict[str, Any]
-    ) -> Value:
-        body = {"namespace": namespace, "arguments": encode(arguments)}
-        value = self.request("POST", f"/command-line/{question}", body, within=patience_for(arguments))
-        try:
-            answer = value["answer"]
-            if scope is not None:
-                for note in value["notes"]:
-                    scope.note(str(note))
-            return decode(kind, answer)
-        except (NotOfThisForm, KeyError, TypeError):
-            raise self._other_version(value) from None
-
     def request(
         self,
         method: str,
@@ -140,18 +98,18 @@ class ServiceClient:
         body: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        within: float | None = None,
+        within: float = WITHIN,
     ) -> dict[str, Any]:
         """The answer to a request; a busy service is asked again.
 
         :param query: parameters; those that are empty are left out.
-        :param within: seconds that it may take; None for as long as a change that says nothing of it.
+        :param within: seconds that it may take.
         :raises ServiceRefusal: it is no success.
         :raises ConnectionFailed: there is none.
         """
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:
-            response = self._send(method, path, body, patience_for({}) if within is None else within, query)
+            response = self._send(method, path, body, within, query)
             if response.status != 429 or time.monotonic() + pause > end:
                 return self._read(response)
             # Nothing was done yet.
@@ -258,20 +216,6 @@ class ServiceClient:
             f"the service at {self.url} is {theirs}, this is gpuctl {__version__}: they do not understand each other",
             "install the version of the service; its administrators know it",
         )
-
-
-def patience_for(arguments: Mapping[str, Any]) -> float:
-    """Seconds for an answer: a little longer than the service itself waits for what is asked for with these."""
-    from gpuctl.apply.run.options import RunOptions
-    from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-
-    run = arguments.get("run")
-    if isinstance(run, RunOptions):
-        asked, checkpoints = run.timeout, int(run.checkpoint)
-    else:
-        # Jobs that are paused save their progress one after another.
-        asked, checkpoints = RunOptions().timeout, len(arguments.get("names", ())) * bool(arguments.get("checkpoint"))
-    return min(asked, LONGEST_BY_SERVICE) + checkpoints * LONGEST_BY_SERVICE + MARGIN
 
 
 class NoCluster:

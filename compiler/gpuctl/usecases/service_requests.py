@@ -11,7 +11,7 @@ from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.frontend.diagnostics import in_source_order
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions
-from gpuctl.usecases.service_client import MARGIN, ServiceClient, ServiceRefusal
+from gpuctl.usecases.service_client import MARGIN, WITHIN, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_documents import GatheredDocuments, worded
 from gpuctl.usecases.service_plans import ServicePlan, plan_of
 
@@ -31,7 +31,7 @@ class ServiceChange:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
-    within: float | None = None
+    within: float = WITHIN
     found: GatheredDocuments | None = None
     part: str = ""
 
