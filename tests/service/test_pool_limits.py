@@ -68,6 +68,7 @@ def reads() -> dict[str, tuple[str, dict[str, str]]]:
         "listJobs": "/jobs",
         "listPods": "/pods?reasons=true&pageSize=5000",
         "getGpuUse": "/gpu-use",
+        "fitWaiting": "/fit",
         "getJob": "/jobs/mine",
         "getJobDetails": "/jobs/mine/details",
         "getJobWhy": "/jobs/big/why",
