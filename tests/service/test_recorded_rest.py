@@ -60,13 +60,13 @@ def test_write_records(remote: Remote, pytestconfig: pytest.Config) -> None:
     place, directory = remote.place, pytestconfig.invocation_params.dir / os.environ["REST_RECORDS"]
     directory.mkdir(parents=True, exist_ok=True)
     stuck = training("stuck", resources={"gpu": 999})
-    hard = {"pods": "90", "requests.cpu": "40500m", "requests.nvidia.com/gpu": "99"}
+    place.apply(stuck, flags=("--yes",), code=None)
+    hard = {"pods": "90", "requests.cpu": "40500m", "requests.nvidia.com/gpu": "9999"}
     metadata = {"name": "few", "labels": {"runwhere.ai/quota": "few"}}
     place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
     place.apply(training("a"), inference("b"))
     place.apply(inference("b", environment={"image": "registry.example.com/app:v2"}), flags=("--yes",))
     settled(remote, "a", "b")
-    place.apply(stuck, flags=("--queue", "--yes"), code=None)
     [pod] = place.pods("a")
     place.plane.write_log(place.namespace, pod, "first line\nsecond line\n")
     values = {"node": f"{POOL}-0", "pool": POOL, "namespace": place.namespace}
@@ -87,5 +87,4 @@ def test_write_records(remote: Remote, pytestconfig: pytest.Config) -> None:
                 record.arguments = text.format(**values).split()
                 told = remote.typed(*record.arguments, text=record.stdin, code=None)
             record.code, record.out, record.err = told
-            assert not any("/command-line/" in target for _, target, _ in record.exchanges), name
         record.write(directory)

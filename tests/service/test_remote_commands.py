@@ -15,6 +15,7 @@ from gpuctl.cli.main import cli
 from support.cluster_tools import POOL, inference, outcome, training
 from support.command import Command
 from support.remote import Remote, settled, timeless
+from support.rest_records import Answered, between
 
 
 class Same(NamedTuple):
@@ -249,12 +250,24 @@ def _takes_namespace(call: str) -> bool:
 
 
 def test_what_is_looked_at_is_the_same(world: World) -> None:
-    remote, place = world.remote, world.remote.place
+    for words in _looks(world):
+        world.remote.same_anywhere(*words, code=None)
+
+
+def test_what_a_newer_service_answers_is_shown_the_same(world: World) -> None:
+    """Each object in its answers has a field that this command line does not know."""
+    with between(world.remote.served.url, Answered.renewed) as url:
+        world.remote.login(url=url)
+        for words in _looks(world):
+            world.remote.same_anywhere(*words, code=None, server=url)
+
+
+def _looks(world: World) -> Iterator[list[str]]:
+    """Yield the commands that print the same by both ways."""
     for row in TABLE.values():
         for call in row.calls if isinstance(row, Same) else ():
             words = world.arguments(call)
-            words += ["-n", place.namespace] if _takes_namespace(call) else []
-            remote.same_anywhere(*words, code=None)
+            yield words + (["-n", world.remote.place.namespace] if _takes_namespace(call) else [])
 
 
 def test_what_is_refused_says_what_to_do(world: World) -> None:

@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 from support.cluster_tools import POOL, image, training
 from support.remote import Remote, settled, timeless
-
-_NEW = "newInTheNextVersion"
-_MAPPINGS = frozenset(
-    {"after", "before", "from", "object", "summary", "to", "working", "labels", "defaultRequest", "numbers", "restarts"}
-    | {"resources", "images", "defaults", "requests", "gpuType"}
-)
-"""Fields whose keys are names, not fields of an answer."""
-
+from support.rest_records import NEW_FIELD, Answered, between
 
 _LATER = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
 """Fields of nodes and pools that have a default."""
-
-
-def renewed(value: Any) -> Any:
-    """An answer with a field more in each of its objects."""
-    if isinstance(value, list):
-        return [renewed(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: item if key in _MAPPINGS and isinstance(item, dict) else renewed(item) for key, item in value.items()}
-    return {**kept, _NEW: {"x": 1}}
-
-
-def _renewed_text(text: str, *, is_stream: bool) -> str:
-    """Return the text of an answer with more fields, and of a stream with an event more before each of its own."""
-    if not is_stream:
-        return json.dumps(renewed(json.loads(text)))
-    events = []
-    for event in text.split("\n\n"):
-        head, data, value = event.rpartition("data: ")
-        events += (
-            [f"event: {_NEW}\ndata: {{}}", f"{head}{data}{json.dumps(renewed(json.loads(value)))}"] if data else [event]
-        )
-    return "\n\n".join(events)
 
 
 def aged(value: Any) -> Any:
@@ -75,41 +38,6 @@ def without_optional(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: without_optional(item) for key, item in value.items() if key not in _OPTIONAL}
-
-
-@contextmanager
-def between(url: str, changed: Callable[..., str]) -> Iterator[str]:
-    """Yield the address of a proxy before a service, which changes its answers."""
-    where = urlsplit(url).netloc
-
-    class Handler(BaseHTTPRequestHandler):
-        def _pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            connection = http.client.HTTPConnection(where, timeout=120)
-            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-            connection.request(self.command, self.path, body, headers)
-            answer = connection.getresponse()
-            kind = answer.headers["Content-Type"]
-            text = changed(answer.read().decode(), is_stream=kind.startswith("text/event-stream")).encode()
-            connection.close()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        do_GET = do_POST = do_PUT = do_DELETE = _pass_on
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 NODES = (
@@ -171,18 +99,18 @@ def test_a_newer_service_is_understood(remote: Remote) -> None:
         ("delete", "-f", new, *here, "--yes"),
         ("recover", *here),
     )
-    with between(remote.served.url, _renewed_text) as url:
+    with between(remote.served.url, Answered.renewed) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for command in commands:
             told = remote.typed(*command, "--server", url, code=None)
             assert told.code == 0, (command, told.err)
-            assert _NEW not in told.out + told.err
+            assert NEW_FIELD not in told.out + told.err
         remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
 
 
 def test_an_older_service_is_understood(remote: Remote) -> None:
     """The command line prints the fields that the service has."""
-    with between(remote.served.url, lambda text, **_: json.dumps(aged(json.loads(text)))) as url:
+    with between(remote.served.url, lambda answer: answer.changed(aged)) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for words in (*NODES, ("get", "nodes", "-o", "wide")):
             assert remote.typed(*words, "--server", url).out
@@ -193,7 +121,7 @@ def test_jobs_of_an_older_service(remote: Remote) -> None:
     place = remote.place
     place.apply(training("a"))
     settled(remote, "a")
-    with between(remote.served.url, lambda text, **_: json.dumps(without_optional(json.loads(text)))) as url:
+    with between(remote.served.url, lambda answer: answer.changed(without_optional)) as url:
         remote.login(url=url, token=remote.served.tokens["admin"])
         for command in (("get", "jobs"), ("get", "pods"), ("describe", "job", "a"), ("why", "a")):
             for form in ((), ("-o", "json"), *([("-o", "wide")] if command[0] == "get" else [])):
