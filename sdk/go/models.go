@@ -37,7 +37,7 @@ type AuditLine struct {
 	// Who asked; "" where nobody was recognised.
 	Caller string `json:"caller"`
 	Action string `json:"action"`
-	// What it was about, by name.
+	// The names of the objects that it changed.
 	Objects []string `json:"objects"`
 	// The status, and the name of the error; `begun` while it goes on, `interrupted` without an end.
 	Result    string `json:"result"`
@@ -73,9 +73,9 @@ type BatchFailure struct {
 
 // BatchItem: A job of a batch that was created, or with `dryRun` would be (`jobId` is null then).
 type BatchItem struct {
-	// What deserves attention, such as a pool or a Secret that does not exist.
+	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
-	// Of a dry run: what the real request has to confirm with `?confirm=true`.
+	// Only in a dry run: what the real request has to confirm with `?confirm=true`.
 	Questions []string `json:"questions"`
 	JobID     *string  `json:"jobId"`
 	Name      string   `json:"name"`
@@ -90,7 +90,7 @@ type BatchReport struct {
 	Failed  []NodeFailure `json:"failed"`
 	Message string        `json:"message"`
 	Notes   []string      `json:"notes"`
-	// What was done to each node of `success`.
+	// The change of each node in `success`.
 	Nodes []ChangedNode `json:"nodes"`
 }
 
@@ -127,7 +127,7 @@ type ChangedPool struct {
 
 // ClusterHour: A cluster in an hour.
 type ClusterHour struct {
-	// Of this row; it stays when the hour is computed again.
+	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Where the hour or step begins, UTC.
@@ -137,17 +137,17 @@ type ClusterHour struct {
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
-	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// Of the means of each minute.
+	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
 	MinUtilization *float64 `json:"min_utilization"`
-	// Of the means of each minute, to a whole percent.
+	// Median of the one-minute averages, rounded to a whole percent.
 	P50Utilization *float64 `json:"p50_utilization"`
 	P95Utilization *float64 `json:"p95_utilization"`
-	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
 	// When it was computed last.
@@ -175,7 +175,7 @@ type ClusterHourPage struct {
 // ClusterHoursAfter: Rows after others.
 type ClusterHoursAfter struct {
 	PageSize int64 `json:"page_size"`
-	// What `cursor` has to be for the next rows; null after the last.
+	// The `cursor` of the next page; null after the last row.
 	NextCursor *string       `json:"next_cursor"`
 	Data       []ClusterHour `json:"data"`
 }
@@ -226,7 +226,7 @@ type Dependent struct {
 // DocumentCommit: The commit that a document was applied from.
 type DocumentCommit struct {
 	ID string `json:"id"`
-	// Whether its files differed from it.
+	// True if the files differed from the commit.
 	Dirty      bool    `json:"dirty"`
 	Repository *string `json:"repository"`
 }
@@ -260,11 +260,11 @@ type EventsAlike struct {
 // FitAnswer: `gpuctl fit`, with what it prints beside the jobs.
 type FitAnswer struct {
 	Jobs []FitJob `json:"jobs"`
-	// What is not taken into account.
+	// What the answer does not take into account.
 	Notes []string `json:"notes"`
 	// Diagnostics of the documents.
 	Warnings []DocumentWarning `json:"warnings"`
-	// What is to be known of the request itself.
+	// Remarks about the request itself.
 	Messages []string `json:"messages"`
 }
 
@@ -276,7 +276,7 @@ type FitEnding struct {
 	EndsBy *string `json:"endsBy"`
 }
 
-// FitJob: Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
+// FitJob: The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
 type FitJob struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -284,17 +284,17 @@ type FitJob struct {
 	// fits, preempts, fits-when-empty, never or unknown.
 	Verdict string      `json:"verdict"`
 	Victims []FitVictim `json:"victims"`
-	// Whether it is known that it is just these.
+	// True if exactly these pods are evicted.
 	VictimsCertain bool `json:"victimsCertain"`
-	// Whether verdict, pods and victims are these whatever the scheduler chooses.
+	// True if no choice of the scheduler changes the verdict, the pods or the victims.
 	Certain bool `json:"certain"`
 	// 1 if no other order of pods changes the verdict; null if that is not known.
 	Likelihood   *float64 `json:"likelihood"`
 	Pods         int64    `json:"pods"`
 	StartingPods int64    `json:"startingPods"`
-	// What the pods that start hold while the others of their job have no room.
+	// Resources that the pods that start hold while the others of their job have no room.
 	HeldByStartingPods map[string]float64 `json:"heldByStartingPods"`
-	// Of all pods; in `perPod` of one.
+	// Resources of all pods; those of one pod are in `perPod`.
 	Need map[string]any     `json:"need"`
 	Free map[string]float64 `json:"free"`
 	// The node with the most room, by `name`, and what is free of it.
@@ -302,7 +302,7 @@ type FitJob struct {
 	// Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.
 	HeldBy []map[string]any `json:"heldBy"`
 	Reason string           `json:"reason"`
-	// Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown.
+	// True if its Kueue queue admits it now; null without a queue, or if that is unknown.
 	Admitted *bool `json:"admitted"`
 	// When it will find room, where that is known.
 	Opening        *FitOpening `json:"opening"`
@@ -317,7 +317,7 @@ type FitOpening struct {
 	By string `json:"by"`
 	// When the cluster was looked at.
 	TakenAt string `json:"takenAt"`
-	// What has to end before, the first to end first.
+	// The work that has to end before, in the order in which it ends.
 	After []FitEnding `json:"after"`
 }
 
@@ -325,7 +325,7 @@ type FitOpening struct {
 type FitSuggestion struct {
 	// less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
 	Kind string `json:"kind"`
-	// What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.
+	// The edits: `path`, `from` and `to`, with `file`, `line` and `column` of the present value.
 	Changes []map[string]any `json:"changes"`
 }
 
@@ -401,7 +401,7 @@ type GpusOfNode struct {
 	GPUs     []NodeGpu `json:"gpus"`
 }
 
-// HeldByWorkload: What a workload held at a moment.
+// HeldByWorkload: The GPUs of a workload at a moment.
 type HeldByWorkload struct {
 	Uid          string  `json:"uid"`
 	Name         string  `json:"name"`
@@ -412,7 +412,7 @@ type HeldByWorkload struct {
 	Utilization *float64 `json:"utilization"`
 }
 
-// HeldIdle: What is held and idle.
+// HeldIdle: GPUs that are allocated and idle.
 type HeldIdle struct {
 	Cluster   string `json:"cluster"`
 	StartTime string `json:"start_time"`
@@ -424,14 +424,14 @@ type HeldIdle struct {
 	// For so long it has to be idle to be listed.
 	IdleAfterHours float64 `json:"idle_after_hours"`
 	Currency       *string `json:"currency"`
-	// Of all GPUs that were held; null for those who do not see all namespaces.
+	// Total of all allocated GPUs; null for callers who may not see all namespaces.
 	TotalIdleGPUHours *float64 `json:"total_idle_gpu_hours"`
-	// What they cost, likewise.
+	// Their cost; null under the same condition.
 	TotalIdleCost *float64   `json:"total_idle_cost"`
 	Workloads     []IdleGpus `json:"workloads"`
 }
 
-// HeldInNamespace: What was held in a namespace at a moment.
+// HeldInNamespace: The GPUs of a namespace at a moment.
 type HeldInNamespace struct {
 	AllocatedGPU  float64          `json:"allocated_gpu"`
 	Utilization   *float64         `json:"utilization"`
@@ -477,7 +477,7 @@ type HeldModelsAnswer struct {
 // HoldingPod: A pod that holds room on a node, or waits for some.
 type HoldingPod struct {
 	Pod string `json:"pod"`
-	// Of its job.
+	// The name of its job.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	// Null for a pod that is no job of gpuctl's.
@@ -499,7 +499,7 @@ type IdleGpus struct {
 	Annotations map[string]string `json:"annotations"`
 	// GPUs that it holds now.
 	GPUCount float64 `json:"gpu_count"`
-	// Of which models.
+	// GPUs by model.
 	GPUModels map[string]float64 `json:"gpu_models"`
 	// Pods that hold them.
 	PodCount  int64  `json:"pod_count"`
@@ -512,9 +512,9 @@ type IdleGpus struct {
 	IdleGPUHours *float64 `json:"idle_gpu_hours"`
 	// Held in that time.
 	AllocatedGPUHours float64 `json:"allocated_gpu_hours"`
-	// How much of that was measured, 0 to 1.
+	// Measured part of it, 0 to 1.
 	Coverage *float64 `json:"coverage"`
-	// What the idle GPU-hours cost by the platform's prices of their time; null where one is not set.
+	// Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.
 	IdleCost *float64 `json:"idle_cost"`
 	// The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not by
 	// whoever asks.
@@ -627,7 +627,7 @@ type JobDocument struct {
 	Cause string `json:"cause"`
 	// The revision that was gone back to.
 	To *int64 `json:"to"`
-	// Of each field in which it differs from the one before `path`, `from` and `to`.
+	// The fields that differ from the revision before, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
 	Masked []string `json:"masked"`
@@ -639,7 +639,7 @@ type JobDocuments struct {
 	Namespace string        `json:"namespace"`
 	Items     []JobDocument `json:"items"`
 	Total     int64         `json:"total"`
-	// What is marked as history, and was passed over.
+	// Objects that are marked as history and were skipped, with the reason.
 	Notes []string `json:"notes"`
 }
 
@@ -746,7 +746,7 @@ type JobRevision struct {
 	Cause string `json:"cause"`
 	// The revision that was gone back to.
 	To *int64 `json:"to"`
-	// Of each field in which it differs from the one before `path`, `from` and `to`.
+	// The fields that differ from the revision before, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
 	Masked   []string       `json:"masked"`
@@ -758,7 +758,7 @@ type JobState struct {
 	JobID   string `json:"jobId"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// Of a dry run: what would be done to which objects.
+	// Only in a dry run: the plan, with what would be done to which objects.
 	Plan *PlanAnswer `json:"plan"`
 }
 
@@ -773,7 +773,7 @@ type JobTimeline struct {
 // JobsWaitAnswer: The jobs for which there is nothing more to wait; ask again for the others.
 type JobsWaitAnswer struct {
 	Items []WaitedItem `json:"items"`
-	// What the others are waited for; null if there are none.
+	// The condition that is waited for in the other jobs; null if there are none.
 	Message *string `json:"message"`
 }
 
@@ -785,7 +785,7 @@ type KeptLabel struct {
 
 // LabelHour: A value of a label or annotation in an hour.
 type LabelHour struct {
-	// Of this row; it stays when the hour is computed again.
+	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Where the hour or step begins, UTC.
@@ -795,14 +795,14 @@ type LabelHour struct {
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
-	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// Of the means of each minute.
+	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
 	MinUtilization *float64 `json:"min_utilization"`
-	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
 	// When it was computed last.
@@ -830,7 +830,7 @@ type LabelHourPage struct {
 // LabelHoursAfter: Rows after others.
 type LabelHoursAfter struct {
 	PageSize int64 `json:"page_size"`
-	// What `cursor` has to be for the next rows; null after the last.
+	// The `cursor` of the next page; null after the last row.
 	NextCursor *string     `json:"next_cursor"`
 	Data       []LabelHour `json:"data"`
 }
@@ -880,7 +880,7 @@ type LatestSnapshot struct {
 	DimensionValue    string            `json:"dimension_value"`
 }
 
-// LedgerAnswer: What became of every GPU-second.
+// LedgerAnswer: The ledger: the use of every GPU-second.
 type LedgerAnswer struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
@@ -899,8 +899,8 @@ type LedgerPage struct {
 	Data       []LedgerRow `json:"data"`
 }
 
-// LedgerRow: What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`,
-// `capacity` is `allocated` + `free` + `unusable` + `unsized`.
+// LedgerRow: The GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
+// `allocated` + `free` + `unusable` + `unsized`.
 type LedgerRow struct {
 	// Where the step begins, UTC.
 	Time string `json:"time"`
@@ -912,21 +912,21 @@ type LedgerRow struct {
 	KnownFrom string `json:"known_from"`
 	// Last moment, UTC.
 	KnownUntil string `json:"known_until"`
-	// Whether amounts may still change: an hour has just ended, or measurements are missing.
+	// True if amounts may still change: an hour has just ended, or measurements are missing.
 	Provisional bool   `json:"provisional"`
 	Cluster     string `json:"cluster"`
 	Level       string `json:"level"`
-	// Of a label; of a workload its namespace, kind and name.
+	// The key of a label; for a workload its namespace, kind and name.
 	Key string `json:"key"`
-	// Of the label; of a workload its uid; else a name.
+	// The value of the label; for a workload its uid; else a name.
 	Value string `json:"value"`
-	// Of a workload; likewise kind and name.
+	// The namespace of a workload; "" for other groups.
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// That there were; null for what has no GPUs of its own.
+	// GPU-seconds available in the step; null for groups that own no GPUs.
 	CapacityGPUSeconds *float64 `json:"capacity_gpu_seconds"`
-	// That were held.
+	// GPU-seconds allocated to pods.
 	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
 	// Measured, times their utilisation.
 	BusyGPUSeconds float64 `json:"busy_gpu_seconds"`
@@ -941,24 +941,24 @@ type LedgerRow struct {
 	// On nodes where a pod has a share of a card whose size is unknown: GPU-seconds that are held by such pods or free.
 	// Null for groups that own no GPUs.
 	UnsizedGPUSeconds *float64 `json:"unsized_gpu_seconds"`
-	// Of a namespace: what its quotas let it hold; while there was none, what the cluster had.
+	// Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster.
 	AllowedGPUSeconds *float64 `json:"allowed_gpu_seconds"`
-	// Of what was measured: parts of cards of which it is known what each pod's processes used.
+	// Part of the measured GPU-seconds that comes from per-process metrics of shared cards.
 	ByProcessGPUSeconds float64 `json:"by_process_gpu_seconds"`
-	// What these used of their cards beyond what their pods held: no part of `busy`.
+	// Use of shared cards beyond the share of their pods. Not part of `busy`.
 	BeyondHeldGPUSeconds float64 `json:"beyond_held_gpu_seconds"`
 	// Percent, of what was measured.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// How much of what was held was measured, 0 to 1.
+	// Measured part of the allocated GPU-seconds, 0 to 1.
 	Coverage *float64 `json:"coverage"`
-	// Whether the parts add up; a ledger that does not is an error.
+	// True if the parts add up. A ledger that does not is an error of the service.
 	Closes bool `json:"closes"`
 }
 
 // LedgerRowsAfter: Rows after others.
 type LedgerRowsAfter struct {
 	PageSize int64 `json:"page_size"`
-	// What `cursor` has to be for the next rows; null after the last.
+	// The `cursor` of the next page; null after the last row.
 	NextCursor *string     `json:"next_cursor"`
 	Data       []LedgerRow `json:"data"`
 }
@@ -1027,7 +1027,7 @@ type LogsValue struct {
 	LastTimestamp *string `json:"lastTimestamp"`
 	// The same lines, with whose they are.
 	Lines []LogLineValue `json:"lines"`
-	// What is not shown, and why.
+	// Pods whose log could not be read, with the reason.
 	Problems []LogProblemValue `json:"problems"`
 }
 
@@ -1058,7 +1058,7 @@ type NamespaceDetail struct {
 
 // NamespaceHour: A namespace in an hour.
 type NamespaceHour struct {
-	// Of this row; it stays when the hour is computed again.
+	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Where the hour or step begins, UTC.
@@ -1068,14 +1068,14 @@ type NamespaceHour struct {
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
-	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// Of the means of each minute.
+	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
 	MinUtilization *float64 `json:"min_utilization"`
-	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
 	// When it was computed last.
@@ -1104,7 +1104,7 @@ type NamespaceHourPage struct {
 // NamespaceHoursAfter: Rows after others.
 type NamespaceHoursAfter struct {
 	PageSize int64 `json:"page_size"`
-	// What `cursor` has to be for the next rows; null after the last.
+	// The `cursor` of the next page; null after the last row.
 	NextCursor *string         `json:"next_cursor"`
 	Data       []NamespaceHour `json:"data"`
 }
@@ -1142,7 +1142,7 @@ type NamespaceQuota struct {
 	MaxJobs          *float64     `json:"maxJobs"`
 	JobsUsed         *float64     `json:"jobsUsed"`
 	Resources        []QuotaLimit `json:"resources"`
-	// What containers that request nothing count as.
+	// The requests of containers that state none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
 	CreatedAt      *string           `json:"createdAt"`
 	// False for a ResourceQuota that gpuctl did not make.
@@ -1162,9 +1162,9 @@ type NamespaceUsage struct {
 type NodeAmount struct {
 	Resource string  `json:"resource"`
 	Vendor   *string `json:"vendor"`
-	// What pods can have.
+	// The amount that pods can have.
 	Total float64 `json:"total"`
-	// What pods request; null if pods may not be read.
+	// The amount that pods request; null if pods may not be read.
 	Used *float64 `json:"used"`
 }
 
@@ -1195,7 +1195,7 @@ type NodeDetail struct {
 	RunningJobs   []JobOnNodes `json:"runningJobs"`
 	CreatedAt     *string      `json:"createdAt"`
 	LastUpdatedAt *string      `json:"lastUpdatedAt"`
-	// Those of its labels that tell a type of GPU; jobs select on the first ones.
+	// Labels of the node that name a type of GPU; jobs select by the first.
 	GPULabels []LabelPair `json:"gpuLabels"`
 	// All that pods can have: GPUs, cores, memory, other devices.
 	Amounts []NodeAmount `json:"amounts"`
@@ -1206,7 +1206,7 @@ type NodeDetail struct {
 // NodeFailure: The reason for which a node was not changed.
 type NodeFailure struct {
 	NodeName string `json:"nodeName"`
-	// What programs compare.
+	// The word for programs.
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	// The cluster could not be reached, or refused the service.
@@ -1304,13 +1304,13 @@ type PlanAnswer struct {
 	Errors    []string         `json:"errors"`
 	// The set that the documents are, if they are one.
 	Set *string `json:"set"`
-	// What is done first about what an interrupted run left.
+	// Steps that first complete or undo an interrupted run.
 	Recovery []PlanStep `json:"recovery"`
 	// Running work that the request names and ends. It needs no confirmation unless the request has `confirmed`.
 	Courtesies []string `json:"courtesies"`
-	// Those of `errors` about objects of Argo CD or Flux.
+	// The part of `errors` about objects of Argo CD or Flux.
 	Tracked []string `json:"tracked"`
-	// Those of `errors` about missing rights.
+	// The part of `errors` about missing rights.
 	Lacking []string `json:"lacking"`
 	// Indexes of the finished steps, in the order in which they finished.
 	Finished []int64 `json:"finished"`
@@ -1322,13 +1322,13 @@ type PlanAnswer struct {
 	Interrupted int64 `json:"interrupted"`
 	// A journal remains: `POST /recoveries` finishes what was begun.
 	Unfinished bool `json:"unfinished"`
-	// What the run has reported.
+	// Messages of the run.
 	Messages []string `json:"messages"`
 	// Diagnostics of the documents.
 	Warnings []DocumentWarning `json:"warnings"`
 }
 
-// PlanStep: What is done to an object. What is secret is masked.
+// PlanStep: The change of an object. Credentials are masked.
 type PlanStep struct {
 	// create, update, replace, delete, unchanged and others.
 	Action     string  `json:"action"`
@@ -1337,17 +1337,17 @@ type PlanStep struct {
 	Namespace  *string `json:"namespace"`
 	Name       string  `json:"name"`
 	Reason     *string `json:"reason"`
-	// Of each field that changes `path`, `from` and `to`.
+	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
-	// Whether its pods find room.
+	// The verdict of `fit` on its pods; null if it was not asked.
 	Verdict *string `json:"verdict"`
 	// Whose pods its own would evict.
 	Victims []PlanVictim `json:"victims"`
-	// What its pods would wait for.
+	// The reasons for which its pods would wait.
 	Waits []PlanWait `json:"waits"`
-	// Fields of somebody else's that are overwritten: as in `changes`, with `manager`.
+	// Fields of other managers that are overwritten: as in `changes`, with `manager`.
 	Lost []map[string]any `json:"lost"`
-	// What goes with it.
+	// Objects that garbage collection deletes with it.
 	Dependents []Dependent `json:"dependents"`
 	// Kinds that may not be looked through for dependents.
 	Unseen []string `json:"unseen"`
@@ -1357,7 +1357,7 @@ type PlanStep struct {
 	Finished *string `json:"finished"`
 	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
 	AppliedBy *string `json:"appliedBy"`
-	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
+	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
@@ -1387,7 +1387,7 @@ type PlanVictim struct {
 	Owner *string `json:"owner"`
 }
 
-// PlanWait: What a job's pods would wait for, or may wait for.
+// PlanWait: A reason for which the pods of a job wait, or may wait.
 type PlanWait struct {
 	// `quota`, `queue` or `room`.
 	Cause   string `json:"cause"`
@@ -1441,7 +1441,7 @@ type PoolDetail struct {
 	MissingNodes []string `json:"missingNodes"`
 	// Jobs of it that wait for room.
 	WaitingJobs []JobOnNodes `json:"waitingJobs"`
-	// Whether it has a definition, or only nodes.
+	// True if it has a definition; false if it only has nodes.
 	IsDefined bool `json:"isDefined"`
 	// The pods of `jobs`.
 	Pods []HoldingPod `json:"pods"`
@@ -1491,7 +1491,7 @@ type Quota struct {
 	MaxJobs          *float64     `json:"maxJobs"`
 	JobsUsed         *float64     `json:"jobsUsed"`
 	Resources        []QuotaLimit `json:"resources"`
-	// What containers that request nothing count as.
+	// The requests of containers that state none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
 	CreatedAt      *string           `json:"createdAt"`
 }
@@ -1514,7 +1514,7 @@ type QuotaList struct {
 	Total int64   `json:"total"`
 }
 
-// RecoveredObject: What became of an object that a killed run had left.
+// RecoveredObject: The recovery of an object that a killed run left.
 type RecoveredObject struct {
 	Kind       string `json:"kind"`
 	ApiVersion string `json:"apiVersion"`
@@ -1524,7 +1524,7 @@ type RecoveredObject struct {
 	Message    string `json:"message"`
 }
 
-// Recoveries: What killed runs left: what will be done about it, what was, and what could not be.
+// Recoveries: Interrupted runs: what will be recovered, what was, and what could not be.
 type Recoveries struct {
 	// Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.
 	Planned   []RecoveryStep    `json:"planned"`
@@ -1537,7 +1537,7 @@ type Recoveries struct {
 	Working map[string]string `json:"working"`
 }
 
-// RecoveryFailure: What could not be recovered, and why.
+// RecoveryFailure: An object that could not be recovered, with the reason.
 type RecoveryFailure struct {
 	Namespace *string `json:"namespace"`
 	Message   string  `json:"message"`
@@ -1555,17 +1555,17 @@ type RecoveryStep struct {
 	Namespace  *string `json:"namespace"`
 	Name       string  `json:"name"`
 	Reason     *string `json:"reason"`
-	// Of each field that changes `path`, `from` and `to`.
+	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
-	// Whether its pods find room.
+	// The verdict of `fit` on its pods; null if it was not asked.
 	Verdict *string `json:"verdict"`
 	// Whose pods its own would evict.
 	Victims []PlanVictim `json:"victims"`
-	// What its pods would wait for.
+	// The reasons for which its pods would wait.
 	Waits []PlanWait `json:"waits"`
-	// Fields of somebody else's that are overwritten: as in `changes`, with `manager`.
+	// Fields of other managers that are overwritten: as in `changes`, with `manager`.
 	Lost []map[string]any `json:"lost"`
-	// What goes with it.
+	// Objects that garbage collection deletes with it.
 	Dependents []Dependent `json:"dependents"`
 	// Kinds that may not be looked through for dependents.
 	Unseen []string `json:"unseen"`
@@ -1575,7 +1575,7 @@ type RecoveryStep struct {
 	Finished *string `json:"finished"`
 	// Who applied the job last that ends or runs again; null if that is the caller, or unknown.
 	AppliedBy *string `json:"appliedBy"`
-	// How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.
+	// How running work saves its progress before it ends; null if nothing runs or has a checkpoint.
 	Checkpoint *string `json:"checkpoint"`
 	// `planned`, until it is carried out.
 	Result string  `json:"result"`
@@ -1630,9 +1630,9 @@ type SnapshotPage struct {
 
 // Submitted: The first created job; of several documents all are in `jobs`.
 type Submitted struct {
-	// What deserves attention, such as a pool or a Secret that does not exist.
+	// Remarks that do not stop the request, such as a pool or a Secret that does not exist.
 	Notes []string `json:"notes"`
-	// Of a dry run: what the real request has to confirm with `?confirm=true`.
+	// Only in a dry run: what the real request has to confirm with `?confirm=true`.
 	Questions []string `json:"questions"`
 	JobID     *string  `json:"jobId"`
 	Name      string   `json:"name"`
@@ -1674,7 +1674,7 @@ type WaitAnswer struct {
 	Items []WaitItem `json:"items"`
 }
 
-// WaitItem: What came of waiting for a job.
+// WaitItem: The result of waiting for a job.
 type WaitItem struct {
 	Name      string  `json:"name"`
 	Namespace *string `json:"namespace"`
@@ -1751,7 +1751,7 @@ type WorkloadCondition struct {
 
 // WorkloadHour: A workload in an hour.
 type WorkloadHour struct {
-	// Of this row; it stays when the hour is computed again.
+	// The id of the row. It does not change when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
 	// Where the hour or step begins, UTC.
@@ -1761,17 +1761,17 @@ type WorkloadHour struct {
 	// Seconds of the hour or step for which usage is known. All other figures cover only these: less than the whole if the
 	// step is still running, no collector ran, or its hours were pruned.
 	KnownSeconds float64 `json:"known_seconds"`
-	// Whether figures may still change: the hour has just ended, or measurements are missing.
+	// True if figures may still change: the hour has just ended, or measurements are missing.
 	Provisional bool `json:"provisional"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
-	// Of the means of each minute.
+	// Highest one-minute average utilization, percent.
 	MaxUtilization *float64 `json:"max_utilization"`
 	MinUtilization *float64 `json:"min_utilization"`
-	// Of the means of each minute, to a whole percent.
+	// Median of the one-minute averages, rounded to a whole percent.
 	P50Utilization *float64 `json:"p50_utilization"`
 	P95Utilization *float64 `json:"p95_utilization"`
-	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	// Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.
 	Coverage  *float64 `json:"coverage"`
 	CreatedAt string   `json:"created_at"`
 	// When it was computed last.
@@ -1797,7 +1797,7 @@ type WorkloadHour struct {
 	WorkloadStatus *string `json:"workload_status"`
 	// Measurements that count.
 	SampleCount int64 `json:"sample_count"`
-	// Of the topmost owner of its pods.
+	// The uid of the topmost owner of its pods.
 	OwnerUid    string            `json:"owner_uid"`
 	OwnerName   string            `json:"owner_name"`
 	Labels      map[string]string `json:"labels"`
@@ -1817,7 +1817,7 @@ type WorkloadHourPage struct {
 // WorkloadHoursAfter: Rows after others.
 type WorkloadHoursAfter struct {
 	PageSize int64 `json:"page_size"`
-	// What `cursor` has to be for the next rows; null after the last.
+	// The `cursor` of the next page; null after the last row.
 	NextCursor *string        `json:"next_cursor"`
 	Data       []WorkloadHour `json:"data"`
 }
@@ -1858,7 +1858,7 @@ type NamesBody struct {
 	// The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is answered with 409
 	// and the plan.
 	Confirmed []string `json:"confirmed,omitempty"`
-	// Of jobs also a jobId, KIND/NAME, or the name of a pod.
+	// Names; for jobs also a jobId, KIND/NAME or the name of a pod.
 	Names []string `json:"names"`
 }
 

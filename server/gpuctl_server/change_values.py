@@ -1,4 +1,4 @@
-"""What became of changes, as the REST API answers it, with the plan that the command line has."""
+"""Results of changes as the REST API answers them, with the plan that the command line prints."""
 
 from __future__ import annotations
 

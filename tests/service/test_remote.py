@@ -306,8 +306,8 @@ def test_a_busy_an_older_and_a_failing_service(remote: Remote) -> None:
     with stranger(busy, well, lost, odd, away, expired) as service:
         remote.login(url=service.url, token="gpuctl_x")
         assert len(service.heard) == 2
-        assert "is another version of gpuctl" in remote.typed("get", "jobs", code=3).err
-        assert "is another version of gpuctl" in remote.typed("get", "jobs", code=3).err
+        assert "incompatible versions: gpuctl" in remote.typed("get", "jobs", code=3).err
+        assert "incompatible versions: gpuctl" in remote.typed("get", "jobs", code=3).err
         assert remote.typed("get", "jobs", code=3).err == "error: the cluster cannot be reached\n  = h\n"
         said = remote.typed("get", "jobs", "-o", "json", code=3)
         assert said.value["hint"] == f"`gpuctl login {service.url}` asks for another"

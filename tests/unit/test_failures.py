@@ -18,7 +18,6 @@ NEVER_LEAVE = {
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
     "HungUp": "becomes the failure of a checkpoint",
-    "NotOfThisForm": "becomes a refusal that names both versions",
     "NotALedger": "becomes a refusal of what answered so",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",

@@ -16,7 +16,7 @@ class AuditLine(ApiModel):
     caller: str = Field(description='Who asked; "" where nobody was recognised.', examples=["anna"])
     action: str = Field(examples=["DELETE /api/v1/jobs/{jobId}"])
     objects: list[str] = Field(
-        description="What it was about, by name.", examples=[["training/qwen2-7b-sft in team-a"]]
+        description="The names of the objects that it changed.", examples=[["training/qwen2-7b-sft in team-a"]]
     )
     result: str = Field(
         description="The status, and the name of the error; `begun` while it goes on, `interrupted` without an end.",

@@ -32,6 +32,6 @@ class SharedModel(ApiModel):
 
 
 class Body(BaseModel):
-    """What is sent: a number is no string, and a string no number."""
+    """A request body. Types are strict: a number is not accepted as a string, nor a string as a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)

@@ -1,4 +1,4 @@
-"""What became of jobs that were paused or resumed, as JSON."""
+"""The JSON of jobs that were paused or resumed."""
 
 from __future__ import annotations
 

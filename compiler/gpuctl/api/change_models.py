@@ -83,7 +83,7 @@ class DocumentsBody(BaseModel):
 
 
 MOST_NAMES = 100
-"""Of one request."""
+"""The most names in one request."""
 _CONFIRMED: Any = Field(
     None,
     description="The texts of `questions` and `courtesies` that the user has confirmed. A plan with another text is "
@@ -138,7 +138,7 @@ class NamesBody(ConfirmedBody):
     names: list[Name] = Field(
         min_length=1,
         max_length=MOST_NAMES,
-        description="Of jobs also a jobId, KIND/NAME, or the name of a pod.",
+        description="Names; for jobs also a jobId, KIND/NAME or the name of a pod.",
         examples=[["qwen2-7b-sft"]],
     )
 
@@ -166,12 +166,12 @@ class PlanRemarks(BaseModel):
 
     notes: list[str] = Field(
         default_factory=list,
-        description="What deserves attention, such as a pool or a Secret that does not exist.",
+        description="Remarks that do not stop the request, such as a pool or a Secret that does not exist.",
         examples=[[f"{_NOTE}, which training/qwen2-7b-sft will wait for"]],
     )
     questions: list[str] = Field(
         default_factory=list,
-        description="Of a dry run: what the real request has to confirm with `?confirm=true`.",
+        description="Only in a dry run: what the real request has to confirm with `?confirm=true`.",
         examples=[[]],
     )
 
@@ -235,7 +235,9 @@ class ShortState(BaseModel):
 class JobState(ShortState):
     """A job that is deleted, paused or resumed, or (status ``validated``) would be."""
 
-    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+    plan: PlanAnswer | None = Field(
+        None, description="Only in a dry run: the plan, with what would be done to which objects."
+    )
 
 
 class RerunJob(ShortState):

@@ -1,4 +1,4 @@
-"""What is said of documents, and of gpuctl itself, as JSON: every command's diagnostics, and ``version``."""
+"""The JSON of diagnostics and of ``gpuctl version``."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Meaning(NamedTuple):
-    """What an error means.
+    """The meaning of an error.
 
     ``exit_code``: 1 the answer is no, 2 the question lacks something, 3 the cluster or the way to it failed. ``status``
     is HTTP's, ``name`` what a program compares.
@@ -73,7 +73,7 @@ _ANSWERS = {
 
 
 def meaning_of(error: BaseException) -> Meaning | None:
-    """What an error of ours means, by the nearest of its classes; None for what is none of ours."""
+    """Return the meaning of an error by the nearest of its classes; None for an error that gpuctl does not raise."""
     for kind in type(error).__mro__:
         if kind.__module__.startswith(_PACKAGE) and kind.__name__ in MEANINGS:
             found = MEANINGS[kind.__name__]
@@ -84,14 +84,14 @@ def meaning_of(error: BaseException) -> Meaning | None:
 
 
 def _of_service(error: Any) -> Meaning:
-    """What an answer of the service means to its client: what the error that it names would mean here."""
+    """Return the meaning of a service's error: that of the error that it names."""
     named = {meaning.name: meaning for meaning in MEANINGS.values()}.get(error.name)
     code = named.exit_code if named is not None else 1 if error.status in (400, 404, 409, 413) else 3
     return Meaning(code, error.status, error.name)
 
 
 def _of_answer(error: Any, found: Meaning) -> Meaning:
-    """What an answer of the API server means to whoever asked us."""
+    """Return the meaning of an error of the API server."""
     if error.status in _ANSWERS:
         return found._replace(status=error.status, name=error.reason or _ANSWERS[error.status])
     if 400 <= error.status < 500:

@@ -44,7 +44,7 @@ class FitOpening(ApiModel):
 
     by: str = Field(description="At the latest, by the API server's clock.", examples=["2026-01-01T14:05:00Z"])
     taken_at: str = Field(description="When the cluster was looked at.", examples=["2026-01-01T10:45:00Z"])
-    after: list[FitEnding] = Field(description="What has to end before, the first to end first.")
+    after: list[FitEnding] = Field(description="The work that has to end before, in the order in which it ends.")
 
 
 class FitSuggestion(ApiModel):
@@ -56,7 +56,7 @@ class FitSuggestion(ApiModel):
         examples=["fewer GPUs"],
     )
     changes: list[dict[str, Any]] = Field(
-        description="What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now.",
+        description="The edits: `path`, `from` and `to`, with `file`, `line` and `column` of the present value.",
         examples=[
             [{"path": "resources.gpu", "from": 8, "to": 4, "file": "yamlContent", "line": 9, "column": 8}],
         ],
@@ -64,16 +64,16 @@ class FitSuggestion(ApiModel):
 
 
 class FitJob(ApiModel):
-    """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+    """The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])
     verdict: str = Field(description="fits, preempts, fits-when-empty, never or unknown.", examples=["fits"])
     victims: list[FitVictim]
-    victims_certain: bool = Field(description="Whether it is known that it is just these.", examples=[True])
+    victims_certain: bool = Field(description="True if exactly these pods are evicted.", examples=[True])
     certain: bool = Field(
-        description="Whether verdict, pods and victims are these whatever the scheduler chooses.", examples=[True]
+        description="True if no choice of the scheduler changes the verdict, the pods or the victims.", examples=[True]
     )
     likelihood: float | None = Field(
         description="1 if no other order of pods changes the verdict; null if that is not known.",
@@ -82,11 +82,11 @@ class FitJob(ApiModel):
     pods: int = Field(examples=[2])
     starting_pods: int = Field(examples=[2])
     held_by_starting_pods: dict[str, int | float] = Field(
-        description="What the pods that start hold while the others of their job have no room.",
+        description="Resources that the pods that start hold while the others of their job have no room.",
         examples=[{"nvidia.com/gpu": 24}],
     )
     need: dict[str, Any] = Field(
-        description="Of all pods; in `perPod` of one.",
+        description="Resources of all pods; those of one pod are in `perPod`.",
         examples=[{"nvidia.com/gpu": 8, "cpuCores": 16, "perPod": {"nvidia.com/gpu": 4, "cpuCores": 8}}],
     )
     free: dict[str, int | float] = Field(examples=[{"nvidia.com/gpu": 16, "cpuCores": 96.5}])
@@ -100,7 +100,7 @@ class FitJob(ApiModel):
     )
     reason: str = Field(examples=["both pods find room"])
     admitted: bool | None = Field(
-        description="Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown.",
+        description="True if its Kueue queue admits it now; null without a queue, or if that is unknown.",
         examples=[None],
     )
     opening: FitOpening | None = Field(description="When it will find room, where that is known.")
@@ -127,9 +127,9 @@ class FitJobs(ApiModel):
 class FitAnswer(FitJobs):
     """``gpuctl fit``, with what it prints beside the jobs."""
 
-    notes: list[str] = Field(description="What is not taken into account.", examples=[[]])
+    notes: list[str] = Field(description="What the answer does not take into account.", examples=[[]])
     warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
-    messages: list[str] = Field([], description="What is to be known of the request itself.", examples=[[]])
+    messages: list[str] = Field([], description="Remarks about the request itself.", examples=[[]])
 
 
 def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJobs:

@@ -53,7 +53,7 @@ def log_problem(problem: LogProblem) -> dict[str, Any]:
 
 
 def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
-    """What ``logs -o json`` has beside ``logs``.
+    """Return the fields of ``logs -o json`` beside ``logs``.
 
     :param last: the time of the last line, None where there is none.
     """

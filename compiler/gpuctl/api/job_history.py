@@ -17,7 +17,7 @@ class DocumentCommit(ApiModel):
     """The commit that a document was applied from."""
 
     id: str = Field(examples=["9f2c1e07ab3d4c5e6f708192a3b4c5d6e7f80912"])
-    dirty: bool = Field(description="Whether its files differed from it.", examples=[False])
+    dirty: bool = Field(description="True if the files differed from the commit.", examples=[False])
     repository: str | None = Field(examples=["git.example.com/team-a/jobs"])
 
 
@@ -33,7 +33,7 @@ class JobDocument(ApiModel):
     cause: str = Field(description="`applied`, `rolled back`, or `found` in the cluster.", examples=["applied"])
     to: int | None = Field(description="The revision that was gone back to.", examples=[None])
     changes: list[dict[str, Any]] = Field(
-        description="Of each field in which it differs from the one before `path`, `from` and `to`.",
+        description="The fields that differ from the revision before, each with `path`, `from` and `to`.",
         examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
     )
     masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
@@ -73,7 +73,9 @@ class HistoryAnswer(ApiModel):
 class JobDocuments(HistoryAnswer):
     """The history of a job, with what was passed over."""
 
-    notes: list[str] = Field(description="What is marked as history, and was passed over.", examples=[[]])
+    notes: list[str] = Field(
+        description="Objects that are marked as history and were skipped, with the reason.", examples=[[]]
+    )
 
 
 class RevisionChanges(ApiModel):

@@ -1,4 +1,4 @@
-"""What the answers are made of: lists with their number, and amounts as JSON has them."""
+"""Parts of answers: lists with their length, and amounts as JSON numbers."""
 
 from __future__ import annotations
 

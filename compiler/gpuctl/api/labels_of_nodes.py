@@ -14,7 +14,7 @@ from gpuctl.api.nodes import LabelPair
 from gpuctl.reading.label_rows import GpuLabelRow, Label
 
 MOST_NODES = 500
-"""Of one request."""
+"""The most nodes in one request."""
 MOST_LABELS = 100
 NodeName = Annotated[str, Field(max_length=253)]
 Text = Annotated[str, Field(max_length=512)]
@@ -82,7 +82,7 @@ class NodeFailure(ApiModel):
     """The reason for which a node was not changed."""
 
     node_name: str = Field(examples=["node-3"])
-    error: str = Field(description="What programs compare.", examples=["NodeNotFound"])
+    error: str = Field(description="The word for programs.", examples=["NodeNotFound"])
     message: str = Field(examples=["there is no node node-3"])
     is_outage: bool = Field(
         False, description="The cluster could not be reached, or refused the service.", examples=[False]
@@ -103,7 +103,7 @@ class BatchReport(ApiModel):
     failed: list[NodeFailure]
     message: str = Field(examples=["1 of 2 nodes labelled; see `failed`"])
     notes: list[str] = Field(examples=[[]])
-    nodes: list[ChangedNode] = Field([], description="What was done to each node of `success`.")
+    nodes: list[ChangedNode] = Field([], description="The change of each node in `success`.")
 
     @classmethod
     def of(cls, report: Report, done: str) -> BatchReport:

@@ -39,4 +39,4 @@ class LogsValue(ApiModel):
         description="When the last of them was written.", examples=["2024-06-01T10:06:30Z"]
     )
     lines: list[LogLineValue] = Field(description="The same lines, with whose they are.")
-    problems: list[LogProblemValue] = Field(description="What is not shown, and why.")
+    problems: list[LogProblemValue] = Field(description="Pods whose log could not be read, with the reason.")

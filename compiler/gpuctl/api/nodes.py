@@ -21,7 +21,7 @@ class HoldingPod(ApiModel):
     """A pod that holds room on a node, or waits for some."""
 
     pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
-    name: str = Field(description="Of its job.", examples=["qwen2-7b-sft"])
+    name: str = Field(description="The name of its job.", examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str | None = Field(description="Null for a pod that is no job of gpuctl's.", examples=["training"])
     gpu: int = Field(examples=[4])
@@ -172,8 +172,10 @@ class NodeAmount(ApiModel):
 
     resource: str = Field(examples=["nvidia.com/gpu"])
     vendor: str | None = Field(examples=["nvidia"])
-    total: int | float = Field(description="What pods can have.", examples=[8])
-    used: int | float | None = Field(description="What pods request; null if pods may not be read.", examples=[4])
+    total: int | float = Field(description="The amount that pods can have.", examples=[8])
+    used: int | float | None = Field(
+        description="The amount that pods request; null if pods may not be read.", examples=[4]
+    )
 
     @classmethod
     def of(cls, node: NodeState, gpus: Gpus) -> list[NodeAmount]:
@@ -238,7 +240,7 @@ class NodeFields(ApiModel, Generic[Holder]):
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     last_updated_at: str | None = Field(examples=["2024-06-02T14:30:00Z"])
     gpu_labels: list[LabelPair] = Field(
-        [], description="Those of its labels that tell a type of GPU; jobs select on the first ones."
+        [], description="Labels of the node that name a type of GPU; jobs select by the first."
     )
     amounts: list[NodeAmount] = Field([], description="All that pods can have: GPUs, cores, memory, other devices.")
 

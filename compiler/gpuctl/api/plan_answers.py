@@ -43,7 +43,7 @@ class PlanVictim(ApiModel):
 
 
 class PlanWait(ApiModel):
-    """What a job's pods would wait for, or may wait for."""
+    """A reason for which the pods of a job wait, or may wait."""
 
     cause: str = Field(description="`quota`, `queue` or `room`.", examples=["quota"])
     message: str = Field(
@@ -65,17 +65,19 @@ class StepFields(ApiModel):
     name: str = Field(examples=["qwen2-7b-sft"])
     reason: str | None = Field(examples=["spec.template cannot be changed"])
     changes: list[dict[str, Any]] = Field(
-        description="Of each field that changes `path`, `from` and `to`.",
+        description="The fields that change, each with `path`, `from` and `to`.",
         examples=[[{"path": "spec.template.spec.containers[0].image", "from": "app:v1", "to": "app:v2"}]],
     )
-    verdict: str | None = Field(description="Whether its pods find room.", examples=["fits"])
+    verdict: str | None = Field(
+        description="The verdict of `fit` on its pods; null if it was not asked.", examples=["fits"]
+    )
     victims: list[PlanVictim] = Field(description="Whose pods its own would evict.")
-    waits: list[PlanWait] = Field(description="What its pods would wait for.", examples=[[]])
+    waits: list[PlanWait] = Field(description="The reasons for which its pods would wait.", examples=[[]])
     lost: list[dict[str, Any]] = Field(
-        description="Fields of somebody else's that are overwritten: as in `changes`, with `manager`.",
+        description="Fields of other managers that are overwritten: as in `changes`, with `manager`.",
         examples=[[{"path": "spec.parallelism", "from": 4, "to": 2, "manager": "kubectl-edit"}]],
     )
-    dependents: list[Dependent] = Field(description="What goes with it.")
+    dependents: list[Dependent] = Field(description="Objects that garbage collection deletes with it.")
     unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
     running: str | None = Field(
         description="How long the work that ends has been running; null if no work ends.", examples=["running for 3h"]
@@ -89,7 +91,7 @@ class StepFields(ApiModel):
         examples=["anna"],
     )
     checkpoint: str | None = Field(
-        description="How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint.",
+        description="How running work saves its progress before it ends; null if nothing runs or has a checkpoint.",
         examples=["python save.py (at most 2m)"],
     )
     result: str = Field(description="`planned`, until it is carried out.", examples=["planned"])
@@ -97,7 +99,7 @@ class StepFields(ApiModel):
 
 
 class PlanStep(StepFields):
-    """What is done to an object. What is secret is masked."""
+    """The change of an object. Credentials are masked."""
 
     title: str = Field(
         "", description='The job, pool or quota that the object belongs to; "" without any.', examples=["training/sft"]
@@ -113,7 +115,7 @@ class PlanStep(StepFields):
 
 
 class PlanFields(ApiModel):
-    """What every plan has."""
+    """The fields of every plan."""
 
     steps: list[StepFields]
     summary: dict[str, int] = Field(description="Action -> objects.", examples=[{"replace": 1, "unchanged": 2}])
@@ -142,15 +144,15 @@ class PlanAnswer(PlanFields):
     questions: list[str] = Field(examples=[["training/qwen2-7b-sft runs: it is ended, and starts again"]])
     errors: list[str] = Field(examples=[[]])
     set: str | None = Field(None, description="The set that the documents are, if they are one.", examples=[None])
-    recovery: list[PlanStep] = Field([], description="What is done first about what an interrupted run left.")
+    recovery: list[PlanStep] = Field([], description="Steps that first complete or undo an interrupted run.")
     courtesies: list[str] = Field(
         [],
         description="Running work that the request names and ends. It needs no confirmation unless the request has "
         "`confirmed`.",
         examples=[[]],
     )
-    tracked: list[str] = Field([], description="Those of `errors` about objects of Argo CD or Flux.", examples=[[]])
-    lacking: list[str] = Field([], description="Those of `errors` about missing rights.", examples=[[]])
+    tracked: list[str] = Field([], description="The part of `errors` about objects of Argo CD or Flux.", examples=[[]])
+    lacking: list[str] = Field([], description="The part of `errors` about missing rights.", examples=[[]])
     finished: list[int] = Field(
         [], description="Indexes of the finished steps, in the order in which they finished.", examples=[[0]]
     )
@@ -158,7 +160,7 @@ class PlanAnswer(PlanFields):
     outage: bool = Field(False, description="Steps failed because the cluster failed, or did not allow them.")
     interrupted: int = Field(0, description="The signal that stopped the run; 0 without any.", examples=[0])
     unfinished: bool = Field(False, description="A journal remains: `POST /recoveries` finishes what was begun.")
-    messages: list[str] = Field([], description="What the run has reported.", examples=[[]])
+    messages: list[str] = Field([], description="Messages of the run.", examples=[[]])
     warnings: list[DocumentWarning] = Field([], description="Diagnostics of the documents.")
 
 
@@ -172,7 +174,7 @@ class RecoveryStep(StepFields):
 
 
 class RecoveredObject(ApiModel):
-    """What became of an object that a killed run had left."""
+    """The recovery of an object that a killed run left."""
 
     kind: str = Field(examples=["Job"])
     api_version: str = Field(examples=["batch/v1"])
@@ -183,7 +185,7 @@ class RecoveredObject(ApiModel):
 
 
 class ProblemFields(ApiModel):
-    """What could not be recovered, and why, as ``-o json`` prints it."""
+    """An object that could not be recovered, with the reason, as ``-o json`` prints it."""
 
     namespace: str | None = Field(examples=["team-a"])
     message: str = Field(examples=["the journal of a run cannot be read"])
@@ -191,13 +193,13 @@ class ProblemFields(ApiModel):
 
 
 class RecoveryFailure(ProblemFields):
-    """What could not be recovered, and why."""
+    """An object that could not be recovered, with the reason."""
 
     refused: bool = Field(True, description="By a decision; false after a failure of the cluster.")
 
 
 class RecoveryFields(ApiModel):
-    """What every answer about interrupted runs has."""
+    """The fields of every answer about interrupted runs."""
 
     planned: list[RecoveryStep] = Field(
         description="Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.",
@@ -213,7 +215,7 @@ class RecoveryOutput(RecoveryFields):
 
 
 class Recoveries(RecoveryFields):
-    """What killed runs left: what will be done about it, what was, and what could not be."""
+    """Interrupted runs: what will be recovered, what was, and what could not be."""
 
     problems: list[RecoveryFailure]  # type: ignore[assignment]
     questions: list[str] = Field(examples=[["job.batch/qwen2-7b-sft in team-a is created again"]])
@@ -312,7 +314,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _victim(job: EvictedJob) -> dict[str, Any]:
-    """An evicted job; of those that whoever asked may not see, only how important they are and how long they run."""
+    """An evicted job; of those that the caller may not see, only how important they are and how long they run."""
     value = {**job._asdict(), "pods": list(job.pods)}
     if not value.pop("seen"):
         value |= {"namespace": None, "job": None, "owner": None}

@@ -62,7 +62,7 @@ class PoolFields(PoolCounts, Generic[Holder]):
         description="Nodes that its definition names and that are not in it.", examples=[["node-9"]]
     )
     waiting_jobs: list[Holder] | None = Field(description="Jobs of it that wait for room.")
-    is_defined: bool = Field(description="Whether it has a definition, or only nodes.", examples=[True])
+    is_defined: bool = Field(description="True if it has a definition; false if it only has nodes.", examples=[True])
 
 
 class PoolDetail(PoolFields[JobOnNodes]):

@@ -8,7 +8,7 @@ from gpuctl.api.base_models import ApiModel
 
 
 class WaitItem(ApiModel):
-    """What came of waiting for a job."""
+    """The result of waiting for a job."""
 
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str | None = Field(examples=["team-a"])

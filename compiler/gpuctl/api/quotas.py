@@ -56,7 +56,7 @@ class Quota(ApiModel):
     jobs_used: int | float | None = Field(examples=[3])
     resources: list[QuotaLimit]
     default_request: dict[str, str] = Field(
-        description="What containers that request nothing count as.", examples=[{"cpu": "1"}]
+        description="The requests of containers that state none.", examples=[{"cpu": "1"}]
     )
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 

@@ -1,4 +1,4 @@
-"""What was used, as answers of ``/gpu-aggregation``: in an envelope, with names of the form ``stat_hour``."""
+"""Usage as ``/gpu-aggregation`` answers it: in an envelope, with names of the form ``stat_hour``."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class UsageValue(BaseModel):
-    """What is answered there."""
+    """The envelope of an answer."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class UsageProblem(UsageValue):
-    """What went wrong."""
+    """An error."""
 
     code: int = Field(description="The HTTP status.", examples=[400])
-    message: str = Field(description="What kind of error it is.", examples=["Invalid request parameters"])
-    error: str = Field(
-        description="What is wrong, for people.", examples=["the query parameter start_time is required"]
-    )
+    message: str = Field(description="The kind of error.", examples=["Invalid request parameters"])
+    error: str = Field(description="The error in words.", examples=["the query parameter start_time is required"])
 
 
 class _Hour(UsageValue):
-    id: int = Field(description="Of this row; it stays when the hour is computed again.", examples=[1])
+    id: int = Field(description="The id of the row. It does not change when the hour is computed again.", examples=[1])
     cluster_name: str = Field(examples=["cluster-1"])
 
 
@@ -41,7 +39,7 @@ class _Told(UsageValue):
         examples=[3600.0],
     )
     provisional: bool = Field(
-        description="Whether figures may still change: the hour has just ended, or measurements are missing.",
+        description="True if figures may still change: the hour has just ended, or measurements are missing.",
         examples=[False],
     )
 
@@ -51,20 +49,23 @@ class _Used(UsageValue):
         description="Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.",
         examples=[68.5],
     )
-    max_utilization: float | None = Field(description="Of the means of each minute.", examples=[95.2])
+    max_utilization: float | None = Field(
+        description="Highest one-minute average utilization, percent.", examples=[95.2]
+    )
     min_utilization: float | None = Field(examples=[45.3])
 
 
 class _Spread(UsageValue):
     p50_utilization: float | None = Field(
-        description="Of the means of each minute, to a whole percent.", examples=[70.0]
+        description="Median of the one-minute averages, rounded to a whole percent.", examples=[70.0]
     )
     p95_utilization: float | None = Field(examples=[89.0])
 
 
 class _Last(UsageValue):
     coverage: float | None = Field(
-        description="How much of what was held was measured, 0 to 1; null where nothing was held.", examples=[0.9987]
+        description="Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated.",
+        examples=[0.9987],
     )
     created_at: str = Field(examples=["2025-11-05T15:00:01Z"])
     updated_at: str = Field(description="When it was computed last.", examples=["2025-11-05T15:00:01Z"])
@@ -128,7 +129,7 @@ class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
         description="At the end of the hour, as far as its pods tell.", examples=["Running"]
     )
     sample_count: int = Field(description="Measurements that count.", examples=[3600])
-    owner_uid: str = Field(description="Of the topmost owner of its pods.", examples=["abc-def-123"])
+    owner_uid: str = Field(description="The uid of the topmost owner of its pods.", examples=["abc-def-123"])
     owner_name: str = Field(examples=["bert-training"])
     labels: dict[str, str] = Field(examples=[{"team": "research", "project": "nlp", "priority": "high"}])
     annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001", "project-id": "proj-123"}])
@@ -144,7 +145,7 @@ class _Page(UsageValue):
 class _After(UsageValue):
     page_size: int = Field(examples=[20])
     next_cursor: str | None = Field(
-        description="What `cursor` has to be for the next rows; null after the last.", examples=["WyJhIl0"]
+        description="The `cursor` of the next page; null after the last row.", examples=["WyJhIl0"]
     )
 
 
@@ -197,7 +198,7 @@ class WorkloadHoursAfter(_After):
 
 
 class LedgerRow(UsageValue):
-    """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
+    """The GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
     `allocated` + `free` + `unusable` + `unsized`."""
 
     time: str = Field(description="Where the step begins, UTC.", examples=["2025-11-01T00:00:00Z"])
@@ -212,22 +213,26 @@ class LedgerRow(UsageValue):
     )
     known_until: str = Field(description="Last moment, UTC.", examples=["2025-12-01T00:00:00Z"])
     provisional: bool = Field(
-        description="Whether amounts may still change: an hour has just ended, or measurements are missing.",
+        description="True if amounts may still change: an hour has just ended, or measurements are missing.",
         examples=[False],
     )
     cluster: str = Field(examples=["cluster-1"])
     level: Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"] = Field(
         examples=["label"]
     )
-    key: str = Field(description="Of a label; of a workload its namespace, kind and name.", examples=["team"])
-    value: str = Field(description="Of the label; of a workload its uid; else a name.", examples=["ai-research"])
-    namespace: str = Field(default="", description="Of a workload; likewise kind and name.", examples=["ml-training"])
+    key: str = Field(description="The key of a label; for a workload its namespace, kind and name.", examples=["team"])
+    value: str = Field(
+        description="The value of the label; for a workload its uid; else a name.", examples=["ai-research"]
+    )
+    namespace: str = Field(
+        default="", description='The namespace of a workload; "" for other groups.', examples=["ml-training"]
+    )
     kind: str = Field(default="", examples=["Job"])
     name: str = Field(default="", examples=["bert"])
     capacity_gpu_seconds: float | None = Field(
-        description="That there were; null for what has no GPUs of its own.", examples=[331776000.0]
+        description="GPU-seconds available in the step; null for groups that own no GPUs.", examples=[331776000.0]
     )
-    allocated_gpu_seconds: float = Field(description="That were held.", examples=[165888000.0])
+    allocated_gpu_seconds: float = Field(description="GPU-seconds allocated to pods.", examples=[165888000.0])
     busy_gpu_seconds: float = Field(description="Measured, times their utilisation.", examples=[110000000.0])
     held_idle_gpu_seconds: float = Field(description="Measured, and not used.", examples=[50000000.0])
     held_unobserved_gpu_seconds: float = Field(description="Held, and not measured.", examples=[5888000.0])
@@ -243,23 +248,25 @@ class LedgerRow(UsageValue):
         examples=[0.0],
     )
     allowed_gpu_seconds: float | None = Field(
-        description="Of a namespace: what its quotas let it hold; while there was none, what the cluster had.",
+        description="Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster.",
         examples=[82944000.0],
     )
     by_process_gpu_seconds: float = Field(
-        description="Of what was measured: parts of cards of which it is known what each pod's processes used.",
+        description="Part of the measured GPU-seconds that comes from per-process metrics of shared cards.",
         examples=[36000.0],
     )
     beyond_held_gpu_seconds: float = Field(
-        description="What these used of their cards beyond what their pods held: no part of `busy`.", examples=[1800.0]
+        description="Use of shared cards beyond the share of their pods. Not part of `busy`.", examples=[1800.0]
     )
     avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
-    coverage: float | None = Field(description="How much of what was held was measured, 0 to 1.", examples=[0.9645])
-    closes: bool = Field(description="Whether the parts add up; a ledger that does not is an error.", examples=[True])
+    coverage: float | None = Field(description="Measured part of the allocated GPU-seconds, 0 to 1.", examples=[0.9645])
+    closes: bool = Field(
+        description="True if the parts add up. A ledger that does not is an error of the service.", examples=[True]
+    )
 
 
 class HeldByWorkload(UsageValue):
-    """What a workload held at a moment."""
+    """The GPUs of a workload at a moment."""
 
     uid: str = Field(examples=["abc-123"])
     name: str = Field(examples=["bert-training"])
@@ -270,7 +277,7 @@ class HeldByWorkload(UsageValue):
 
 
 class HeldInNamespace(UsageValue):
-    """What was held in a namespace at a moment."""
+    """The GPUs of a namespace at a moment."""
 
     allocated_gpu: float = Field(examples=[32])
     utilization: float | None = Field(examples=[72.5])
@@ -366,7 +373,7 @@ class LedgerRowsAfter(_After):
 
 
 class LedgerAnswer(_Envelope):
-    """What became of every GPU-second."""
+    """The ledger: the use of every GPU-second."""
 
     data: list[LedgerRow] | LedgerPage | LedgerRowsAfter
 
@@ -386,7 +393,7 @@ class IdleGpus(UsageValue):
     labels: dict[str, str] = Field(examples=[{"team": "research"}])
     annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001"}])
     gpu_count: float = Field(description="GPUs that it holds now.", examples=[8])
-    gpu_models: dict[str, float] = Field(description="Of which models.", examples=[{"A100-80G": 8}])
+    gpu_models: dict[str, float] = Field(description="GPUs by model.", examples=[{"A100-80G": 8}])
     pod_count: int = Field(description="Pods that hold them.", examples=[1])
     idle_since: str = Field(examples=["2025-11-05T02:00:00Z"])
     idle_hours: float = Field(description="For how long, without a break.", examples=[12.5])
@@ -396,9 +403,9 @@ class IdleGpus(UsageValue):
         examples=[96.2],
     )
     allocated_gpu_hours: float = Field(description="Held in that time.", examples=[100.0])
-    coverage: float | None = Field(description="How much of that was measured, 0 to 1.", examples=[0.98])
+    coverage: float | None = Field(description="Measured part of it, 0 to 1.", examples=[0.98])
     idle_cost: float | None = Field(
-        description="What the idle GPU-hours cost by the platform's prices of their time; null where one is not set.",
+        description="Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.",
         examples=[1202.5],
     )
     pause: str | None = Field(
@@ -409,7 +416,7 @@ class IdleGpus(UsageValue):
 
 
 class HeldIdle(UsageValue):
-    """What is held and idle."""
+    """GPUs that are allocated and idle."""
 
     cluster: str = Field(examples=["cluster-1"])
     start_time: str = Field(examples=["2025-11-04T15:00:00Z"])
@@ -419,9 +426,9 @@ class HeldIdle(UsageValue):
     idle_after_hours: float = Field(description="For so long it has to be idle to be listed.", examples=[1.0])
     currency: str | None = Field(examples=["CNY"])
     total_idle_gpu_hours: float | None = Field(
-        description="Of all GPUs that were held; null for those who do not see all namespaces.", examples=[412.7]
+        description="Total of all allocated GPUs; null for callers who may not see all namespaces.", examples=[412.7]
     )
-    total_idle_cost: float | None = Field(description="What they cost, likewise.", examples=[5158.75])
+    total_idle_cost: float | None = Field(description="Their cost; null under the same condition.", examples=[5158.75])
     workloads: list[IdleGpus]
 
 

@@ -70,6 +70,6 @@ class JobsWaitAnswer(ApiModel):
 
     items: list[WaitedItem]
     message: str | None = Field(
-        description="What the others are waited for; null if there are none.",
+        description="The condition that is waited for in the other jobs; null if there are none.",
         examples=["waiting until done: training/eval: Running"],
     )

@@ -126,7 +126,7 @@ class ServiceClient:
         try:
             yield lambda path, **query: self.request("GET", path, query=query)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._other_version({}) from None
+            raise self._other_version() from None
 
     def open(self, path: str, query: Mapping[str, str], last: str = "") -> Reply:
         """Return the answer to a GET as Server-Sent Events, which are not read yet.
@@ -205,21 +205,19 @@ class ServiceClient:
         if status == 401:
             return self.refused_token(value["error"])
         if UNKNOWN_PATH in response.headers:
-            return self._other_version(value)
+            return self._other_version()
         said = visible(hint) if isinstance(hint, str) else None
         return ServiceRefusal(status, value["error"], message, said, value.get("details"), value)
 
-    def _other_version(self, value: Mapping[str, Any]) -> OtherVersion:
-        version = value.get("version")
-        theirs = f"gpuctl {visible(str(version))[:40]}" if version else "another version of gpuctl"
+    def _other_version(self) -> OtherVersion:
         return OtherVersion(
-            f"the service at {self.url} is {theirs}, this is gpuctl {__version__}: they do not understand each other",
+            f"incompatible versions: gpuctl {__version__} and the service at {self.url}",
             "install the version of the service; its administrators know it",
         )
 
 
 class NoCluster:
-    """Stands where a session would: what is asked of it has no way through the service."""
+    """The session of a command that asks a service; each use of it raises the refusal of that command."""
 
     def __init__(self, url: str) -> None:
         self._url = url

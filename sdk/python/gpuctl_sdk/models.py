@@ -48,7 +48,7 @@ class AuditLine(Answer):
     """Who asked; "" where nobody was recognised."""
     action: str
     objects: list[str]
-    """What it was about, by name."""
+    """The names of the objects that it changed."""
     result: str
     """The status, and the name of the error; `begun` while it goes on, `interrupted` without an end."""
     request_id: str
@@ -90,9 +90,9 @@ class BatchItem(Answer):
     """A job of a batch that was created, or with ``dryRun`` would be (``jobId`` is null then)."""
 
     notes: list[str] = Field(default_factory=list)
-    """What deserves attention, such as a pool or a Secret that does not exist."""
+    """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
-    """Of a dry run: what the real request has to confirm with `?confirm=true`."""
+    """Only in a dry run: what the real request has to confirm with `?confirm=true`."""
     job_id: str | None
     name: str
     message: str
@@ -108,7 +108,7 @@ class BatchReport(Answer):
     message: str
     notes: list[str]
     nodes: list[ChangedNode] = Field(default_factory=list)
-    """What was done to each node of `success`."""
+    """The change of each node in `success`."""
 
 
 class ChangedJob(Answer):
@@ -149,7 +149,7 @@ class ClusterHour(Answer):
     """A cluster in an hour."""
 
     id: int
-    """Of this row; it stays when the hour is computed again."""
+    """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Where the hour or step begins, UTC."""
@@ -160,17 +160,17 @@ class ClusterHour(Answer):
     the step is still running, no collector ran, or its hours were pruned.
     """
     provisional: bool
-    """Whether figures may still change: the hour has just ended, or measurements are missing."""
+    """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
-    """Of the means of each minute."""
+    """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
     p50_utilization: float | None = Field(alias="p50_utilization")
-    """Of the means of each minute, to a whole percent."""
+    """Median of the one-minute averages, rounded to a whole percent."""
     p95_utilization: float | None = Field(alias="p95_utilization")
     coverage: float | None
-    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """When it was computed last."""
@@ -200,7 +200,7 @@ class ClusterHoursAfter(Answer):
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
-    """What `cursor` has to be for the next rows; null after the last."""
+    """The `cursor` of the next page; null after the last row."""
     data: list[ClusterHour]
 
 
@@ -257,7 +257,7 @@ class DocumentCommit(Answer):
 
     id: str
     dirty: bool
-    """Whether its files differed from it."""
+    """True if the files differed from the commit."""
     repository: str | None
 
 
@@ -293,11 +293,11 @@ class FitAnswer(Answer):
 
     jobs: list[FitJob]
     notes: list[str]
-    """What is not taken into account."""
+    """What the answer does not take into account."""
     warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
     messages: list[str] = Field(default_factory=list)
-    """What is to be known of the request itself."""
+    """Remarks about the request itself."""
 
 
 class FitEnding(Answer):
@@ -310,7 +310,7 @@ class FitEnding(Answer):
 
 
 class FitJob(Answer):
-    """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+    """The answer about a job. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str
     namespace: str
@@ -319,17 +319,17 @@ class FitJob(Answer):
     """fits, preempts, fits-when-empty, never or unknown."""
     victims: list[FitVictim]
     victims_certain: bool
-    """Whether it is known that it is just these."""
+    """True if exactly these pods are evicted."""
     certain: bool
-    """Whether verdict, pods and victims are these whatever the scheduler chooses."""
+    """True if no choice of the scheduler changes the verdict, the pods or the victims."""
     likelihood: float | None
     """1 if no other order of pods changes the verdict; null if that is not known."""
     pods: int
     starting_pods: int
     held_by_starting_pods: dict[str, float]
-    """What the pods that start hold while the others of their job have no room."""
+    """Resources that the pods that start hold while the others of their job have no room."""
     need: dict[str, Any]
-    """Of all pods; in `perPod` of one."""
+    """Resources of all pods; those of one pod are in `perPod`."""
     free: dict[str, float]
     largest_node: dict[str, Any] | None
     """The node with the most room, by `name`, and what is free of it."""
@@ -337,7 +337,7 @@ class FitJob(Answer):
     """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
     reason: str
     admitted: bool | None
-    """Whether its queue of Kueue gives it quota now; null without a queue, and where that is unknown."""
+    """True if its Kueue queue admits it now; null without a queue, or if that is unknown."""
     opening: FitOpening | None
     """When it will find room, where that is known."""
     smallest_change: str | None
@@ -353,7 +353,7 @@ class FitOpening(Answer):
     taken_at: str
     """When the cluster was looked at."""
     after: list[FitEnding]
-    """What has to end before, the first to end first."""
+    """The work that has to end before, in the order in which it ends."""
 
 
 class FitSuggestion(Answer):
@@ -363,7 +363,7 @@ class FitSuggestion(Answer):
     """less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
     """
     changes: list[dict[str, Any]]
-    """What to write where: `path`, `from`, `to`; `file`, `line` and `column` of what stands there now."""
+    """The edits: `path`, `from` and `to`, with `file`, `line` and `column` of the present value."""
 
 
 class FitVictim(Answer):
@@ -447,7 +447,7 @@ class GpusOfNode(Answer):
 
 
 class HeldByWorkload(Answer):
-    """What a workload held at a moment."""
+    """The GPUs of a workload at a moment."""
 
     uid: str
     name: str
@@ -459,7 +459,7 @@ class HeldByWorkload(Answer):
 
 
 class HeldIdle(Answer):
-    """What is held and idle."""
+    """GPUs that are allocated and idle."""
 
     cluster: str
     start_time: str = Field(alias="start_time")
@@ -472,14 +472,14 @@ class HeldIdle(Answer):
     """For so long it has to be idle to be listed."""
     currency: str | None
     total_idle_gpu_hours: float | None = Field(alias="total_idle_gpu_hours")
-    """Of all GPUs that were held; null for those who do not see all namespaces."""
+    """Total of all allocated GPUs; null for callers who may not see all namespaces."""
     total_idle_cost: float | None = Field(alias="total_idle_cost")
-    """What they cost, likewise."""
+    """Their cost; null under the same condition."""
     workloads: list[IdleGpus]
 
 
 class HeldInNamespace(Answer):
-    """What was held in a namespace at a moment."""
+    """The GPUs of a namespace at a moment."""
 
     allocated_gpu: float = Field(alias="allocated_gpu")
     utilization: float | None
@@ -530,7 +530,7 @@ class HoldingPod(Answer):
 
     pod: str
     name: str
-    """Of its job."""
+    """The name of its job."""
     namespace: str
     kind: str | None
     """Null for a pod that is no job of gpuctl's."""
@@ -553,7 +553,7 @@ class IdleGpus(Answer):
     gpu_count: float = Field(alias="gpu_count")
     """GPUs that it holds now."""
     gpu_models: dict[str, float] = Field(alias="gpu_models")
-    """Of which models."""
+    """GPUs by model."""
     pod_count: int = Field(alias="pod_count")
     """Pods that hold them."""
     idle_since: str = Field(alias="idle_since")
@@ -566,9 +566,9 @@ class IdleGpus(Answer):
     allocated_gpu_hours: float = Field(alias="allocated_gpu_hours")
     """Held in that time."""
     coverage: float | None
-    """How much of that was measured, 0 to 1."""
+    """Measured part of it, 0 to 1."""
     idle_cost: float | None = Field(alias="idle_cost")
-    """What the idle GPU-hours cost by the platform's prices of their time; null where one is not set."""
+    """Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set."""
     pause: str | None
     """The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not
     by whoever asks.
@@ -687,7 +687,7 @@ class JobDocument(Answer):
     to: int | None
     """The revision that was gone back to."""
     changes: list[dict[str, Any]]
-    """Of each field in which it differs from the one before `path`, `from` and `to`."""
+    """The fields that differ from the revision before, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
 
@@ -700,7 +700,7 @@ class JobDocuments(Answer):
     items: list[JobDocument]
     total: int
     notes: list[str]
-    """What is marked as history, and was passed over."""
+    """Objects that are marked as history and were skipped, with the reason."""
 
 
 class JobItem(Answer):
@@ -814,7 +814,7 @@ class JobRevision(Answer):
     to: int | None
     """The revision that was gone back to."""
     changes: list[dict[str, Any]]
-    """Of each field in which it differs from the one before `path`, `from` and `to`."""
+    """The fields that differ from the revision before, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
     document: dict[str, Any]
@@ -827,7 +827,7 @@ class JobState(Answer):
     status: str
     message: str
     plan: PlanAnswer | None = None
-    """Of a dry run: what would be done to which objects."""
+    """Only in a dry run: the plan, with what would be done to which objects."""
 
 
 class JobTimeline(Answer):
@@ -844,7 +844,7 @@ class JobsWaitAnswer(Answer):
 
     items: list[WaitedItem]
     message: str | None
-    """What the others are waited for; null if there are none."""
+    """The condition that is waited for in the other jobs; null if there are none."""
 
 
 class KeptLabel(Answer):
@@ -858,7 +858,7 @@ class LabelHour(Answer):
     """A value of a label or annotation in an hour."""
 
     id: int
-    """Of this row; it stays when the hour is computed again."""
+    """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Where the hour or step begins, UTC."""
@@ -869,14 +869,14 @@ class LabelHour(Answer):
     the step is still running, no collector ran, or its hours were pruned.
     """
     provisional: bool
-    """Whether figures may still change: the hour has just ended, or measurements are missing."""
+    """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
-    """Of the means of each minute."""
+    """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
     coverage: float | None
-    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """When it was computed last."""
@@ -906,7 +906,7 @@ class LabelHoursAfter(Answer):
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
-    """What `cursor` has to be for the next rows; null after the last."""
+    """The `cursor` of the next page; null after the last row."""
     data: list[LabelHour]
 
 
@@ -961,7 +961,7 @@ class LatestSnapshot(Answer):
 
 
 class LedgerAnswer(Answer):
-    """What became of every GPU-second."""
+    """The ledger: the use of every GPU-second."""
 
     code: int
     """The HTTP status."""
@@ -982,8 +982,8 @@ class LedgerPage(Answer):
 
 
 class LedgerRow(Answer):
-    """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity`
-    is `allocated` + `free` + `unusable` + `unsized`.
+    """The GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is `allocated` +
+    `free` + `unusable` + `unsized`.
     """
 
     time: str
@@ -997,21 +997,21 @@ class LedgerRow(Answer):
     known_until: str = Field(alias="known_until")
     """Last moment, UTC."""
     provisional: bool
-    """Whether amounts may still change: an hour has just ended, or measurements are missing."""
+    """True if amounts may still change: an hour has just ended, or measurements are missing."""
     cluster: str
     level: str
     key: str
-    """Of a label; of a workload its namespace, kind and name."""
+    """The key of a label; for a workload its namespace, kind and name."""
     value: str
-    """Of the label; of a workload its uid; else a name."""
+    """The value of the label; for a workload its uid; else a name."""
     namespace: str | None = None
-    """Of a workload; likewise kind and name."""
+    """The namespace of a workload; "" for other groups."""
     kind: str | None = None
     name: str | None = None
     capacity_gpu_seconds: float | None = Field(alias="capacity_gpu_seconds")
-    """That there were; null for what has no GPUs of its own."""
+    """GPU-seconds available in the step; null for groups that own no GPUs."""
     allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
-    """That were held."""
+    """GPU-seconds allocated to pods."""
     busy_gpu_seconds: float = Field(alias="busy_gpu_seconds")
     """Measured, times their utilisation."""
     held_idle_gpu_seconds: float = Field(alias="held_idle_gpu_seconds")
@@ -1027,17 +1027,17 @@ class LedgerRow(Answer):
     free. Null for groups that own no GPUs.
     """
     allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
-    """Of a namespace: what its quotas let it hold; while there was none, what the cluster had."""
+    """Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster."""
     by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")
-    """Of what was measured: parts of cards of which it is known what each pod's processes used."""
+    """Part of the measured GPU-seconds that comes from per-process metrics of shared cards."""
     beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
-    """What these used of their cards beyond what their pods held: no part of `busy`."""
+    """Use of shared cards beyond the share of their pods. Not part of `busy`."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent, of what was measured."""
     coverage: float | None
-    """How much of what was held was measured, 0 to 1."""
+    """Measured part of the allocated GPU-seconds, 0 to 1."""
     closes: bool
-    """Whether the parts add up; a ledger that does not is an error."""
+    """True if the parts add up. A ledger that does not is an error of the service."""
 
 
 class LedgerRowsAfter(Answer):
@@ -1045,7 +1045,7 @@ class LedgerRowsAfter(Answer):
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
-    """What `cursor` has to be for the next rows; null after the last."""
+    """The `cursor` of the next page; null after the last row."""
     data: list[LedgerRow]
 
 
@@ -1119,7 +1119,7 @@ class LogsValue(Answer):
     lines: list[LogLineValue]
     """The same lines, with whose they are."""
     problems: list[LogProblemValue]
-    """What is not shown, and why."""
+    """Pods whose log could not be read, with the reason."""
 
 
 class MetricPoint(Answer):
@@ -1153,7 +1153,7 @@ class NamespaceHour(Answer):
     """A namespace in an hour."""
 
     id: int
-    """Of this row; it stays when the hour is computed again."""
+    """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Where the hour or step begins, UTC."""
@@ -1164,14 +1164,14 @@ class NamespaceHour(Answer):
     the step is still running, no collector ran, or its hours were pruned.
     """
     provisional: bool
-    """Whether figures may still change: the hour has just ended, or measurements are missing."""
+    """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
-    """Of the means of each minute."""
+    """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
     coverage: float | None
-    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """When it was computed last."""
@@ -1202,7 +1202,7 @@ class NamespaceHoursAfter(Answer):
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
-    """What `cursor` has to be for the next rows; null after the last."""
+    """The `cursor` of the next page; null after the last row."""
     data: list[NamespaceHour]
 
 
@@ -1243,7 +1243,7 @@ class NamespaceQuota(Answer):
     jobs_used: float | None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
-    """What containers that request nothing count as."""
+    """The requests of containers that state none."""
     created_at: str | None
     is_managed: bool
     """False for a ResourceQuota that gpuctl did not make."""
@@ -1265,9 +1265,9 @@ class NodeAmount(Answer):
     resource: str
     vendor: str | None
     total: float
-    """What pods can have."""
+    """The amount that pods can have."""
     used: float | None
-    """What pods request; null if pods may not be read."""
+    """The amount that pods request; null if pods may not be read."""
 
 
 class NodeConditions(Answer):
@@ -1300,7 +1300,7 @@ class NodeDetail(Answer):
     created_at: str | None
     last_updated_at: str | None
     gpu_labels: list[LabelPair] = Field(default_factory=list)
-    """Those of its labels that tell a type of GPU; jobs select on the first ones."""
+    """Labels of the node that name a type of GPU; jobs select by the first."""
     amounts: list[NodeAmount] = Field(default_factory=list)
     """All that pods can have: GPUs, cores, memory, other devices."""
     pods: list[HoldingPod] | None = None
@@ -1312,7 +1312,7 @@ class NodeFailure(Answer):
 
     node_name: str
     error: str
-    """What programs compare."""
+    """The word for programs."""
     message: str
     is_outage: bool | None = None
     """The cluster could not be reached, or refused the service."""
@@ -1419,13 +1419,13 @@ class PlanAnswer(Answer):
     set: str | None = None
     """The set that the documents are, if they are one."""
     recovery: list[PlanStep] = Field(default_factory=list)
-    """What is done first about what an interrupted run left."""
+    """Steps that first complete or undo an interrupted run."""
     courtesies: list[str] = Field(default_factory=list)
     """Running work that the request names and ends. It needs no confirmation unless the request has `confirmed`."""
     tracked: list[str] = Field(default_factory=list)
-    """Those of `errors` about objects of Argo CD or Flux."""
+    """The part of `errors` about objects of Argo CD or Flux."""
     lacking: list[str] = Field(default_factory=list)
-    """Those of `errors` about missing rights."""
+    """The part of `errors` about missing rights."""
     finished: list[int] = Field(default_factory=list)
     """Indexes of the finished steps, in the order in which they finished."""
     carried_out: bool | None = None
@@ -1437,13 +1437,13 @@ class PlanAnswer(Answer):
     unfinished: bool | None = None
     """A journal remains: `POST /recoveries` finishes what was begun."""
     messages: list[str] = Field(default_factory=list)
-    """What the run has reported."""
+    """Messages of the run."""
     warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
 
 
 class PlanStep(Answer):
-    """What is done to an object. What is secret is masked."""
+    """The change of an object. Credentials are masked."""
 
     action: str
     """create, update, replace, delete, unchanged and others."""
@@ -1453,17 +1453,17 @@ class PlanStep(Answer):
     name: str
     reason: str | None
     changes: list[dict[str, Any]]
-    """Of each field that changes `path`, `from` and `to`."""
+    """The fields that change, each with `path`, `from` and `to`."""
     verdict: str | None
-    """Whether its pods find room."""
+    """The verdict of `fit` on its pods; null if it was not asked."""
     victims: list[PlanVictim]
     """Whose pods its own would evict."""
     waits: list[PlanWait]
-    """What its pods would wait for."""
+    """The reasons for which its pods would wait."""
     lost: list[dict[str, Any]]
-    """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
+    """Fields of other managers that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
-    """What goes with it."""
+    """Objects that garbage collection deletes with it."""
     unseen: list[str]
     """Kinds that may not be looked through for dependents."""
     running: str | None
@@ -1473,7 +1473,7 @@ class PlanStep(Answer):
     applied_by: str | None
     """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
     checkpoint: str | None
-    """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
+    """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
     """`planned`, until it is carried out."""
     error: str | None
@@ -1503,7 +1503,7 @@ class PlanVictim(Answer):
 
 
 class PlanWait(Answer):
-    """What a job's pods would wait for, or may wait for."""
+    """A reason for which the pods of a job wait, or may wait."""
 
     cause: str
     """`quota`, `queue` or `room`."""
@@ -1562,7 +1562,7 @@ class PoolDetail(Answer):
     waiting_jobs: list[JobOnNodes] | None
     """Jobs of it that wait for room."""
     is_defined: bool
-    """Whether it has a definition, or only nodes."""
+    """True if it has a definition; false if it only has nodes."""
     pods: list[HoldingPod] | None = None
     """The pods of `jobs`."""
     waiting_pods: list[HoldingPod] | None = None
@@ -1616,7 +1616,7 @@ class Quota(Answer):
     jobs_used: float | None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
-    """What containers that request nothing count as."""
+    """The requests of containers that state none."""
     created_at: str | None
 
 
@@ -1641,7 +1641,7 @@ class QuotaList(Answer):
 
 
 class RecoveredObject(Answer):
-    """What became of an object that a killed run had left."""
+    """The recovery of an object that a killed run left."""
 
     kind: str
     api_version: str
@@ -1652,7 +1652,7 @@ class RecoveredObject(Answer):
 
 
 class Recoveries(Answer):
-    """What killed runs left: what will be done about it, what was, and what could not be."""
+    """Interrupted runs: what will be recovered, what was, and what could not be."""
 
     planned: list[RecoveryStep]
     """Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then."""
@@ -1666,7 +1666,7 @@ class Recoveries(Answer):
 
 
 class RecoveryFailure(Answer):
-    """What could not be recovered, and why."""
+    """An object that could not be recovered, with the reason."""
 
     namespace: str | None
     message: str
@@ -1686,17 +1686,17 @@ class RecoveryStep(Answer):
     name: str
     reason: str | None
     changes: list[dict[str, Any]]
-    """Of each field that changes `path`, `from` and `to`."""
+    """The fields that change, each with `path`, `from` and `to`."""
     verdict: str | None
-    """Whether its pods find room."""
+    """The verdict of `fit` on its pods; null if it was not asked."""
     victims: list[PlanVictim]
     """Whose pods its own would evict."""
     waits: list[PlanWait]
-    """What its pods would wait for."""
+    """The reasons for which its pods would wait."""
     lost: list[dict[str, Any]]
-    """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
+    """Fields of other managers that are overwritten: as in `changes`, with `manager`."""
     dependents: list[Dependent]
-    """What goes with it."""
+    """Objects that garbage collection deletes with it."""
     unseen: list[str]
     """Kinds that may not be looked through for dependents."""
     running: str | None
@@ -1706,7 +1706,7 @@ class RecoveryStep(Answer):
     applied_by: str | None
     """Who applied the job last that ends or runs again; null if that is the caller, or unknown."""
     checkpoint: str | None
-    """How what runs saves its progress before it ends; null where nothing runs, or has no checkpoint."""
+    """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
     """`planned`, until it is carried out."""
     error: str | None
@@ -1767,9 +1767,9 @@ class Submitted(Answer):
     """The first created job; of several documents all are in ``jobs``."""
 
     notes: list[str] = Field(default_factory=list)
-    """What deserves attention, such as a pool or a Secret that does not exist."""
+    """Remarks that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
-    """Of a dry run: what the real request has to confirm with `?confirm=true`."""
+    """Only in a dry run: what the real request has to confirm with `?confirm=true`."""
     job_id: str | None
     name: str
     namespace: str | None
@@ -1814,7 +1814,7 @@ class WaitAnswer(Answer):
 
 
 class WaitItem(Answer):
-    """What came of waiting for a job."""
+    """The result of waiting for a job."""
 
     name: str
     namespace: str | None
@@ -1898,7 +1898,7 @@ class WorkloadHour(Answer):
     """A workload in an hour."""
 
     id: int
-    """Of this row; it stays when the hour is computed again."""
+    """The id of the row. It does not change when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
     """Where the hour or step begins, UTC."""
@@ -1909,17 +1909,17 @@ class WorkloadHour(Answer):
     the step is still running, no collector ran, or its hours were pruned.
     """
     provisional: bool
-    """Whether figures may still change: the hour has just ended, or measurements are missing."""
+    """True if figures may still change: the hour has just ended, or measurements are missing."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
-    """Of the means of each minute."""
+    """Highest one-minute average utilization, percent."""
     min_utilization: float | None = Field(alias="min_utilization")
     p50_utilization: float | None = Field(alias="p50_utilization")
-    """Of the means of each minute, to a whole percent."""
+    """Median of the one-minute averages, rounded to a whole percent."""
     p95_utilization: float | None = Field(alias="p95_utilization")
     coverage: float | None
-    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """When it was computed last."""
@@ -1945,7 +1945,7 @@ class WorkloadHour(Answer):
     sample_count: int = Field(alias="sample_count")
     """Measurements that count."""
     owner_uid: str = Field(alias="owner_uid")
-    """Of the topmost owner of its pods."""
+    """The uid of the topmost owner of its pods."""
     owner_name: str = Field(alias="owner_name")
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -1967,7 +1967,7 @@ class WorkloadHoursAfter(Answer):
 
     page_size: int = Field(alias="page_size")
     next_cursor: str | None = Field(alias="next_cursor")
-    """What `cursor` has to be for the next rows; null after the last."""
+    """The `cursor` of the next page; null after the last row."""
     data: list[WorkloadHour]
 
 

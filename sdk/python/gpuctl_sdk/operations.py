@@ -638,7 +638,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
@@ -687,7 +687,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
@@ -726,7 +726,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
@@ -761,7 +761,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
@@ -1537,7 +1537,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param keep_labels: Leave the labels of a pool on its nodes.
@@ -1574,7 +1574,7 @@ class Operations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         """
@@ -2894,7 +2894,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
@@ -2943,7 +2943,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param queue: Create a job also where a quota is full: it starts when there is room.
@@ -2982,7 +2982,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param checkpoint: Let the job save its progress before it ends. If that fails, nothing is ended: 409.
         """
@@ -3017,7 +3017,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param namespace: Where the job is, if its name is in several.
         :param confirm: What a plan asks is confirmed: running work may end.
         """
@@ -3797,7 +3797,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         :param keep_labels: Leave the labels of a pool on its nodes.
@@ -3834,7 +3834,7 @@ class AsyncOperations(ABC):
         :param dry_run: Only check; nothing is written.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. A plan with another
             text is answered with 409 and the plan.
-        :param names: Of jobs also a jobId, KIND/NAME, or the name of a pod.
+        :param names: Names; for jobs also a jobId, KIND/NAME or the name of a pod.
         :param confirm: What a plan asks is confirmed: running work may end.
         :param timeout: Seconds for deletions and late quotas; the service waits at most 600.
         """
