@@ -158,6 +158,8 @@ class WholeTour:
         )
         self.call("POST", "/plan", sent(*documents, namespace=TEAM))
         self.call("POST", "/fit", sent(*documents, namespace=TEAM))
+        self.call("GET", "/fit")
+        self.call("GET", "/gpu-use")
         self.call("POST", "/jobs", sent(*documents, namespace=TEAM, dryRun=True))
         for document in documents:
             self.call("POST", "/jobs", sent(document, namespace=TEAM), status=201)
@@ -210,13 +212,14 @@ class WholeTour:
         assert found.code == code, f"gpuctl {' '.join(arguments)}: {found.code}\n{found.stdout}{found.stderr}"
 
     def commands(self) -> None:
-        """What the command line asks a service."""
+        """What the command line asks a service: the operations are noted from the log of its requests."""
+        begun = len(self.served.log)
         file = self.directory / "typed.yaml"
         file.write_text(text_of(inference("typed"), namespace=TEAM))
         self.typed("login", self.served.url, "--token-stdin", text=self.served.tokens[self.member])
         self.typed("diff", "-f", str(file), code=1)
         self.typed("apply", "-f", str(file), "--yes")
-        self.state("typed", "running")
+        self.typed("wait", "typed", "-n", TEAM, "--for=running", "--timeout", "60s")
         for command in (
             "get jobs",
             "get nodes",
@@ -227,9 +230,26 @@ class WholeTour:
         ):
             self.typed(*command.split())
         for command in ("describe job", "why", "logs", "delete job"):
-            self.typed(*command.split(), "typed", "-n", TEAM)
+            self.typed(*command.split(), "typed", "-n", TEAM, *(["--yes"] if command == "delete job" else []))
         for command in ("pause", "resume"):
             self.typed(command, "comp", "-n", TEAM)
+        self.state("crash", "failed")
+        self.typed("rerun", "crash", "-n", TEAM, "--yes")
+        self.typed("apply", "-f", str(file), "--yes")
+        self.typed("delete", "-f", str(file), "--yes")
+        self._commands_of_keeper()
+        for line in self.served.log[begun:]:
+            value = json.loads(line) if line.startswith("{") else {}
+            if value.get("message") == "request" and value["status"] < 300:
+                self._note(value["method"], value["path"])
+
+    def _commands_of_keeper(self) -> None:
+        """Pools and quotas that are deleted by their names."""
+        self.keep("POST", "/pools", {"name": "typed-pool", "nodes": [], "gpuType": ["t4"]})
+        self.keep("POST", "/quotas", {"name": "typed", "users": {NEW_TEAM: {"gpu": 4, "cpu": 10}}}, status=201)
+        self.typed("login", self.served.url, "--token-stdin", text=self.served.tokens[self.keeper])
+        self.typed("delete", "pool", "typed-pool", "--yes")
+        self.typed("delete", "quota", NEW_TEAM, "--yes")
 
     def follow(self, name: str) -> None:
         """A line of a log that is followed: by a WebSocket, then as a stream of events."""

@@ -269,8 +269,20 @@ def described(status: str) -> httpx.Response:
     value = dict.fromkeys(
         ("description", "version", "yamlContent", "reason", "pool", "priority", "createdAt", "startedAt", "appliedBy")
     )
-    value |= {"jobId": "a-1", "name": "a", "namespace": "n", "kind": "training", "ready": "1/1", "status": status}  # type: ignore[dict-item]
-    value |= {"resources": {"gpu": 1, "gpuType": None, "cpu": None, "memory": None}, "images": [], "pods": []}  # type: ignore[dict-item]
+    value |= {
+        "jobId": "a-1",
+        "name": "a",
+        "namespace": "n",
+        "kind": "training",
+        "ready": "1/1",
+        "status": status,
+        "phase": status,
+    }  # type: ignore[dict-item]
+    value |= {
+        "resources": {"gpu": 1, "gpuType": None, "cpu": None, "memory": None, "memoryBytes": None},
+        "images": [],
+        "pods": [],
+    }  # type: ignore[dict-item]
     value |= {"metrics": dict.fromkeys(("gpuUtilization", "memoryUsage", "networkLatency", "throughput"))}  # type: ignore[dict-item]
     return httpx.Response(200, json={**value, "k8sResources": {"kind": "Job", "jobName": "a", "pods": []}})
 

@@ -6,7 +6,6 @@ import pytest
 
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.service_client import patience_for
 from gpuctl.usecases.service_requests import patience_of
 
 
@@ -18,11 +17,3 @@ def test_a_change(asked: float, waits: float) -> None:
     assert patience_of(RunOptions(timeout=asked, checkpoint=False)) == waits
     assert patience_of(RunOptions(timeout=asked)) == waits + LONGEST_BY_SERVICE
     assert patience_of(RunOptions(timeout=asked), checkpoints=3) == waits + 3 * LONGEST_BY_SERVICE
-
-
-def test_what_says_nothing_of_it() -> None:
-    """A pause, or a question: as a change with the options that nobody has set; each job may save its progress."""
-    pause = {"names": ["a"], "pausing": True, "checkpoint": True}
-    assert patience_for(pause) == patience_for({"run": RunOptions()})
-    assert patience_for({**pause, "names": ["a", "b"]}) == patience_for({"run": RunOptions()}) + LONGEST_BY_SERVICE
-    assert patience_for({**pause, "checkpoint": False}) == patience_for({"run": RunOptions(checkpoint=False)})
