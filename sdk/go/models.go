@@ -272,7 +272,7 @@ type FitAnswer struct {
 type FitEnding struct {
 	Namespace string `json:"namespace"`
 	Job       string `json:"job"`
-	// When it has left its nodes at the latest; null where several are told as one.
+	// The latest time at which it has left its nodes; null if several jobs are merged.
 	EndsBy *string `json:"endsBy"`
 }
 
@@ -311,17 +311,17 @@ type FitJob struct {
 	Suggestions []FitSuggestion `json:"suggestions"`
 }
 
-// FitOpening: When a job that finds no room now will find some.
+// FitOpening: The time at which a job that has no room now will have room.
 type FitOpening struct {
-	// At the latest, by the API server's clock.
+	// The latest such time, by the clock of the API server.
 	By string `json:"by"`
-	// When the cluster was looked at.
+	// The time at which the cluster was read.
 	TakenAt string `json:"takenAt"`
 	// The work that has to end before, in the order in which it ends.
 	After []FitEnding `json:"after"`
 }
 
-// FitSuggestion: A change of a document with which its job would fit now and evict nobody.
+// FitSuggestion: A change of a document with which its job fits now, without evicting other pods.
 type FitSuggestion struct {
 	// less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
 	Kind string `json:"kind"`
@@ -329,14 +329,14 @@ type FitSuggestion struct {
 	Changes []map[string]any `json:"changes"`
 }
 
-// FitVictim: A pod that would be evicted. All those whom the caller may not see are one.
+// FitVictim: A pod that would be evicted. Pods that the caller may not see are merged into one.
 type FitVictim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Job       string `json:"job"`
-	// Null where several on different nodes are told as one.
+	// null if several pods on different nodes are merged.
 	Node *string `json:"node"`
-	// Null where several are told as one.
+	// null if several pods are merged.
 	Priority *int64 `json:"priority"`
 	// 1 if this pod is evicted in any case; null if another pod may be evicted instead.
 	Likelihood *float64 `json:"likelihood"`

@@ -382,7 +382,7 @@ type WaitJobOptions struct {
 	Namespace string
 }
 
-// WaitJob: Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+// WaitJob: Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
 func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, options *WaitJobOptions) (*WaitAnswer, error) {
 	if options == nil {
 		options = &WaitJobOptions{}
@@ -901,7 +901,7 @@ type ListRecoveriesOptions struct {
 	Namespace string
 }
 
-// ListRecoveries: What killed runs left, and what would be done about it.
+// ListRecoveries: List interrupted runs, and what a recovery would do.
 func (c *Client) ListRecoveries(ctx context.Context, options *ListRecoveriesOptions) (*Recoveries, error) {
 	if options == nil {
 		options = &ListRecoveriesOptions{}
@@ -1536,7 +1536,8 @@ type FitDocumentsOptions struct {
 	Strict bool
 }
 
-// FitDocuments: Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+// FitDocuments: Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
+// nothing.
 func (c *Client) FitDocuments(ctx context.Context, documents string, options *FitDocumentsOptions) (*FitAnswer, error) {
 	if options == nil {
 		options = &FitDocumentsOptions{}

@@ -259,9 +259,9 @@ def delete_named(
     *,
     keep_labels: bool = False,
 ) -> PlanAnswer:
-    """Delete pools, whose jobs go on running, or quotas, whose namespaces stay.
+    """Delete pools or quotas by name. The jobs of a pool continue to run; the namespace of a quota stays.
 
-    :raises NotThere: there is none of a name.
+    :raises NotThere: a name does not exist.
     :raises Problem: 403, 409, 503.
     """
     for name in names:

@@ -24,7 +24,7 @@ def intended(said: str) -> str:
 
 
 def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAnswer:
-    """Return a plan as it is answered.
+    """Return the answer about a plan.
 
     :param keys: as :func:`answer_value` has it.
     :param more: further fields of the answer.

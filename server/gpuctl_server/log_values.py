@@ -97,10 +97,10 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
 
 
 def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
-    """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, and problems behind the lines.
+    """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
 
-    :raises ClusterError: before the first event, the logs cannot be read.
-    :raises NoLog: there is none.
+    :raises ClusterError: the logs cannot be read; only before the first event.
+    :raises NoLog: the job has no log.
     """
     is_begun = False
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
+from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
 from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.apply.run.recording import ApplyOrigin
@@ -143,12 +143,18 @@ async def changes_of(request: Request) -> ChangesBody:
     return ChangesBody(yamlContent=document_text(await request.body()))
 
 
-async def names_of(request: Request) -> NamesBody:
-    """Return the body of a change of several things by name.
+def parsed_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
+    """Return a dependency that parses the JSON body of a request as a model.
 
-    :raises RequestValidationError: the body is something else.
+    A route names it after its caller, so that a body is read only if the caller has the right.
     """
-    return await parsed(NamesBody, request)
+
+    async def read(request: Request) -> Body:
+        return await parsed(model, request)
+
+    # A reader of the signature sees the model, not the type variable.
+    read.__annotations__["return"] = model
+    return read
 
 
 async def documents_of(request: Request) -> DocumentsBody:

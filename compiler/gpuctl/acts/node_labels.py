@@ -67,10 +67,10 @@ class Report:
 
 @dataclass(frozen=True)
 class LabelTerms:
-    """How labels are set: ``overwrite`` replaces other values.
+    """Options for setting labels. ``overwrite`` replaces other values.
 
-    ``shows`` is given a node's labels: a node that it is not true of is not there for whoever asks. ``permits`` is
-    given a node's labels as they would be, and may raise :class:`UnexpectedNode`.
+    ``shows`` takes the labels of a node: a node for which it is False does not exist for the caller. ``permits`` takes
+    the future labels of a node, and may raise :class:`UnexpectedNode`.
     """
 
     overwrite: bool = False

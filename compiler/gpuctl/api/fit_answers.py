@@ -15,13 +15,13 @@ from gpuctl.capacity.verdicts import LACKING, STARTS, Opening
 
 
 class FitVictim(ApiModel):
-    """A pod that would be evicted. All those whom the caller may not see are one."""
+    """A pod that would be evicted. Pods that the caller may not see are merged into one."""
 
     namespace: str = Field(examples=["team-b"])
     name: str = Field(examples=["llama3-pretrain-8c4fn"])
     job: str = Field(examples=["llama3-pretrain"])
-    node: str | None = Field(description="Null where several on different nodes are told as one.", examples=["node-1"])
-    priority: int | None = Field(description="Null where several are told as one.", examples=[1000])
+    node: str | None = Field(description="null if several pods on different nodes are merged.", examples=["node-1"])
+    priority: int | None = Field(description="null if several pods are merged.", examples=[1000])
     likelihood: float | None = Field(
         description="1 if this pod is evicted in any case; null if another pod may be evicted instead.",
         examples=[1.0],
@@ -34,21 +34,23 @@ class FitEnding(ApiModel):
     namespace: str = Field(examples=["team-b"])
     job: str = Field(examples=["Job/llama3-pretrain"])
     ends_by: str | None = Field(
-        description="When it has left its nodes at the latest; null where several are told as one.",
+        description="The latest time at which it has left its nodes; null if several jobs are merged.",
         examples=["2026-01-01T14:05:00Z"],
     )
 
 
 class FitOpening(ApiModel):
-    """When a job that finds no room now will find some."""
+    """The time at which a job that has no room now will have room."""
 
-    by: str = Field(description="At the latest, by the API server's clock.", examples=["2026-01-01T14:05:00Z"])
-    taken_at: str = Field(description="When the cluster was looked at.", examples=["2026-01-01T10:45:00Z"])
+    by: str = Field(
+        description="The latest such time, by the clock of the API server.", examples=["2026-01-01T14:05:00Z"]
+    )
+    taken_at: str = Field(description="The time at which the cluster was read.", examples=["2026-01-01T10:45:00Z"])
     after: list[FitEnding] = Field(description="The work that has to end before, in the order in which it ends.")
 
 
 class FitSuggestion(ApiModel):
-    """A change of a document with which its job would fit now and evict nobody."""
+    """A change of a document with which its job fits now, without evicting other pods."""
 
     kind: str = Field(
         description="less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or "

@@ -55,7 +55,7 @@ def log_problem(problem: LogProblem) -> dict[str, Any]:
 def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
     """Return the fields of ``logs -o json`` beside ``logs``.
 
-    :param last: the time of the last line, None where there is none.
+    :param last: the time of the last line, None without lines.
     """
     return {
         "lastTimestamp": last,

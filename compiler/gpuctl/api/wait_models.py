@@ -1,4 +1,4 @@
-"""Waiting for several jobs by REST: what is asked, and what is answered."""
+"""Waiting for jobs: the requests and the results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel, Body
-from gpuctl.api.question_models import WaitItem
 from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS
 
 Condition = Literal["running", "ready", "done", "deleted", "started"]
@@ -52,6 +51,25 @@ class JobsWaitQuestion(Body):
         examples=[600],
     )
     waited: float = Field(0, ge=0, description="Seconds of `limit` that earlier requests have waited.", examples=[120])
+
+
+class WaitItem(ApiModel):
+    """The result of waiting for a job."""
+
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str | None = Field(examples=["team-a"])
+    kind: str | None = Field(examples=["training"])
+    condition: str = Field(examples=["done"])
+    met: bool = Field(examples=[True])
+    message: str = Field(examples=["training/qwen2-7b-sft has succeeded"])
+    status: str | None = Field(examples=["succeeded"])
+    reason: str | None = Field(examples=[None])
+
+
+class WaitAnswer(ApiModel):
+    """``gpuctl wait -o json``."""
+
+    items: list[WaitItem]
 
 
 class WaitedItem(WaitItem):

@@ -57,7 +57,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
 def parted(text: str) -> tuple[str, str]:
     """Return the word before the slash, such as a kind, "job", "pod" or "", and the name behind it.
 
-    :raises NoSuchJob: the word before the name is none of these.
+    :raises NoSuchJob: the word before the name is unknown.
     """
     prefix, _, name = text.rpartition("/")
     if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:

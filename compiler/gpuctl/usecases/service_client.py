@@ -37,9 +37,9 @@ _AWAY = frozenset({502, 503, 504})
 
 
 class ServiceRefusal(ClusterError):
-    """An answer of the service that is no success: ``name`` is its word, ``status`` HTTP's, ``details`` say more.
+    """An error that the service answers: ``name`` is its word for programs, ``status`` that of HTTP.
 
-    ``plan`` is the one that was refused, None where there is none. ``answer`` is the whole body.
+    ``plan`` is the plan that was refused, if any. ``answer`` is the whole body.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class ServiceClient:
         query: Mapping[str, str] | None = None,
         within: float = WITHIN,
     ) -> dict[str, Any]:
-        """The answer to a request; a busy service is asked again.
+        """Send a request and return its answer; repeat it while the service is busy.
 
         :param query: parameters; those that are empty are left out.
-        :param within: seconds that it may take.
-        :raises ServiceRefusal: it is no success.
-        :raises ConnectionFailed: there is none.
+        :param within: seconds that the answer may take.
+        :raises ServiceRefusal: the service answers an error.
+        :raises ConnectionFailed: the service does not answer.
         """
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:

@@ -55,7 +55,7 @@ class GatheredDocuments(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """How they are compiled, as query parameters."""
+        """The options of the compiler, as query parameters."""
         return {"namespace": self.sent.namespace or "", "strict": "true" if self.sent.strict else ""}
 
 

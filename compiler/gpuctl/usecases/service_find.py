@@ -23,8 +23,8 @@ class ServiceJob(NamedTuple):
 def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
     """Return the job that a text means, by the rules of :func:`gpuctl.reading.find.find_job`.
 
-    :raises Absent: there is none.
-    :raises NoSuchJob: there are several, or it is of another kind.
+    :raises Absent: the job does not exist.
+    :raises NoSuchJob: several jobs have the name, or the job is of another kind.
     """
     prefix, name = parted(text)
     with service.reading() as get:

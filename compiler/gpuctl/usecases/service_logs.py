@@ -203,7 +203,7 @@ class FollowedServiceLogs:
     def _read_on(self, closing: _Event | None) -> _Event | None:
         """Pass on the events of another connection, which begins where the last one ended.
 
-        :raises ClusterError: there is none for too long.
+        :raises ClusterError: no connection succeeds for a minute.
         """
         now = time.monotonic()
         if not self._failures:

@@ -21,7 +21,7 @@ from gpuctl.usecases.service_requests import changed, patience_of, run_query
 
 @dataclass(frozen=True)
 class SeenOutlook:
-    """What is shown of an :class:`~gpuctl.apply.run.recovery_plan.Outlook`."""
+    """The printed part of an :class:`~gpuctl.apply.run.recovery_plan.Outlook`."""
 
     journals: int
     steps: list[Step]
@@ -31,7 +31,7 @@ class SeenOutlook:
 
 @dataclass(frozen=True)
 class UnfinishedThere:
-    """What killed runs left, as a service answers it; see :class:`~gpuctl.usecases.recovering.Unfinished`."""
+    """Interrupted runs as a service answers them; see :class:`~gpuctl.usecases.recovering.Unfinished`."""
 
     outlook: SeenOutlook
     keys: Records
@@ -40,7 +40,7 @@ class UnfinishedThere:
 
     @property
     def plan(self) -> ServicePlan:
-        """It as a plan, for whoever has to confirm it."""
+        """The recovery as a plan that the user confirms."""
         return ServicePlan(recovery=self.outlook.steps, asked=self.questions)
 
 

@@ -111,10 +111,10 @@ class _Following:
         return _Broken(str(error), error) if response.status_code in AGAIN else error
 
     def _line(self, event: _Event) -> LogLine | None:
-        """Return the line of an event, None for one that is about something else.
+        """Return the line of an event; None for an event of another kind.
 
-        :raises _Broken: the log goes on in another connection.
-        :raises GpuctlError: it does not.
+        :raises _Broken: the log continues in another connection.
+        :raises GpuctlError: the log ends with an error.
         """
         try:
             if event.name == "message":
@@ -156,7 +156,7 @@ def _is_stream(response: httpx.Response) -> bool:
 
 
 def _connection(response: httpx.Response) -> Any:
-    """Return the socket of a response, None where there is none."""
+    """Return the socket of a response; None without a connection."""
     stream = response.extensions.get("network_stream")
     return None if stream is None else stream.get_extra_info("socket")
 

@@ -306,7 +306,7 @@ class FitEnding(Answer):
     namespace: str
     job: str
     ends_by: str | None
-    """When it has left its nodes at the latest; null where several are told as one."""
+    """The latest time at which it has left its nodes; null if several jobs are merged."""
 
 
 class FitJob(Answer):
@@ -346,18 +346,18 @@ class FitJob(Answer):
 
 
 class FitOpening(Answer):
-    """When a job that finds no room now will find some."""
+    """The time at which a job that has no room now will have room."""
 
     by: str
-    """At the latest, by the API server's clock."""
+    """The latest such time, by the clock of the API server."""
     taken_at: str
-    """When the cluster was looked at."""
+    """The time at which the cluster was read."""
     after: list[FitEnding]
     """The work that has to end before, in the order in which it ends."""
 
 
 class FitSuggestion(Answer):
-    """A change of a document with which its job would fit now and evict nobody."""
+    """A change of a document with which its job fits now, without evicting other pods."""
 
     kind: str
     """less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
@@ -367,15 +367,15 @@ class FitSuggestion(Answer):
 
 
 class FitVictim(Answer):
-    """A pod that would be evicted. All those whom the caller may not see are one."""
+    """A pod that would be evicted. Pods that the caller may not see are merged into one."""
 
     namespace: str
     name: str
     job: str
     node: str | None
-    """Null where several on different nodes are told as one."""
+    """null if several pods on different nodes are merged."""
     priority: int | None
-    """Null where several are told as one."""
+    """null if several pods are merged."""
     likelihood: float | None
     """1 if this pod is evicted in any case; null if another pod may be evicted instead."""
 

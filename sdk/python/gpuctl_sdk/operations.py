@@ -370,7 +370,7 @@ class Operations(ABC):
     def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
-        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+        """Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param timeout: Seconds.
@@ -930,7 +930,7 @@ class Operations(ABC):
         return found
 
     def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
-        """What killed runs left, and what would be done about it.
+        """List interrupted runs, and what a recovery would do.
 
         :param namespace: Where the job is, if its name is in several.
         """
@@ -1627,7 +1627,8 @@ class Operations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
     ) -> models.FitAnswer:
-        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+        """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
+        nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from
@@ -2626,7 +2627,7 @@ class AsyncOperations(ABC):
     async def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
-        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+        """Wait until a job runs, is ready, done or deleted, or until it can no longer become so.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param timeout: Seconds.
@@ -3186,7 +3187,7 @@ class AsyncOperations(ABC):
         return found
 
     async def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
-        """What killed runs left, and what would be done about it.
+        """List interrupted runs, and what a recovery would do.
 
         :param namespace: Where the job is, if its name is in several.
         """
@@ -3887,7 +3888,8 @@ class AsyncOperations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
     ) -> models.FitAnswer:
-        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+        """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes
+        nothing.
 
         :param dry_run: Only check them; nothing is written.
         :param platform: The platform file beside the documents. It is not used; a message says how it differs from

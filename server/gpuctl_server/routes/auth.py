@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, Wish
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import any_caller, api_router
-from gpuctl_server.submissions import json_body_of, parsed
+from gpuctl_server.submissions import json_body_of, parsed_body
 
 router = api_router()
 
@@ -34,14 +34,10 @@ class RightAnswer(BaseModel):
     message: str = Field(examples=["anna may create jobs in training-pool"])
 
 
-async def question_of(request: Request) -> RightQuestion:
-    """The body of a question; it is read once it is known who asks."""
-    return await parsed(RightQuestion, request)
-
-
 @router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))
 def check(
-    caller: Annotated[Caller, Depends(any_caller)], question: Annotated[RightQuestion, Depends(question_of)]
+    caller: Annotated[Caller, Depends(any_caller)],
+    question: Annotated[RightQuestion, Depends(parsed_body(RightQuestion))],
 ) -> dict[str, Any]:
     """Whether whoever asks may do something: what the routes themselves decide by."""
     for field, value, known in (("resource", question.resource, RESOURCES), ("action", question.action, ACTIONS)):

@@ -25,7 +25,7 @@ from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.routes.query_names import refuse_unknown_parameters
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import body_of, names_of, parsed
+from gpuctl_server.submissions import body_of, parsed, parsed_body
 from gpuctl_server.times import NotATime, moment
 
 BASE = "/api/v1"
@@ -289,7 +289,7 @@ KeepLabels = Annotated[bool, Query(alias="keepLabels", description="Leave the la
 Timeout = Annotated[
     float, Query(gt=0, le=1e9, description="Seconds for deletions and late quotas; the service waits at most 600.")
 ]
-Names = Annotated[NamesBody, Depends(names_of)]
+Names = Annotated[NamesBody, Depends(parsed_body(NamesBody))]
 NAMES = body_of(NamesBody, "The same fields.")
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
 Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]

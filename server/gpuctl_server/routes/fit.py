@@ -33,7 +33,7 @@ def fit(
     ] = False,
     strict: Annotated[bool, Query(description="Reject documents that have warnings.")] = False,
 ) -> dict[str, Any]:
-    """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing."""
+    """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes nothing."""
     found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict)
     result = judged(service, caller, found, suggest=suggest)
     beside = body.platform

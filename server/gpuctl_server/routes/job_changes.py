@@ -51,7 +51,7 @@ from gpuctl_server.routes.common import (
     touched_by,
     write_router,
 )
-from gpuctl_server.submissions import body_of, documents_of, parsed
+from gpuctl_server.submissions import body_of, documents_of, parsed_body
 
 router = write_router()
 previews = api_router()
@@ -88,11 +88,6 @@ class BatchBody(BaseModel):
         min_length=1, max_length=batches.MOST, description="The documents, an entry each."
     )
     dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
-
-
-async def batch_of(request: Request) -> BatchBody:
-    """The body of a batch."""
-    return await parsed(BatchBody, request)
 
 
 @router.post(
@@ -133,7 +128,7 @@ def create_batch(
     request: Request,
     service: ServiceOf,
     caller: Creates,
-    body: Annotated[BatchBody, Depends(batch_of)],
+    body: Annotated[BatchBody, Depends(parsed_body(BatchBody))],
     key: Key = None,
     confirm: Confirm = False,
     queue: Queue = False,
@@ -356,7 +351,7 @@ def rollback(
 def look_at_recoveries(
     service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
 ) -> Recoveries:
-    """What killed runs left, and what would be done about it."""
+    """List interrupted runs, and what a recovery would do."""
     return changing.unfinished(service, caller, namespace)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from gpuctl.api.base_models import Body
@@ -12,8 +12,7 @@ from gpuctl.api.job_answers import wait_answer
 from gpuctl.api.job_history import JobDocuments, JobRevision
 from gpuctl.api.jobs_detail import JobDetails, JobTimeline, job_details, job_timeline
 from gpuctl.api.jobs_why import WhyAnswer, why_answer
-from gpuctl.api.question_models import WaitAnswer
-from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion
+from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.wait_until import LONGEST_WAIT
 from gpuctl.usecases.job_queries import wait_for_jobs
@@ -28,7 +27,7 @@ from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, in_a_place_to_wait
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import json_body_of, parsed
+from gpuctl_server.submissions import json_body_of, parsed_body
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
@@ -88,19 +87,9 @@ def revision(
     return job_revision(service, caller, Meant(jobId, namespace), revision)
 
 
-async def question_of(request: Request) -> WaitQuestion:
-    """What is waited for; it is read once the right is known."""
-    return await parsed(WaitQuestion, request)
-
-
-async def several_of(request: Request) -> JobsWaitQuestion:
-    """Return the body of a wait for several jobs; it is read once the right is known."""
-    return await parsed(JobsWaitQuestion, request)
-
-
 @router.post("/jobs/wait", responses={200: {"model": JobsWaitAnswer}}, openapi_extra=json_body_of(JobsWaitQuestion))
 async def wait_for_several(
-    service: ServiceOf, caller: Reads, question: Annotated[JobsWaitQuestion, Depends(several_of)]
+    service: ServiceOf, caller: Reads, question: Annotated[JobsWaitQuestion, Depends(parsed_body(JobsWaitQuestion))]
 ) -> dict[str, Any]:
     """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others."""
     return await in_a_place_to_wait(service, wait_for_the_first, service, caller, question)
@@ -110,11 +99,11 @@ async def wait_for_several(
 async def wait(
     service: ServiceOf,
     caller: Reads,
-    question: Annotated[WaitQuestion, Depends(question_of)],
+    question: Annotated[WaitQuestion, Depends(parsed_body(WaitQuestion))],
     jobId: JobId,  # noqa: N803 - as the path has it
     namespace: Namespace = "",
 ) -> dict[str, Any]:
-    """Wait until a job runs, is ready, done or deleted, or until that cannot come any more."""
+    """Wait until a job runs, is ready, done or deleted, or until it can no longer become so."""
     try:
         item: ListedJob | None = await decided(
             caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None)

@@ -47,7 +47,7 @@ from gpuctl_server.routes.common import (
 )
 from gpuctl_server.routes.nodes import NodeName
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import json_body_of, parsed
+from gpuctl_server.submissions import json_body_of, parsed_body
 
 LONGEST_KEY = 253 + 1 + 63
 """Of a label: a DNS name, a slash, a name."""
@@ -81,16 +81,6 @@ def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize
     return paged(found, page, size, lambda node: GpuLabels.of(gpu_label_row(node)).as_json())
 
 
-async def new_label(request: Request) -> NewLabel:
-    """The body that sets a label of one node; it is read once the right is known."""
-    return await parsed(NewLabel, request)
-
-
-async def new_labels(request: Request) -> NewLabels:
-    """The body that sets a label of several."""
-    return await parsed(NewLabels, request)
-
-
 @writes.post(
     "/nodes/labels/batch",
     tags=["labels"],
@@ -101,23 +91,13 @@ def label_several(
     request: Request,
     service: ServiceOf,
     caller: Sets,
-    wanted: Annotated[NewLabels, Depends(new_labels)],
+    wanted: Annotated[NewLabels, Depends(parsed_body(NewLabels))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
     names, labels, overwrite = wanted.node_names, {wanted.key: wanted.value}, wanted.overwrite
     dry_run = dry_run or wanted.dry_run
     return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
-
-
-async def label_changes(request: Request) -> LabelChanges:
-    """The body that sets and deletes labels of several nodes."""
-    return await parsed(LabelChanges, request)
-
-
-async def label_deletions(request: Request) -> LabelDeletions:
-    """The body that deletes labels of several nodes."""
-    return await parsed(LabelDeletions, request)
 
 
 @writes.post(
@@ -130,7 +110,7 @@ def change_labels(
     request: Request,
     service: ServiceOf,
     caller: Sets,
-    wanted: Annotated[LabelChanges, Depends(label_changes)],
+    wanted: Annotated[LabelChanges, Depends(parsed_body(LabelChanges))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set labels of several nodes, and delete those whose value is null: of a node all or none."""
@@ -151,7 +131,7 @@ def delete_labels(
     request: Request,
     service: ServiceOf,
     caller: Deletes,
-    wanted: Annotated[LabelDeletions, Depends(label_deletions)],
+    wanted: Annotated[LabelDeletions, Depends(parsed_body(LabelDeletions))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Delete labels of several nodes: of a node all or none."""
@@ -198,7 +178,7 @@ def set_label(
     service: ServiceOf,
     caller: Sets,
     name: NodeName,
-    wanted: Annotated[NewLabel, Depends(new_label)],
+    wanted: Annotated[NewLabel, Depends(parsed_body(NewLabel))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`."""

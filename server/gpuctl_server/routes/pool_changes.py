@@ -34,7 +34,7 @@ from gpuctl_server.routes.common import (
     touched_by,
     write_router,
 )
-from gpuctl_server.submissions import body_of, json_body_of, parsed
+from gpuctl_server.submissions import body_of, json_body_of, parsed_body
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253)]
@@ -94,16 +94,6 @@ def delete(
     return administering.delete_pool(service, caller, poolName, touched, AdminManner(confirm, dry_run))
 
 
-async def members_of(request: Request) -> PoolMembers:
-    """The nodes that are to join."""
-    return await parsed(PoolMembers, request)
-
-
-async def nodes_of(request: Request) -> NodeNames:
-    """The nodes that are to leave."""
-    return await parsed(NodeNames, request)
-
-
 @router.post(
     "/pools/{poolName}/nodes/add",
     responses={200: {"model": BatchReport}},
@@ -114,7 +104,7 @@ def add(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("update", "pools"))],
     poolName: PoolName,  # noqa: N803
-    wanted: Annotated[PoolMembers, Depends(members_of)],
+    wanted: Annotated[PoolMembers, Depends(parsed_body(PoolMembers))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Add nodes to a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""
@@ -135,7 +125,7 @@ def remove(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("update", "pools"))],
     poolName: PoolName,  # noqa: N803
-    wanted: Annotated[NodeNames, Depends(nodes_of)],
+    wanted: Annotated[NodeNames, Depends(parsed_body(NodeNames))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Remove nodes from a pool: what can be done is done, the rest is in `failed`. Running pods stay where they are."""

@@ -24,17 +24,17 @@ def sees_all(namespace: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Request:
-    """What a command was asked to bring about.
+    """A request to apply or compare documents.
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``compare``
     only compares: fields that other managers hold are no obstacle. ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
     the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
-    created by this very request, and stays as it is. ``sees`` tells which jobs whoever asked may see: others that would
-    be evicted are told without their names. ``queue`` creates workloads also where a quota has no room for their pods.
-    ``confirm`` has to be confirmed before anything is written. ``rerun`` creates also trainings that their ttl has
-    removed. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
+    created by this very request, and stays as it is. ``sees`` decides which jobs the caller may see: other jobs that
+    would be evicted have no names in the plan. ``queue`` creates workloads also where a quota has no room for their
+    pods. ``confirm`` has to be confirmed before anything is written. ``rerun`` creates also trainings that their ttl
+    has removed. ``instead`` are objects that are created as they are, in place of what the documents are lowered to.
     ``batch`` judges its workloads together with those of the other requests of a batch.
     """
 
@@ -63,10 +63,10 @@ class Request:
 
 
 class CheckOptions(NamedTuple):
-    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
+    """Options of the checks of a plan: the keys of the platform's records, and the resources that are GPUs.
 
     ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error. With
-    ``queue`` workloads may wait for a quota; ``sees`` tells which of the jobs may be named that have it. ``batch`` has
+    ``queue`` workloads may wait for a quota; ``sees`` decides which jobs that hold it may be named. ``batch`` has
     the answers of ``fit`` for all jobs of a batch.
     """
 

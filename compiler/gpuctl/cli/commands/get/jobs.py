@@ -161,7 +161,7 @@ def _no_such_pool(looking: Reader, name: str) -> str:
 
 
 def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
-    """Print rows; return False if there are none."""
+    """Print rows; return False if the list is empty."""
     if looks.output == "name":
         return _print_names(rows, looks)
     first = next(rows := iter(rows), None)
