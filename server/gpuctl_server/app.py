@@ -11,33 +11,33 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Lifespan
 
 from gpuctl.release import __version__
-from gpuctl_server import problems
-from gpuctl_server.gate import Gate
-from gpuctl_server.openapi import as_3_0, table_of_problems
-from gpuctl_server.operations import described, operation_id
+from gpuctl_server import http_problems
+from gpuctl_server.openapi_document import as_3_0, table_of_problems
+from gpuctl_server.openapi_operations import described, operation_id
+from gpuctl_server.request_middleware import Gate
 from gpuctl_server.routes import (
-    audit_log,
-    auth,
-    docs,
-    document_changes,
-    fit,
-    gpu_aggregation,
-    health,
-    job_changes,
-    job_questions,
-    jobs,
-    labels,
-    logs,
-    metrics,
-    namespaces,
-    nodes,
-    pods,
-    pool_changes,
-    pools,
-    quota_changes,
-    quotas,
+    audit_routes,
+    auth_routes,
+    docs_routes,
+    document_change_routes,
+    fit_routes,
+    gpu_aggregation_routes,
+    health_routes,
+    job_change_routes,
+    job_question_routes,
+    job_routes,
+    label_routes,
+    log_routes,
+    metric_routes,
+    namespace_routes,
+    node_routes,
+    pod_routes,
+    pool_change_routes,
+    pool_routes,
+    quota_change_routes,
+    quota_routes,
 )
-from gpuctl_server.service import Service
+from gpuctl_server.service_context import Service
 
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
@@ -49,30 +49,30 @@ needs `Authorization: Bearer TOKEN`. Errors are
 Programs compare `error`; `message` and `hint` are for people. 429 and 503 come with `Retry-After`. A method that a path
 does not have is answered with 405 and `Allow`."""
 ROUTERS: tuple[APIRouter, ...] = (
-    jobs.router,
-    pods.router,
-    job_questions.router,
-    document_changes.router,
-    document_changes.previews,
-    job_changes.router,
-    job_changes.previews,
-    logs.router,
-    metrics.router,
-    pools.router,
+    job_routes.router,
+    pod_routes.router,
+    job_question_routes.router,
+    document_change_routes.router,
+    document_change_routes.previews,
+    job_change_routes.router,
+    job_change_routes.previews,
+    log_routes.router,
+    metric_routes.router,
+    pool_routes.router,
     # Labels have paths that would be names of nodes.
-    labels.router,
-    labels.writes,
-    nodes.router,
-    quotas.router,
-    pool_changes.router,
-    quota_changes.router,
-    namespaces.router,
-    fit.router,
-    auth.router,
-    audit_log.router,
-    gpu_aggregation.router,
-    docs.router,
-    health.router,
+    label_routes.router,
+    label_routes.writes,
+    node_routes.router,
+    quota_routes.router,
+    pool_change_routes.router,
+    quota_change_routes.router,
+    namespace_routes.router,
+    fit_routes.router,
+    auth_routes.router,
+    audit_routes.router,
+    gpu_aggregation_routes.router,
+    docs_routes.router,
+    health_routes.router,
 )
 
 
@@ -87,7 +87,7 @@ def create_app(service: Service) -> FastAPI:
 
     app = bare_app(lifespan)
     app.state.service = service
-    problems.install(app, [route for router in ROUTERS for route in router.routes])
+    http_problems.install(app, [route for router in ROUTERS for route in router.routes])
     if service.settings.cors:
         app.add_middleware(
             CORSMiddleware,

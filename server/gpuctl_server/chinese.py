@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gpuctl_server.negotiation import JSON, accepted
+from gpuctl_server.content_negotiation import JSON, accepted
 
 _JOB = r"(?:training|inference|notebook|compute)/\S+(?: in \S+)?"
 _ACTIONS = {"get": "查看", "create": "创建", "update": "修改", "delete": "删除"}

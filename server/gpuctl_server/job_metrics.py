@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from gpuctl.api.jobs_detail import JobMetrics
+from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.problems import Problem
-from gpuctl_server.service import Service
-from gpuctl_server.times import moment, stamp
+from gpuctl_server.service_context import Service
+from gpuctl_server.timestamps import moment, stamp
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 
 MOST_POINTS = 500

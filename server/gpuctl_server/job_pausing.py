@@ -19,12 +19,12 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import NOTHING, VALIDATED, intended, plan_answer
-from gpuctl_server.changing import Meant, await_shown, changing, meant_job, present, title_of_job
+from gpuctl_server.change_results import NOTHING, VALIDATED, intended, plan_answer
+from gpuctl_server.job_changes import Meant, await_shown, changing, meant_job, present, title_of_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
-from gpuctl_server.others import seen_names
 from gpuctl_server.plan_runs import Confirmation, PlanRun
-from gpuctl_server.service import Service
+from gpuctl_server.redaction import seen_names
+from gpuctl_server.service_context import Service
 
 Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 """Pauses or resumes jobs by name."""

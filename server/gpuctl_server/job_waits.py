@@ -13,11 +13,11 @@ from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.wait_until import GRACE, WaitedJob, WaitResult, deleted_already, gone, wait_on, waited_job
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.lookups import board_of, demand, sees_job, several_jobs
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_lookups import board_of, demand, sees_job, several_jobs
 from gpuctl_server.mirror.job_board import Board, ListedJob
-from gpuctl_server.others import told_together
-from gpuctl_server.problems import Problem
-from gpuctl_server.service import Service
+from gpuctl_server.redaction import told_together
+from gpuctl_server.service_context import Service
 
 _ANSWERS = 20.0
 """Seconds more that the API server has for answering."""

@@ -8,7 +8,7 @@ import socket
 import uvicorn
 
 from gpuctl_server.connections import Connections, connection_limit
-from gpuctl_server.protocols import LimitedHttp
+from gpuctl_server.http_protocols import LimitedHttp
 
 
 class LimitedServer(uvicorn.Server):

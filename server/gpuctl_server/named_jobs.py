@@ -20,15 +20,15 @@ from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_values import NOTHING, VALIDATED, intended
-from gpuctl_server.changing import Meant, changing
-from gpuctl_server.earlier_documents import rerun_removed
+from gpuctl_server.change_results import NOTHING, VALIDATED, intended
+from gpuctl_server.http_problems import problem_of
+from gpuctl_server.job_changes import Meant, changing
+from gpuctl_server.job_lookups import demand
 from gpuctl_server.job_pausing import Suspending, pausing_with, resuming_with
-from gpuctl_server.lookups import demand
-from gpuctl_server.others import seen_names
+from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.plan_runs import Confirmation, PlanRun, await_seen
-from gpuctl_server.problems import problem_of
-from gpuctl_server.service import Service
+from gpuctl_server.redaction import seen_names
+from gpuctl_server.service_context import Service
 
 
 def delete_named_jobs(

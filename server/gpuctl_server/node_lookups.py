@@ -13,10 +13,10 @@ from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.lookups import demand, sees_job
+from gpuctl_server.http_problems import Problem, not_found
+from gpuctl_server.job_lookups import demand, sees_job
 from gpuctl_server.mirror.job_board import Board, ListedJob
-from gpuctl_server.problems import Problem, not_found
-from gpuctl_server.service import Service
+from gpuctl_server.service_context import Service
 
 _LISTED_WITHIN = 1.0
 """Seconds."""

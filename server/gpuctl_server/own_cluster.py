@@ -11,8 +11,8 @@ from gpuctl.kube.right_cluster import difference
 from gpuctl.language.platform import NamedCluster
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key
-from gpuctl_server.problems import Problem
-from gpuctl_server.service import Service
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.service_context import Service
 
 _NAMED = 8
 _SYSTEM = Key("Namespace", "", "kube-system")

@@ -10,10 +10,10 @@ from gpuctl.kube.absent import no_such
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.changing import changing
-from gpuctl_server.lookups import demand
+from gpuctl_server.job_changes import changing
+from gpuctl_server.job_lookups import demand
 from gpuctl_server.node_lookups import pool_filter
-from gpuctl_server.service import Service
+from gpuctl_server.service_context import Service
 
 
 def add_nodes(

@@ -7,7 +7,7 @@ from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.usecases.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.service import Service
+from gpuctl_server.service_context import Service
 
 
 def visible_quotas(service: Service, caller: Caller) -> list[QuotaState]:

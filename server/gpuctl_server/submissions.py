@@ -32,14 +32,14 @@ from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.compile_turns import CompiledTooLong, StillCompiling, processor_limit
-from gpuctl_server.lookups import demand
-from gpuctl_server.negotiation import read_body, sends_yaml
+from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
+from gpuctl_server.content_negotiation import read_body, sends_yaml
+from gpuctl_server.http_problems import Problem, forbidden
+from gpuctl_server.job_lookups import demand
 from gpuctl_server.node_lookups import pool_filter
-from gpuctl_server.others import seen_names
 from gpuctl_server.own_cluster import cluster_for, refuse_elsewhere
-from gpuctl_server.problems import Problem, forbidden
-from gpuctl_server.service import Service
+from gpuctl_server.redaction import seen_names
+from gpuctl_server.service_context import Service
 
 NAME = "yamlContent"
 """What diagnostics call the text: the field that it comes in."""

@@ -10,10 +10,10 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
-from gpuctl_server.lookups import demand
+from gpuctl_server.http_problems import Problem, forbidden, not_found
+from gpuctl_server.job_lookups import demand
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.problems import Problem, forbidden, not_found
-from gpuctl_server.service import Service
+from gpuctl_server.service_context import Service
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
 from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
 from gpuctl_usage.answers.scopes import Refused, Unanswerable

@@ -8,7 +8,7 @@ from fault_tools.world import path_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import open_session
 from gpuctl.objects.api_resources import RESOURCES
-from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
+from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
 from support.cluster_tools import Place
 
 LABELS = [

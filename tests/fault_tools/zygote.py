@@ -397,7 +397,7 @@ def _open_streams() -> None:
 def _run_of(program: str) -> Callable[[list[str]], int]:
     if program == "gpuctl_usage":
         return _run_code
-    module, function = {"gpuctl": ("gpuctl.cli.main", "run"), "gpuctl_server": ("gpuctl_server.running", "main")}[
+    module, function = {"gpuctl": ("gpuctl.cli.main", "run"), "gpuctl_server": ("gpuctl_server.startup", "main")}[
         program
     ]
     run: Callable[[list[str]], int] = getattr(import_module(module), function)

@@ -19,11 +19,11 @@ from control_plane import ControlPlane
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
 from gpuctl.api.labels_of_nodes import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
-from gpuctl_server.administering import Given
+from gpuctl_server.admin_changes import Given
 from gpuctl_server.app import ROUTERS
-from gpuctl_server.routes.auth import RightQuestion
-from gpuctl_server.routes.job_changes import BatchBody
-from gpuctl_server.routes.job_questions import WaitQuestion
+from gpuctl_server.routes.auth_routes import RightQuestion
+from gpuctl_server.routes.job_change_routes import BatchBody
+from gpuctl_server.routes.job_question_routes import WaitQuestion
 from properties.scale import SCALE, part_of
 from support import node_world
 from support.any_requests import POOL, USER, Walk, refill, served_world

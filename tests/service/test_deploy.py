@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl_server.settings import ServerSettings
+from gpuctl_server.server_settings import ServerSettings
 from support.deployments import DEPLOY, accept, kustomized
 from support.prometheus_server import prometheus_programs, running_prometheus
 from support.served import Served

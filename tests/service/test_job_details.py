@@ -13,7 +13,7 @@ import yaml
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
-from gpuctl_server.service import WAITS
+from gpuctl_server.service_context import WAITS
 from support.cluster_tools import POOL, Place, compute, inference, notebook, outcome, training
 from support.device_nodes import claim_template, claimant, device_nodes
 from support.remote import Remote

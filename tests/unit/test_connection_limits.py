@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from gpuctl_server import protocols
+from gpuctl_server import http_protocols
 from gpuctl_server.connections import connection_limit
+from gpuctl_server.http_protocols import LARGEST_HEAD, MOST_HEADERS, AbortableWebSocket, LimitedHttp
 from gpuctl_server.limited_server import LimitedServer
-from gpuctl_server.protocols import LARGEST_HEAD, MOST_HEADERS, AbortableWebSocket, LimitedHttp
 from support.certificates import self_signed
 
 HEAD_TIMEOUT = 1.0
@@ -105,7 +105,7 @@ class Running:
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tls = None if request.param == "plain" else self_signed(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(protocols, "LINGER", 0.5)
+        patched.setattr(http_protocols, "LINGER", 0.5)
         made = Running(tls)
         yield made
         made.stop()
@@ -249,7 +249,7 @@ def test_a_client_that_pauses(running: Running, monkeypatch: pytest.MonkeyPatch)
         connection.sendall(GET + b"\r\n")
         assert answered(connection) == 200
         time.sleep(5.5)
-        monkeypatch.setattr(protocols, "KEEP_ALIVE", 0.5)
+        monkeypatch.setattr(http_protocols, "KEEP_ALIVE", 0.5)
         connection.sendall(GET + b"\r\n")
         assert answered(connection) == 200
         assert read(connection) == b""

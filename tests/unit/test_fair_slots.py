@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from gpuctl_server import compile_turns
-from gpuctl_server.compile_turns import CompiledTooLong, CompileTurns, StillCompiling, processor_limit
+from gpuctl_server import compile_limits
+from gpuctl_server.change_slots import Writes
+from gpuctl_server.compile_limits import CompiledTooLong, CompileTurns, StillCompiling, processor_limit
 from gpuctl_server.fair_slots import FairSlots, Full
-from gpuctl_server.writes import Writes
 
 
 def test_one_caller_leaves_slots_and_places_to_others() -> None:
@@ -108,7 +108,7 @@ def test_processor_limit_counts_the_work_of_its_thread() -> None:
 
 
 def test_documents_of_one_caller_are_compiled_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_turns, "PATIENCE", 0.05)
+    monkeypatch.setattr(compile_limits, "PATIENCE", 0.05)
     turns = CompileTurns()
     results: list[str] = []
 

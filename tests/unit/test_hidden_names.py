@@ -16,8 +16,8 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.queues import Claim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
-from gpuctl_server.mirror.veiled_session import VeiledSession
-from gpuctl_server.others import told_together
+from gpuctl_server.mirror.redacting_session import VeiledSession
+from gpuctl_server.redaction import told_together
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
 Sentence = Callable[[str, str], str]

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
-from gpuctl_server.operations import IDEMPOTENT, operation_id
+from gpuctl_server.openapi_operations import IDEMPOTENT, operation_id
 from support.locked_releases import with_locked_releases
 
 

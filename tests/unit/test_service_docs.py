@@ -8,8 +8,8 @@ import re
 import yaml
 
 from gpuctl_server.access.rights import ROLES
-from gpuctl_server.openapi import PROBLEMS
-from gpuctl_server.settings import ServerSettings
+from gpuctl_server.openapi_document import PROBLEMS
+from gpuctl_server.server_settings import ServerSettings
 from gpuctl_usage.usage_settings import UsageSettings
 from support.pages import blocks, rows
 

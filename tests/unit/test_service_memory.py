@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl_server.encoded import Encoded, encode
 from gpuctl_server.mirror.progress import said
 from gpuctl_server.mirror.trimming import LeftOut, flaw
+from gpuctl_server.response_cache import Encoded, encode
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 
 from gpuctl.kube.configuration import connect
 from gpuctl_sdk import AsyncClient, Client
-from gpuctl_server import running
+from gpuctl_server import startup
 from gpuctl_server.access.tokens import read_tokens
-from gpuctl_server.running import CannotStart, main, prepare, serve
-from gpuctl_server.settings import ServerSettings
+from gpuctl_server.server_settings import ServerSettings
+from gpuctl_server.startup import CannotStart, main, prepare, serve
 from gpuctl_usage.stated_settings import SettingsProblem
 from gpuctl_usage.usage_settings import UsageSettings
 from support.certificates import self_signed
@@ -67,8 +67,8 @@ def test_variables_of_the_service_are_no_mistakes_of_the_collector(monkeypatch: 
 def test_plain_http_beyond_loopback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str) -> None:
     """It has to be said, where there is no certificate."""
     begun: list[str] = []
-    monkeypatch.setattr(running, "prepare", lambda *_: begun.append("prepared"))
-    monkeypatch.setattr(running, "_serve", lambda *_: begun.append("serves"))
+    monkeypatch.setattr(startup, "prepare", lambda *_: begun.append("prepared"))
+    monkeypatch.setattr(startup, "_serve", lambda *_: begun.append("serves"))
     with pytest.raises(CannotStart, match="--insecure-plain-http"):
         serve(ServerSettings.made({"host": host, "port": 0}), print)
     assert not begun

@@ -6,7 +6,7 @@ import threading
 import time
 
 from gpuctl.objects.api_resources import Object
-from gpuctl_server.mirror.survey import Lookback, Survey
+from gpuctl_server.mirror.shared_lists import Lookback, Survey
 
 
 class Cluster:

@@ -18,7 +18,7 @@ from control_plane import ControlPlane
 from control_plane.audit_log import Asked
 from fault_tools.proxy import Action, Proxy, Request, Upstream, meanwhile, write_kubeconfig
 from fault_tools.world import Api
-from gpuctl_server.settings import ServerSettings
+from gpuctl_server.server_settings import ServerSettings
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.usage_settings import UsageSettings
 from support.cluster_tools import GPU, MERGE_PATCH, Place, inference, notebook, pool_node, training

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.podsecurity import ENFORCE, forbidden
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl_server.settings import PodSecurityLevel
+from gpuctl_server.server_settings import PodSecurityLevel
 
 _DEFAULT_ACCOUNT = "default"
 

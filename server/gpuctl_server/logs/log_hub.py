@@ -14,10 +14,10 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower
-from gpuctl_server.logs.history import History, TooSlow
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
 from gpuctl_server.logs.log_entries import LogEntry
-from gpuctl_server.settings import ServerSettings
+from gpuctl_server.logs.past_lines import History, TooSlow
+from gpuctl_server.server_settings import ServerSettings
 
 ENDING = LogEnd(1012, "the service is ending; connect again")
 _AT_ONCE = 8

@@ -11,7 +11,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
-from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
+from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
 from gpuctl_server.request_log import LOG
 

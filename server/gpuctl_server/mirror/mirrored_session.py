@@ -12,8 +12,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, Resource
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.mirror.mirror import Mirror
-from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
-from gpuctl_server.mirror.sight import Sight
+from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
+from gpuctl_server.mirror.visibility import Sight
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

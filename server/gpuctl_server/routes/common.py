@@ -20,13 +20,13 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
-from gpuctl_server.lookups import REVIEWS, decided, demand
-from gpuctl_server.negotiation import JSON, wants_yaml
-from gpuctl_server.problems import Problem, Route
-from gpuctl_server.routes.query_names import refuse_unknown_parameters
-from gpuctl_server.service import Service
+from gpuctl_server.content_negotiation import JSON, wants_yaml
+from gpuctl_server.http_problems import Problem, Route
+from gpuctl_server.job_lookups import REVIEWS, decided, demand
+from gpuctl_server.routes.query_parameters import refuse_unknown_parameters
+from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import body_of, parsed, parsed_body
-from gpuctl_server.times import NotATime, moment
+from gpuctl_server.timestamps import NotATime, moment
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, Query
 
-from gpuctl_server.problems import Problem
+from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.scopes import Cursor, Paging

@@ -39,8 +39,8 @@ def command(config: str | None, **given: Any) -> int:
     beside it. The documentation of the API is at /api/v1/docs.
     """
     try:
-        from gpuctl_server.running import CannotStart, serve
-        from gpuctl_server.settings import ServerSettings
+        from gpuctl_server.server_settings import ServerSettings
+        from gpuctl_server.startup import CannotStart, serve
         from gpuctl_usage.stated_settings import FILE, SettingsProblem
     except ModuleNotFoundError as error:
         raise ClusterFailure(

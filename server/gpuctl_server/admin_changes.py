@@ -1,0 +1,422 @@
+"""Pools and quotas as the REST API takes them, brought about through the plans of their documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from gpuctl.api.admin_models import PoolBody, QuotaBody
+from gpuctl.api.change_models import PLAN
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.plan import WRITING, Exists, Plan
+from gpuctl.apply.plan.pool_labels import known_pools
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import redact
+from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
+from gpuctl.language.quota import Quota
+from gpuctl.objects.api_resources import Key
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.usecases.applying import apply_request
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.removing import delete_pools, delete_quotas
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.body_parsing import NotReadable
+from gpuctl_server.change_results import VALIDATED, intended, plan_answer, see_that_all_was_done
+from gpuctl_server.content_negotiation import read_body, sends_yaml
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_changes import changing
+from gpuctl_server.job_lookups import demand
+from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.service_context import Service
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    demand_documents,
+    document_text,
+    name_of,
+    validated,
+)
+
+_DONE = {"create": "created", "update": "updated", "replace": "updated"}
+_VERSION = "v0.1"
+
+
+class AdministeredState(BaseModel):
+    """A pool, or the quota of users, that was created, changed or deleted, or (status ``validated``) would be."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "experiment-pool", "status": "created", "message": "pool/experiment-pool is created"}
+        }
+    )
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list, description="What is worth knowing of it.")
+
+
+class Administered(AdministeredState):
+    """A pool or quota; of a dry run with the plan."""
+
+    plan: PlanAnswer | None = Field(None, description="Of a dry run: what would be done to which objects.")
+
+
+class ChangedPool(AdministeredState):
+    """A pool that was changed, or (status ``validated``) would be, with the plan."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "experiment-pool",
+                "status": "updated",
+                "message": "pool/experiment-pool is updated",
+                "plan": PLAN,
+            }
+        }
+    )
+
+    plan: PlanAnswer
+
+
+class CreatedQuota(Administered):
+    """Quotas that were created, and whose they are."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "team-resource-quota",
+                "status": "created",
+                "message": "quota/team-resource-quota is created",
+                "users": ["sam-altman"],
+            }
+        }
+    )
+
+    users: list[str]
+
+
+class Given(NamedTuple):
+    """What a body says: a document as text, or the fields of the API."""
+
+    text: str | None
+    pool: PoolBody | None = None
+    quota: QuotaBody | None = None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the body asks for a dry run."""
+        return any(body is not None and body.dryRun for body in (self.pool, self.quota))
+
+
+class AdminManner(NamedTuple):
+    """How a pool or quota is changed: what its plan asks is ``confirmed``; with ``dry_run`` nothing is written."""
+
+    confirmed: bool
+    dry_run: bool
+
+
+async def pool_of(request: Request) -> Given:
+    """The body of a request about a pool.
+
+    :raises RequestValidationError: it is none.
+    :raises Problem: 400.
+    """
+    text, value = await _read(request)
+    return Given(None, pool=validated(PoolBody, value)) if text is None else Given(text)
+
+
+async def quota_of(request: Request) -> Given:
+    """The body of a request about quotas.
+
+    :raises RequestValidationError: it is none.
+    :raises Problem: 400.
+    """
+    text, value = await _read(request)
+    return Given(None, quota=validated(QuotaBody, value)) if text is None else Given(text)
+
+
+async def _read(request: Request) -> tuple[str | None, Any]:
+    """A document's text, or a value that is no document: what has a `kind` is one."""
+    body = await request.body()
+    try:
+        value = await read_body(request)
+    except NotReadable:
+        if not sends_yaml(request):
+            raise
+        # Several documents are no value either, nor is what has aliases: the compiler tells what is wrong with them.
+        return document_text(body), None
+    if isinstance(value, dict) and "kind" in value:
+        return document_text(body), None
+    return None, value
+
+
+def create_pool(
+    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
+) -> Administered:
+    """Create a pool.
+
+    :raises Problem: 400, 403, 409.
+    """
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        name, plan = _apply_pool(service, caller, session, given, touched, None, manner)
+    return _administered(name, "created", f"pool/{name} is created", plan, manner)
+
+
+def change_pool(
+    service: Service, caller: Caller, name: str, given: Given, touched: AuditTrail, manner: AdminManner
+) -> ChangedPool:
+    """Change a pool that is there.
+
+    :raises Problem: 400, 403, 404, 409.
+    """
+    demand(caller, Wish("update", "pools", pool=name))
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        _, plan = _apply_pool(service, caller, session, given, touched, name, manner)
+    done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
+    status = "unchanged" if done == "unchanged" else "updated"
+    said = f"pool/{name} is {status}"
+    return ChangedPool(
+        name=name,
+        status=VALIDATED if manner.dry_run else status,
+        message=intended(said) if manner.dry_run else said,
+        notes=_notes(plan),
+        plan=plan_answer(plan),
+    )
+
+
+def delete_pool(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
+    """Delete a pool; its jobs go on running.
+
+    :raises NotThere: there is none.
+    :raises Problem: 403, 409.
+    """
+    demand(caller, Wish("delete", "pools", pool=name))
+    touched.append(f"pool/{name}")
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        run = RunOptions(dry_run=manner.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+        plan = delete_pools(session, [name], service.platform, run, callbacks)
+        _see_it_done(service, session, plan, manner)
+    nodes = sum(step.key.kind == "Node" for step in plan.steps)
+    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if manner.dry_run else 'left'} it"
+    return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, manner)
+
+
+def create_quota(
+    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
+) -> CreatedQuota:
+    """Create quotas of users.
+
+    :raises Problem: 400, 403, 409.
+    """
+    text = given.text if given.quota is None else _quota_document(given.quota)
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        submission = _compiled(service, caller, session, text or "", "quota", PlanOptions(create_only=True), touched)
+        demand_documents(caller, "create", submission.documents)
+        plan = _applied(service, session, submission, manner, touched)
+    model = submission.documents[0].model
+    assert isinstance(model, Quota)
+    name, users = model.header.name, list(model.entries)
+    found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, manner)
+    return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
+
+
+def delete_quota(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
+    """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+    :raises NotThere: there is none.
+    :raises Problem: 403, 409.
+    """
+    demand(caller, Wish("delete", "quotas", name))
+    touched.append(f"quota/{name}")
+    with changing(service, caller, dry_run=manner.dry_run) as session:
+        run = RunOptions(dry_run=manner.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+        plan = delete_quotas(session, [name], service.platform, run, callbacks)
+        _see_it_done(service, session, plan, manner)
+    return _administered(name, "deleted", f"quota/{name} is deleted", plan, manner)
+
+
+def delete_named(
+    service: Service,
+    caller: Caller,
+    resource: Literal["pools", "quotas"],
+    names: Sequence[str],
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+    *,
+    keep_labels: bool = False,
+) -> PlanAnswer:
+    """Delete pools or quotas by name. The jobs of a pool continue to run; the namespace of a quota stays.
+
+    :raises NotThere: a name does not exist.
+    :raises Problem: 403, 409, 503.
+    """
+    for name in names:
+        demand(caller, Wish("delete", "pools", pool=name) if resource == "pools" else Wish("delete", "quotas", name))
+    touched.extend(f"{resource.removesuffix('s')}/{name}" for name in names)
+    settings = service.platform
+    with changing(service, caller, dry_run=run.dry_run) as session:
+
+        def act(callbacks: RunCallbacks) -> Plan:
+            if resource == "pools":
+                return delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
+            return delete_quotas(session, names, settings, run, callbacks)
+
+        return PlanRun(service, touched, confirmation).carry_out(session, act, dry_run=run.dry_run)
+
+
+def _administered(name: str, status: str, said: str, plan: Plan, manner: AdminManner) -> Administered:
+    """The answer about a pool or quota, of what was done or, of a dry run, would be."""
+    if not manner.dry_run:
+        return Administered(name=name, status=status, message=said, notes=_notes(plan))
+    value = plan_answer(plan)
+    return Administered(name=name, status=VALIDATED, message=intended(said), notes=_notes(plan), plan=value)
+
+
+def _apply_pool(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    given: Given,
+    touched: AuditTrail,
+    name: str | None,
+    manner: AdminManner,
+) -> tuple[str, Plan]:
+    """Apply the document of a pool: a new one, or with a name that one."""
+    text = given.text if given.pool is None else _pool_document(service, session, given.pool, name)
+    planning = PlanOptions(create_only=name is None)
+    submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
+    found = name_of(submission.documents[0])
+    if name is not None and found != name:
+        raise Problem(400, f"the document has to be that of pool/{name}, and is of pool/{found}", error="AnotherPool")
+    if found == DEFAULT_POOL:
+        raise Problem(400, f"{DEFAULT_POOL} has the nodes that are in no other pool: it cannot be defined")
+    demand_documents(caller, "create" if name is None else "update", submission.documents)
+    if name is not None:
+        _see_that_it_is_there(service, session, name)
+    return found, _applied(service, session, submission, manner, touched)
+
+
+def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
+    there = known_pools(session, service.platform, service.keys)
+    if name not in there:
+        raise no_such("pool", name, there)
+
+
+def _compiled(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    text: str,
+    kind: str,
+    planning: PlanOptions,
+    touched: AuditTrail,
+) -> Submission:
+    submission = compile_documents(service, caller, session, text, planning=planning)
+    touched += submission.titles
+    kinds = [document.kind for document in submission.documents]
+    if kinds != [kind]:
+        raise Problem(
+            400, f"this takes one document of kind {kind}, and is given {', '.join(kinds)}", error="WrongKind"
+        )
+    return submission
+
+
+def _applied(
+    service: Service, session: Session, submission: Submission, manner: AdminManner, touched: AuditTrail
+) -> Plan:
+    run = RunOptions(dry_run=manner.dry_run)
+    callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+    try:
+        plan = apply_request(session, submission.wanted, run, callbacks)
+    except Exists as error:
+        named = ", ".join(submission.titles)
+        raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
+    _see_it_done(service, session, plan, manner)
+    return plan
+
+
+def _see_it_done(service: Service, session: Session, plan: Plan, manner: AdminManner) -> None:
+    """See that a plan was carried out, and wait until the service knows of it; a dry run carries nothing out.
+
+    :raises Problem: 409, 503.
+    """
+    if not manner.dry_run:
+        see_that_all_was_done(plan)
+        _await_seen(service, session, plan)
+
+
+def _await_seen(service: Service, session: Session, plan: Plan) -> None:
+    """Wait until the service itself knows of what was done, so that the next question finds it."""
+    keys = [step.key for step in plan.steps if step.action in WRITING]
+    try:
+        found = dict(zip(keys, session.each(session.get, keys), strict=True))
+    except ClusterError:
+        return  # It is done all the same, and the watches will tell of it.
+    written = [obj for obj in found.values() if obj is not None]
+    service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
+
+
+def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
+    """The document that says what the fields say."""
+    if body.name is None and name is None:
+        raise Problem(400, "name: a pool has one", error="InvalidRequest")
+    if len(set(body.nodes)) != len(body.nodes):
+        raise Problem(400, "nodes: a node stands twice", error="InvalidRequest")
+    types = _types(service, session, body)
+    document = {
+        "kind": "pool",
+        "version": _VERSION,
+        "pool": _present({"name": body.name or name, "description": body.description}),
+        "nodes": {node: _present({"gpu-type": types.get(node)}) for node in body.nodes},
+        "quota": None if body.quota is None else body.quota.model_dump(exclude_none=True),
+    }
+    return json.dumps(_present(document), ensure_ascii=False)
+
+
+def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
+    """Node -> the type of its GPUs: as its labels have it, else the only one that was named."""
+    if not body.gpuType:
+        return {}
+    gpus, known = Gpus(service.platform), {name.casefold() for name in body.gpuType}
+    # What is no name becomes no part of a path; the compiler says what is wrong with it.
+    names = [name for name in body.nodes if is_dns_subdomain(name)]
+    found: dict[str, str] = {}
+    for name, node in zip(names, session.each(session.get, [Key("Node", "", name) for name in names]), strict=True):
+        if node is not None and not gpus.count(amounts(node["status"].get("allocatable") or {})):
+            continue
+        labelled = gpus.type_of(node) if node is not None else None
+        if labelled is not None and labelled.casefold() not in known:
+            raise Problem(409, f"node {name} has GPUs of the type {labelled}, which gpuType does not name")
+        if labelled is None and len(body.gpuType) > 1:
+            hint = "label the node with its type, or send a pool document, which names the type of each node"
+            raise Problem(400, f"which of these types node {name} has is not known", error="UnknownType", hint=hint)
+        found[name] = labelled or body.gpuType[0]
+    return found
+
+
+def _quota_document(body: QuotaBody) -> str:
+    fields = body.model_dump(exclude_none=True, exclude={"name", "description", "dryRun"})
+    header = _present({"name": body.name, "description": body.description})
+    return json.dumps({"kind": "quota", "version": _VERSION, "quota": header, **fields}, ensure_ascii=False)
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _notes(plan: Plan) -> list[str]:
+    return [redact(note) for note in plan.notes]

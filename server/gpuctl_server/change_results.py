@@ -1,0 +1,55 @@
+"""Results of changes as the REST API answers them, with the plan that the command line prints."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.language.masking import redact
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.redaction import told_together
+
+VALIDATED = "validated"
+"""The status of what a dry run has checked."""
+NOTHING = "nothing is changed"
+_WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
+
+
+def intended(said: str) -> str:
+    """Return what was done as what would be done: ``it is paused`` -> ``it would be paused; nothing is changed``."""
+    return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
+
+
+def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAnswer:
+    """Return the answer about a plan.
+
+    :param keys: as :func:`answer_value` has it.
+    :param more: further fields of the answer.
+    """
+    return PlanAnswer(**told_together(answer_value(plan, keys)), **more)
+
+
+def see_that_all_was_done(plan: Plan) -> None:
+    """See that a plan was carried out to its end.
+
+    :raises Problem: 409, or 503 where the cluster failed, or the service ends.
+    """
+    wrong = [step for step in plan.steps if step.result in FAILED]
+    left = [step for step in plan.steps if step.result == "not-run"]
+    if not wrong and not left:
+        return
+    away = plan.outage or plan.interrupted
+    text = "; ".join(redact(step.error) for step in (*wrong, *left) if step.error)
+    if plan.interrupted and not wrong:
+        text = text or "the service ends, and this was not begun any more"
+    hint = "`POST /recoveries` finishes what was begun" if plan.unfinished else None
+    raise Problem(
+        503 if away else 409,
+        text or "not everything was done",
+        error="ServiceUnavailable" if away else "NotApplied",
+        details=plan_answer(plan).as_json()["steps"],
+        hint=hint,
+    )

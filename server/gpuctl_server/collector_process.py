@@ -1,0 +1,71 @@
+"""``python -m gpuctl_server.collector_process``: the collector as the service has it beside itself.
+
+Standard input has its settings, a line of JSON; it collects until that ends, so that it never outlives the service,
+however that came to its end. A line on standard output says every second how it goes; another answers each further
+line of input, which asks for its metrics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any, TextIO
+
+from gpuctl_server.request_log import LOG, set_up
+from gpuctl_usage.collector import collect
+from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.collector_metrics import metrics_of
+from gpuctl_usage.collector_site import CannotCollect
+from gpuctl_usage.usage_settings import UsageSettings
+
+_TOLD = 1.0
+"""Seconds from one line to the next."""
+_SPEAKING = threading.Lock()
+
+
+def main() -> int:
+    """Collect; 3 when that cannot be done."""
+    set_up()
+    settings = UsageSettings.made(json.loads(sys.stdin.readline()))
+    stopping, health = threading.Event(), CollectorHealth()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_listen, args=(sys.stdin, health, stopping), daemon=True).start()
+    threading.Thread(target=_tell, args=(health, stopping), daemon=True).start()
+    try:
+        collect(settings, stopping, health)
+    except CannotCollect as error:
+        LOG.error("usage cannot be collected", extra={"problem": str(error)})
+        return 3
+    return 0
+
+
+def _listen(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -> None:
+    for line in lines:
+        asked = json.loads(line)
+        seen = asked["namespaces"]
+        text = metrics_of(health, None if seen is None else frozenset(seen)).decode()
+        _say({"answer": asked["number"], "text": text})
+    stopping.set()
+
+
+def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
+    while not stopping.wait(_TOLD):
+        if not health.is_alive:
+            LOG.error("the collector of usage goes on with nothing; it is ended")
+            os._exit(4)
+        _say(health.state())
+
+
+def _say(value: dict[str, Any]) -> None:
+    # Nobody hears it when the service was killed: then standard input ends as well.
+    with _SPEAKING, contextlib.suppress(OSError):
+        print(json.dumps(value), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""JSON or YAML: what a client sends, and what it wants to have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl_server.body_parsing import read_json, read_yaml
+
+JSON = "application/json"
+YAML = "application/yaml"
+_YAML = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"})
+
+
+def sends_yaml(request: Request) -> bool:
+    """Whether the body is YAML."""
+    return _media_type(request.headers.get("content-type", "")) in _YAML
+
+
+def wants_yaml(request: Request) -> bool:
+    """Whether the answer is to be YAML: by ``?accept=``, else by the header, where JSON has not the same weight."""
+    stated = request.query_params.get("accept")
+    if stated is not None:
+        return _media_type(stated) in _YAML
+    weights = accepted(request.headers.get("accept", ""))
+    return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
+
+
+async def read_body(request: Request) -> Any:
+    """The value of a body: JSON, or the same as YAML.
+
+    :raises NotReadable: it is none.
+    """
+    body = await request.body()
+    # YAML takes long to read.
+    return await anyio.to_thread.run_sync(read_yaml, body) if sends_yaml(request) else read_json(body)
+
+
+def as_yaml(response: Response) -> Response:
+    """A JSON answer as YAML; any other as it is."""
+    if _media_type(response.headers.get("content-type", "")) != JSON:
+        return response
+    headers = {key: value for key, value in response.headers.items() if key not in ("content-type", "content-length")}
+    return Response(emit_object(json.loads(bytes(response.body))), response.status_code, headers, YAML)
+
+
+def _media_type(text: str) -> str:
+    return text.partition(";")[0].strip().lower()
+
+
+def accepted(header: str) -> dict[str, float]:
+    """Return the items of an ``Accept`` header, or one of its kind, with their weights, in the order written."""
+    found: dict[str, float] = {}
+    for part in header.split(","):
+        name, _, rest = part.partition(";")
+        try:
+            weight = float(rest.strip().removeprefix("q=")) if rest.strip().startswith("q=") else 1.0
+        except ValueError:
+            weight = 0.0
+        found[name.strip().lower()] = weight
+    return found

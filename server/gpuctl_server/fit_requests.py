@@ -1,0 +1,63 @@
+"""Fit of the jobs of documents, and of jobs that wait, in the service's cluster."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.usecases.fit_documents import FitDocuments, FitResult, fit_waiting_seen
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_lookups import demand, simulating
+from gpuctl_server.mirror.shared_lists import READING, Lookback
+from gpuctl_server.redaction import seen_names
+from gpuctl_server.service_context import Service
+
+MOST_SUGGESTED = 20
+"""Maximum number of documents of one search for changes: each is compiled and judged many times."""
+_SUGGESTING = threading.Lock()
+_PATIENCE = 30.0
+"""Seconds that a request waits for another one's search. Two searches would not be faster side by side."""
+
+
+def judged(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
+    """Return the answer for documents. What the caller may not see counts, but has no name.
+
+    :param suggest: search for changes with which jobs would fit.
+    :raises Problem: 400, too many documents to search for changes; 429, another search runs.
+    """
+    if not suggest:
+        return _by_cluster(service, caller, found, suggest=False)
+    number = len(found.compilation.documents)
+    if number > MOST_SUGGESTED:
+        raise Problem(
+            400,
+            f"changes are looked for in {MOST_SUGGESTED} documents at most, and these are {number}",
+            error="TooManyDocuments",
+        )
+    if not _SUGGESTING.acquire(timeout=_PATIENCE):
+        raise Problem(429, "changes of other documents are being looked for; try again in a moment")
+    try:
+        return _by_cluster(service, caller, found, suggest=True)
+    finally:
+        _SUGGESTING.release()
+
+
+def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
+    with service.weighing(caller, lookback=Lookback(READING)) as reader, simulating(service):
+        return found.fit(take_snapshot(reader.scope.session), suggest=suggest)
+
+
+def judged_waiting(service: Service, caller: Caller, namespace: str | None) -> FitResult:
+    """Return the answer for jobs whose pods wait for a node. All of them count; the answer has those that may be seen.
+
+    :raises Problem: 403.
+    """
+    demand(caller, Wish("get", "jobs", namespace))
+    with service.weighing(caller, lookback=Lookback(READING)) as reader, simulating(service):
+        session = reader.scope.session
+        result = fit_waiting_seen(session, namespace, caller.home or session.namespace)
+    sees = seen_names(caller)
+    return replace(result, jobs=[job for job in result.jobs if sees(job.demand.namespace, job.demand.name)])

@@ -1,0 +1,53 @@
+"""What is measured of GPUs, where something measures it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuctl_server.job_metrics import memory_text, table
+from gpuctl_server.service_context import Service
+from gpuctl_usage.prometheus import PrometheusProblem
+
+_SOON = 2.0
+"""Seconds that an answer waits for it."""
+
+
+class GpuUse(NamedTuple):
+    """Of one GPU: ``utilization`` in percent, ``memory`` as ``72Gi/80Gi``; None where that is not measured."""
+
+    utilization: float | None
+    memory: str | None
+
+
+def measured_use(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping[str, GpuUse]]:
+    """Node -> GPU (``gpu-0``) -> its use, of those that are measured. Without Prometheus none is."""
+    names = sorted(nodes)
+    if service.prometheus is None or not names:
+        return {}
+    deadline = time.monotonic() + _SOON
+    share, used, total = (
+        _by_gpu(service, query, names, deadline) for query in ("nodeUtilization", "nodeMemoryUsage", "nodeMemoryTotal")
+    )
+    found: dict[str, dict[str, GpuUse]] = {}
+    for node, gpu in sorted({*share, *used}):
+        percent = share.get((node, gpu))
+        memory = memory_text(used.get((node, gpu)), total.get((node, gpu)))
+        found.setdefault(node, {})[f"gpu-{gpu}"] = GpuUse(None if percent is None else round(percent, 2), memory)
+    return found
+
+
+def _by_gpu(service: Service, name: str, nodes: list[str], deadline: float) -> dict[tuple[str, str], float]:
+    query, left = table(service)[name], deadline - time.monotonic()
+    if service.prometheus is None or not query.query or left <= 0:
+        return {}
+    try:
+        found = service.prometheus.now(query.filled({"nodes": nodes, "pods": [], "namespace": "", "job": ""}), left)
+    except PrometheusProblem:
+        return {}
+    return {
+        (series.labels["node"], series.labels["gpu"]): series.samples[-1].value
+        for series in found
+        if series.samples and {"node", "gpu"} <= series.labels.keys()
+    }

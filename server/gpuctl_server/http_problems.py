@@ -1,0 +1,244 @@
+"""Errors as answers: ``{"error": name, "message": text, "details": [...]}``, whatever went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
+
+from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.failures import meaning_of
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.hints import Surface, set_request_surface
+from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.language.masking import masked, redact
+from gpuctl.usecases.service_client import UNKNOWN_PATH
+from gpuctl_server.audit import AuditFailed
+from gpuctl_server.body_parsing import NotReadable
+from gpuctl_server.chinese import translated, wants_chinese
+from gpuctl_server.content_negotiation import as_yaml, wants_yaml
+from gpuctl_server.redaction import told_together
+from gpuctl_server.request_log import LOG, request_id
+
+_WORDS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "RequestTimeout",
+    409: "Conflict",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
+
+
+_COMMAND_LINE = "gpuctl/"
+"""How the command line's `User-Agent` begins: hints in its answers are commands."""
+_USAGE = "/api/v1/gpu-aggregation/"
+"""Before the paths of usage, whose answers and errors have a form of their own."""
+_KINDS = {
+    400: "Invalid request parameters",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    429: "Too many requests",
+    503: "Service unavailable",
+}
+
+
+class Problem(Exception):
+    """An answer that is no success: HTTP status, the name that programs compare, a sentence, and details.
+
+    ``more`` are further fields of the answer, such as the plan that was refused.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, error: str = "", details: Sequence[Any] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = error or _WORDS.get(status, "Error")
+        self.message = message
+        self.details = list(details)
+        self.hint = hint
+        self.more: dict[str, Any] = {}
+
+
+class UnknownPath(Problem):
+    """404: the service has no such path. Clients tell it by a header from a 404 about what a path names."""
+
+    def __init__(self, hint: str | None = None) -> None:
+        super().__init__(404, "there is nothing at this path", hint=hint)
+
+
+def forbidden(message: str) -> Problem:
+    """403."""
+    return Problem(403, message)
+
+
+def not_found(message: str, error: str = "NotFound") -> Problem:
+    """404."""
+    return Problem(404, message, error=error)
+
+
+def answer(problem: Problem, path: str = "") -> Response:
+    """A problem as a response, in the form that those have to whom a path belongs."""
+    value = usage_form(problem) if path.startswith(_USAGE) else _usual(problem)
+    headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
+    if problem.status in (429, 503):
+        headers["Retry-After"] = "1"
+    if isinstance(problem, UnknownPath):
+        headers[UNKNOWN_PATH] = "true"
+    return JSONResponse(masked(told_together(value)), problem.status, headers)
+
+
+_OF_A_FIELD = {"field", "message"}
+
+
+def _usual(problem: Problem) -> dict[str, Any]:
+    value: dict[str, Any] = {"error": problem.error, "message": problem.message, "details": problem.details}
+    return value | ({"hint": problem.hint} if problem.hint else {}) | problem.more
+
+
+def usage_form(problem: Problem) -> dict[str, Any]:
+    """Return a problem in the form of the paths of usage."""
+    # The first is in the message.
+    others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
+    text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
+    kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
+    return {"code": problem.status, "message": kind, "error": text}
+
+
+def problem_of(error: BaseException) -> Problem | None:
+    """What an error of gpuctl means to whoever asked; None for what is none of ours."""
+    if isinstance(error, AuditFailed):
+        return Problem(503, f"nothing is changed while the audit cannot be written: {error}")
+    meaning = meaning_of(error)
+    if meaning is None:
+        return None
+    diagnostics = getattr(error, "diagnostics", None)
+    details = diagnostics_answer(diagnostics)["diagnostics"] if diagnostics else _stakes(error)
+    message = getattr(error, "message", None) or str(error)
+    return Problem(meaning.status, message, error=meaning.name, details=details, hint=getattr(error, "hint", None))
+
+
+def problem_for(error: Exception, path: str) -> Problem:
+    """What any error means to whoever asked for a path, in their words; the log has more of a bug of ours."""
+    problem = error if isinstance(error, Problem) else problem_of(error)
+    if problem is None:
+        return unexpected(error, path)
+    if isinstance(error, ConnectionFailed):
+        # Its address is not for users: the answer does not have it.
+        LOG.warning("the cluster cannot be reached", extra={"path": path, "problem": error.detail})
+    return problem
+
+
+def unexpected(error: BaseException, path: str) -> Problem:
+    """A bug of ours: the log has what happened, the answer where to find it."""
+    LOG.error("internal error", exc_info=error, extra={"path": path})
+    text = f"the service failed; its log has more under the request id {request_id()}"
+    return Problem(500, text, error="InternalError")
+
+
+def _stakes(error: BaseException) -> list[dict[str, str]]:
+    """What stands against a plan that was refused, or what has to be confirmed of it."""
+    plan = getattr(error, "plan", None)
+    return [{"message": redact(text)} for text in plan.obstacles or plan.questions] if isinstance(plan, Plan) else []
+
+
+class Route(APIRoute):
+    """A route whose errors, whatever they are, become answers in this form."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def careful(request: Request) -> Response:
+            is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
+            set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
+            response = await answered(request)
+            if wants_chinese(request):
+                response = translated(response)
+            return as_yaml(response) if wants_yaml(request) else response
+
+        async def answered(request: Request) -> Response:
+            def told(problem: Problem) -> Response:
+                request.state.error = problem.error
+                return answer(problem, request.url.path)
+
+            try:
+                return await handle(request)
+            except NotReadable as error:
+                return told(Problem(400, str(error), error="InvalidRequest"))
+            except RequestValidationError as error:
+                return told(invalid_query(error))
+            except HTTPException as error:
+                return told(Problem(error.status_code, str(error.detail)))
+            except Exception as error:
+                return told(problem_for(error, request.url.path))
+
+        return careful
+
+
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Have also that answered in this form which reaches none of the routes."""
+
+    def lost(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        is_unknown = error.status_code == 404
+        problem = UnknownPath("see /api/v1/docs") if is_unknown else Problem(error.status_code, str(error.detail))
+        response = answer(problem, request.url.path)
+        if error.status_code == 405:
+            response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))
+        return response
+
+    app.add_exception_handler(HTTPException, lost)
+
+
+def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
+    """What a path may be asked with; each method of it is a route of its own."""
+    return {
+        method
+        for route in routes
+        if isinstance(route, APIRoute) and route.matches(scope)[0] != Match.NONE
+        for method in route.methods or ()
+        for method in ((method, "HEAD") if method == "GET" else (method,))
+    }
+
+
+_SAID = {"missing": "is required", "extra_forbidden": "is not known here"}
+"""What pydantic says shorter than a reader needs it."""
+
+
+def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
+    """400: what has a wrong form, field by field."""
+    found = error.errors()
+    details = [{"field": _place(item["loc"]), "message": _said(item)} for item in found]
+    first = f"the {_kind(found[0]['loc'])}{details[0]['field']} {details[0]['message']}" if found else ""
+    return Problem(400, first or "the request is invalid", error="InvalidRequest", details=details)
+
+
+def _said(item: Mapping[str, Any]) -> str:
+    text: str = item["msg"]
+    return _SAID.get(item["type"], f"is invalid: {text[:1].lower()}{text[1:]}")
+
+
+def _kind(location: Sequence[Any]) -> str:
+    where = location[0] if len(location) > 1 else None
+    return {"query": "query parameter ", "path": "part of the path ", "body": "field "}.get(str(where), "")
+
+
+def _place(location: Sequence[Any]) -> str:
+    where, *path = location
+    return ".".join(map(str, path)) or str(where)

@@ -1,0 +1,120 @@
+"""Batches of submissions. Each entry succeeds or fails on its own; all of them share one look at the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.api.change_models import Batch, BatchFailure, BatchItem, Submitted
+from gpuctl.apply.plan.batch_fit import BatchFit
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.http_problems import Problem, problem_for
+from gpuctl_server.job_changes import await_listed, changing
+from gpuctl_server.job_creation import Ask, create_submitted, submission_of, validate_submitted
+from gpuctl_server.mirror.shared_lists import Lookback
+from gpuctl_server.service_context import Service
+from gpuctl_server.submissions import Submission
+
+PATH = "/jobs/batch"
+MOST = 100
+"""Entries of a batch."""
+_LOOKBACK = 60.0
+"""Seconds for which the entries of a batch share lists of all pods and nodes."""
+
+
+class _Entry(NamedTuple):
+    """An entry: its request, the names of its documents, and what they compile to, or why they do not."""
+
+    ask: Ask
+    names: list[str]
+    compiled: Submission | Problem
+
+
+def create_each(
+    service: Service,
+    caller: Caller,
+    texts: Sequence[str],
+    key: str | None,
+    touched: AuditTrail,
+    *,
+    confirmed: bool,
+    queue: bool = False,
+    dry_run: bool = False,
+) -> Batch:
+    """Create what each entry describes, or with ``dry_run`` only check it."""
+    lookback = Lookback(_LOOKBACK)
+    asks = [Ask(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
+    with service.asking(caller, lookback) as session:
+        entries = [_compiled(service, caller, session, ask) for ask in asks]
+    fits = BatchFit(dict(_objects(entries)))
+    batch = Batch(success=[], failed=[])
+    away: Problem | None = None
+    for index, entry in enumerate(entries):
+        touched += entry.names
+        # Each would wait for a cluster that does not answer.
+        found = away or _made(service, caller, entry, fits, touched, lookback, dry_run=dry_run)
+        if isinstance(found, Submitted):
+            batch.success += _items(found)
+            continue
+        fits.leave_out(index)
+        away = found if found.status == 503 else None
+        batch.failed.append(
+            BatchFailure(
+                index=index,
+                name=entry.names[0].partition("/")[2].partition(" in ")[0] if entry.names else None,
+                error=found.error,
+                message=found.message,
+                details=found.details,
+            )
+        )
+    if not dry_run:
+        await_listed(service, (item.jobId for item in batch.success))
+    return batch
+
+
+def _compiled(service: Service, caller: Caller, session: Session, ask: Ask) -> _Entry:
+    names: list[str] = []
+    try:
+        return _Entry(ask, names, submission_of(service, caller, session, ask, names))
+    except Exception as error:
+        return _Entry(ask, names, problem_for(error, PATH))
+
+
+def _objects(entries: Sequence[_Entry]) -> Iterator[tuple[int, list[Object]]]:
+    """Yield the number and the objects of each entry that compiles."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry.compiled, Submission):
+            yield index, [item.object for item in entry.compiled.wanted.request.lowered]
+
+
+def _made(
+    service: Service,
+    caller: Caller,
+    entry: _Entry,
+    fits: BatchFit,
+    touched: AuditTrail,
+    lookback: Lookback,
+    *,
+    dry_run: bool,
+) -> Submitted | Problem:
+    """Create or check one entry."""
+    if isinstance(entry.compiled, Problem):
+        return entry.compiled
+    wanted = entry.compiled.wanted
+    submission = replace(entry.compiled, wanted=replace(wanted, request=replace(wanted.request, batch=fits)))
+    try:
+        with changing(service, caller, lookback, dry_run=dry_run) as session:
+            if dry_run:
+                return validate_submitted(service, caller, session, submission)
+            return create_submitted(service, caller, session, submission, entry.ask, touched)
+    except Exception as error:
+        return problem_for(error, PATH)
+
+
+def _items(made: Submitted) -> list[BatchItem]:
+    shared = {"notes": made.notes, "questions": made.questions, "warnings": made.warnings}
+    return [BatchItem(jobId=job.jobId, name=job.name, message=job.message, **shared) for job in made.jobs or [made]]

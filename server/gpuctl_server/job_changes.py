@@ -1,0 +1,359 @@
+"""Changing jobs that are there, through the plans of the command line; and looking at plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
+from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.kube.session import Session
+from gpuctl.language.job import Workload
+from gpuctl.language.masking import redact
+from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.reading.find import workload_of
+from gpuctl.usecases.applying import apply_request
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.looking import reader_of
+from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_results import NOTHING, VALIDATED, plan_answer, see_that_all_was_done
+from gpuctl_server.fair_slots import Full
+from gpuctl_server.http_problems import Problem, forbidden
+from gpuctl_server.job_lookups import demand, find_job, no_job
+from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.mirror.shared_lists import Lookback
+from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
+from gpuctl_server.redaction import seen_names
+from gpuctl_server.service_context import Service
+from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
+
+_NAME_ONE = "name one of your namespaces with ?namespace="
+_DONE = {"replace": "replaced", "update": "updated", "create": "created"}
+
+
+class Meant(NamedTuple):
+    """The job that a path means: its id, name or a pod's name, and where it is, as far as that was said."""
+
+    text: str
+    namespace: str | None = None
+
+
+@contextmanager
+def changing(
+    service: Service, caller: Caller, lookback: Lookback | None = None, *, dry_run: bool = False
+) -> Iterator[Session]:
+    """A session for a change, of which there are only so many at a time.
+
+    :param lookback: how old lists of all pods and nodes may be.
+    :param dry_run: nothing is to be written: also the API server is asked for dry runs alone.
+
+    :raises Problem: 429, or 503 when the service is to end.
+    """
+    if service.writes.is_ending():
+        raise Problem(503, "the service ends; nothing was changed")
+    try:
+        service.writes.begin(caller.name)
+    except Full as full:
+        text = "too many changes of this token are under way" if full.is_own else "too many changes are under way"
+        raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
+    try:
+        with service.asking(caller, lookback, dry_run=dry_run) as session:
+            yield session
+    finally:
+        service.writes.done(caller.name)
+
+
+def await_listed(service: Service, ids: Iterable[str | None]) -> None:
+    """Wait until jobs are in the list, so that whoever is given their ids can use them."""
+    wanted = [one for one in ids if one is not None]
+    service.board.wait_for(lambda board: all(one in board.ids for one in wanted), LISTED_WITHIN)
+
+
+def await_shown(service: Service, session: Session, key: Key) -> Object | None:
+    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it.
+
+    :returns: the workload as it is now; None when it has gone.
+    """
+    now = session.get(key)
+    service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
+    version = service.mirror.version
+    service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
+    return now
+
+
+def change_job(
+    service: Service,
+    caller: Caller,
+    meant: Meant,
+    text: str,
+    touched: AuditTrail,
+    *,
+    confirmed: bool,
+    checkpoint: bool,
+    dry_run: bool,
+    queue: bool,
+) -> ChangedJob:
+    """Apply the changed document of a job that is there.
+
+    :raises Problem: 400, 403, 404, 409.
+    """
+    item = meant_job(service, caller, "update", meant, touched)
+    with changing(service, caller, dry_run=dry_run) as session:
+        present(session, item, meant)
+        home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
+        submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
+        _see_that_it_is_the_same(submission, item)
+        run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
+        carrying = PlanRun(service, touched, Confirmation(confirmed))
+        changed = bring_about(service, caller, session, submission, ("update",), run, carrying)
+    await_listed(service, [changed.jobId])
+    return changed
+
+
+def apply_submission(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    submission: Submission,
+    actions: Iterable[Action],
+    run: RunOptions,
+    carrying: PlanRun,
+) -> PlanAnswer:
+    """Apply documents if the caller may do all of ``actions``.
+
+    :raises Problem: 403, 409, 503.
+    """
+    for action in actions:
+        demand_documents(caller, action, submission.documents)
+    demand_homes(caller, session, submission.documents)
+    return carrying.carry_out(
+        session,
+        lambda callbacks: apply_request(session, submission.wanted, run, callbacks),
+        dry_run=run.dry_run,
+        warnings=submission.warnings,
+    )
+
+
+def bring_about(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    submission: Submission,
+    actions: Iterable[Action],
+    run: RunOptions,
+    carrying: PlanRun,
+) -> ChangedJob:
+    """Apply the one document of a job, as :func:`apply_submission`."""
+    plan = apply_submission(service, caller, session, submission, actions, run, carrying)
+    key = submission.main(submission.documents[0])
+    assert key is not None, "it is a job's"
+    live = session.get(key) if run.dry_run else await_shown(service, session, key)
+    return _changed(service, submission, plan, live, dry_run=run.dry_run)
+
+
+def delete_job(
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
+) -> JobState:
+    """Have a job deleted; its pods are not waited for.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = meant_job(service, caller, "delete", meant, touched)
+    identity = item.row.identity
+    with changing(service, caller, dry_run=dry_run) as session:
+        live = present(session, item, meant)
+        run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
+        callbacks = PlanRun(service, touched).callbacks
+        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, callbacks)
+        if not dry_run:
+            see_that_all_was_done(plan)
+            await_shown(service, session, key_of(live))
+    job = id_of_workload(live, service.keys)
+    when = "without their grace period" if force else "within their grace period"
+    if dry_run:
+        said = f"{title_of_job(item)} would be deleted, and its pods ended {when}; {NOTHING}"
+        return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
+    ends = "its pods are ended" if force else "its pods end"
+    return JobState(jobId=job, status="terminating", message=f"{title_of_job(item)} is being deleted; {ends} {when}")
+
+
+def rerun_job(
+    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
+) -> RerunJob:
+    """Run a training again that has ended.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = meant_job(service, caller, "update", meant, touched)
+    identity = item.row.identity
+    with changing(service, caller, dry_run=dry_run) as session:
+        live = present(session, item, meant)
+        callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
+        plan = rerun_jobs(
+            session,
+            [identity.object_name],
+            identity.namespace,
+            service.platform,
+            RunOptions(queue=queue, dry_run=dry_run),
+            callbacks,
+            seen_names(caller),
+        )
+        if dry_run:
+            return RerunJob(
+                jobId=item.id,
+                status=VALIDATED,
+                message=f"{title_of_job(item)} would run again; {NOTHING}",
+                plan=plan_answer(plan),
+            )
+        see_that_all_was_done(plan)
+        again = await_shown(service, session, key_of(live))
+    identity_now = item.id if again is None else id_of_workload(again, service.keys)
+    await_listed(service, [identity_now])
+    return RerunJob(
+        jobId=identity_now,
+        status="pending",
+        message=f"{title_of_job(item)} runs again",
+        plan=plan_answer(plan),
+    )
+
+
+def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
+    """What killed runs left.
+
+    :raises Problem: 403.
+    """
+    namespace = _own_place(caller, namespace)
+    with service.asking(caller) as session:
+        found = left_of(service, caller, session, namespace)
+    return _recoveries(found)
+
+
+def finish(
+    service: Service,
+    caller: Caller,
+    namespace: str | None,
+    touched: AuditTrail,
+    run: RunOptions,
+    confirmation: Confirmation,
+) -> Recoveries:
+    """Finish what killed runs left.
+
+    :raises Problem: 403, 409.
+    """
+    namespace = _own_place(caller, namespace)
+    demand(caller, Wish("create", "recoveries", namespace))
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        found = left_of(service, caller, session, namespace)
+        touched += [str(step.key) for step in found.outlook.steps]
+        if run.dry_run:
+            return _recoveries(found)
+        touched.begin()
+        callbacks = PlanRun(service, None, confirmation).callbacks
+        return _recoveries(recover(session, namespace, service.platform, run, callbacks, found))
+
+
+def meant_job(service: Service, caller: Caller, action: Action, meant: Meant, touched: AuditTrail) -> ListedJob:
+    """Find the job that a path means, and note its name in ``touched``.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    item = find_job(service, caller, action, "jobs", meant.text, meant.namespace)
+    touched.append(title_of_job(item))
+    return item
+
+
+def present(session: Session, item: ListedJob, meant: Meant) -> Object:
+    """The main object of the job that was meant, as it is now: the list may be a moment old. An id means one object,
+    a name the one that has it.
+
+    :raises Problem: 404.
+    """
+    workload = workload_of(item.job)
+    live = session.get(key_of(workload))
+    named = meant.text in (item.row.identity.name, item.row.identity.object_name)
+    if live is None or (live["metadata"]["uid"] != workload["metadata"]["uid"] and not named):
+        raise no_job(meant.text, meant.namespace)
+    return live
+
+
+def _see_that_it_is_the_same(submission: Submission, item: ListedJob) -> None:
+    """See that the documents describe one job, which is the one that is changed.
+
+    :raises Problem: 400.
+    """
+    documents = submission.documents
+    wanted = title_of_job(item)
+    if len(documents) != 1 or title_of(documents[0]) != wanted:
+        found = ", ".join(submission.titles)
+        raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
+
+
+def _changed(
+    service: Service, submission: Submission, plan: PlanAnswer, live: Object | None, *, dry_run: bool
+) -> ChangedJob:
+    actions = [step.action for step in plan.steps if not step.shared]
+    done = next((word for action, word in _DONE.items() if action in actions), "unchanged")
+    document = submission.documents[0]
+    model = document.model
+    assert isinstance(model, Workload)
+    title = f"{document.kind}/{model.job.name}"
+    said = f"{title} would be {done}; {NOTHING}" if dry_run else f"{title} is {done}"
+    return ChangedJob(
+        jobId=None if live is None else id_of_workload(live, service.keys),
+        name=model.job.name,
+        namespace=document.namespace,
+        kind=document.kind,
+        pool=model.resources.pool,
+        status=VALIDATED if dry_run else done,
+        createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
+        message=said,
+        plan=plan,
+        warnings=submission.warnings,
+    )
+
+
+def left_of(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
+    """What killed runs left where somebody may see it; who may not see all of it has to say where.
+
+    :raises Problem: 403.
+    """
+    demand(caller, Wish("get", "recoveries", namespace))
+    found = look_at_unfinished(
+        session, reader_of(session, service.platform, namespace).scope.namespace, service.platform
+    )
+    places = {journal.namespace for journal in found.outlook.journals}
+    places |= {problem.namespace for problem in found.outlook.problems}
+    if not all(map(caller.sees, places)):
+        raise forbidden(_NAME_ONE)
+    return found
+
+
+def _own_place(caller: Caller, namespace: str | None) -> str | None:
+    """The namespace that is meant where none was said: of several that are theirs one has to be named.
+
+    :raises Problem: 403.
+    """
+    if namespace is not None or caller.namespaces is None:
+        return namespace
+    if len(caller.namespaces) != 1:
+        raise forbidden(_NAME_ONE)
+    return next(iter(caller.namespaces))
+
+
+def _recoveries(found: Unfinished) -> Recoveries:
+    outlook = found.outlook
+    value = recovery_fields(outlook.steps, outlook.fallbacks, found.result, found.keys)
+    questions = [redact(text) for text in found.plan.questions]
+    return Recoveries(**value, questions=questions, journals=len(outlook.journals), working=outlook.working)
+
+
+def title_of_job(item: ListedJob) -> str:
+    """Return the job as messages and the audit name it."""
+    identity = item.row.identity
+    return f"{identity.kind}/{identity.name} in {identity.namespace}"

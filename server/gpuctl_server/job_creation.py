@@ -1,0 +1,260 @@
+"""Creating what documents describe, each request once: a repeated one is answered from what the first has created."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.api.change_models import Submitted, SubmittedJob
+from gpuctl.apply.plan.plan import Exists, Plan
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.frontend.document import Document
+from gpuctl.kube.session import Session
+from gpuctl.language.job import Workload
+from gpuctl.objects.api_resources import Key, Object, annotations_of
+from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.usecases.applying import apply_request
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_results import VALIDATED, plan_answer, see_that_all_was_done
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_changes import changing
+from gpuctl_server.job_lookups import sees_job
+from gpuctl_server.mirror.job_board import id_of_workload
+from gpuctl_server.mirror.shared_lists import READING, Lookback
+from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.redaction import told_together
+from gpuctl_server.service_context import Service
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    demand_documents,
+    demand_homes,
+    name_of,
+)
+
+
+class Ask(NamedTuple):
+    """A wish to create what documents describe.
+
+    ``key`` is the client's for this request (None: it has none), ``confirmed`` whether it has confirmed what a plan
+    asks, ``queue`` whether jobs are created also where a quota is full.
+    """
+
+    text: str
+    key: str | None = None
+    confirmed: bool = False
+    queue: bool = False
+
+
+def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+    """Create what documents describe. :func:`await_listed` follows, once for all.
+
+    :param touched: takes the names of the documents.
+    :raises Problem: 400, 403, 409.
+    """
+    with changing(service, caller) as session:
+        submission = submission_of(service, caller, session, ask, touched)
+        return create_submitted(service, caller, session, submission, ask, touched)
+
+
+def create_submitted(
+    service: Service, caller: Caller, session: Session, submission: Submission, ask: Ask, touched: AuditTrail
+) -> Submitted:
+    """Create what compiled documents describe, unless the same request has created it before.
+
+    :raises Problem: 403, 409.
+    """
+    mark = _mark(caller, ask)
+    submission = _marked(submission, mark)
+    plan = Plan()
+    if ask.key is None or not _is_created(service, caller, session, submission, mark):
+        demand_homes(caller, session, submission.documents)
+        plan = _apply(service, session, submission, ask, mark, touched)
+    return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
+
+
+def validate(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+    """Check documents here and at the API server, which writes nothing.
+
+    :raises Problem: 400, 403, 409.
+    """
+    with changing(service, caller, Lookback(READING), dry_run=True) as session:
+        submission = submission_of(service, caller, session, ask, touched)
+        return validate_submitted(service, caller, session, submission)
+
+
+def validate_submitted(service: Service, caller: Caller, session: Session, submission: Submission) -> Submitted:
+    """Check compiled documents at the API server, which writes nothing.
+
+    :raises Problem: 403, 409.
+    """
+    demand_homes(caller, session, submission.documents)
+    plan = _tried(session, submission, RunOptions(dry_run=True), PlanRun(service).callbacks)
+    waits = _waits(plan)
+    jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
+    return _submitted(submission, jobs, plan)
+
+
+def _waits(plan: Plan) -> dict[Key | None, str]:
+    """What the jobs of a plan wait for."""
+    return {step.key: told_together(step.waiting) for step in plan.steps if step.waits}
+
+
+def submission_of(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
+    """Compile the documents of a request, and check that the caller may create them.
+
+    :param touched: takes the names of the documents.
+    :raises InvalidDocuments: they have errors.
+    :raises Problem: 400, 403.
+    """
+    submission = compile_documents(
+        service, caller, session, ask.text, planning=PlanOptions(create_only=True, queue=ask.queue)
+    )
+    touched += submission.titles
+    demand_documents(caller, "create", submission.documents)
+    return submission
+
+
+def _mark(caller: Caller, ask: Ask) -> str:
+    """What is written on objects: the request's key, which is its sender's alone, and which documents it had."""
+    given = secrets.token_hex(16) if ask.key is None else _digest(f"{caller.name}\0{ask.key}")
+    return f"{given}.{_digest(ask.text)[:16]}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _marked(submission: Submission, mark: str) -> Submission:
+    wanted = submission.wanted
+    return replace(submission, wanted=replace(wanted, request=replace(wanted.request, mark=mark)))
+
+
+def _is_created(service: Service, caller: Caller, session: Session, submission: Submission, mark: str) -> bool:
+    """Whether this very request has created all jobs already.
+
+    :raises Problem: 409 for another request under the same key.
+    """
+    name = service.keys.request
+    given = mark.partition(".")[0]
+    live = session.each(session.get, submission.mains)
+    known = [annotations_of(obj).get(name, "") for obj in live if obj is not None]
+    others = (
+        item.job.workload
+        for item in service.board.now().jobs
+        if sees_job(caller, item.row.identity.namespace, item.row.pool)
+    )
+    known += [annotations_of(obj).get(name, "") for obj in others if obj is not None]
+    if any(text.partition(".")[0] == given and text != mark for text in known):
+        raise Problem(
+            409,
+            "other documents were sent under this Idempotency-Key; each request has one of its own",
+            error="IdempotencyKeyReused",
+        )
+    return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
+
+
+def _tried(session: Session, submission: Submission, run: RunOptions, callbacks: RunCallbacks) -> Plan:
+    try:
+        return apply_request(session, submission.wanted, run, callbacks)
+    except Exists as error:
+        raise _exists(error.plan.existing if error.plan else []) from None
+
+
+def _apply(
+    service: Service, session: Session, submission: Submission, ask: Ask, mark: str, touched: AuditTrail
+) -> Plan:
+    plan = _tried(session, submission, RunOptions(), PlanRun(service, touched, Confirmation(ask.confirmed)).callbacks)
+    lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
+    taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
+    if taken:
+        raise _exists(taken)
+    see_that_all_was_done(plan)
+    return plan
+
+
+def _is_others(obj: Object | None, name: str, mark: str) -> bool:
+    """Whether another request was faster."""
+    return obj is not None and is_ours(obj) and annotations_of(obj).get(name) != mark
+
+
+def _exists(keys: list[Key]) -> Problem:
+    named = ", ".join(map(str, keys))
+    details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
+    return Problem(
+        409,
+        f"{named} {'exists' if len(keys) == 1 else 'exist'} already",
+        error="AlreadyExists",
+        details=details,
+        hint="PUT /jobs/{jobId} changes what exists; nothing was changed by this request",
+    )
+
+
+def _created(
+    service: Service, session: Session, submission: Submission, waits: dict[Key | None, str]
+) -> list[SubmittedJob]:
+    """The answer for each document, from what is in the cluster now; ``waits`` is what jobs wait for."""
+    live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
+    return list(_answers(service, submission, live, waits))
+
+
+def _answers(
+    service: Service, submission: Submission, live: dict[Key, Object | None], waits: dict[Key | None, str]
+) -> Iterator[SubmittedJob]:
+    for document in submission.documents:
+        key = submission.main(document)
+        obj = live.get(key) if key is not None else None
+        if key is None:
+            kind, name = document.kind, name_of(document)
+            yield _answer(document, None, None, "created", f"{kind}/{name} is created")
+        elif obj is None:
+            # Between its creation and this look somebody has deleted it.
+            raise Problem(409, f"{key} was deleted meanwhile")
+        else:
+            text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"
+            text += f"; it {waits[key]}" if key in waits else ""
+            created = str(obj["metadata"]["creationTimestamp"])
+            yield _answer(document, id_of_workload(obj, service.keys), created, "pending", text)
+
+
+def _validated(document: Document, waits: str | None) -> SubmittedJob:
+    where = f"; it would be submitted to the pool {_pool(document)}" if _pool(document) else ""
+    where += f", and {waits}" if waits else ""
+    return _answer(
+        document, None, None, VALIDATED, f"{document.kind}/{name_of(document)} is valid{where}; nothing is created"
+    )
+
+
+def _answer(document: Document, job: str | None, created: str | None, status: str, message: str) -> SubmittedJob:
+    return SubmittedJob(
+        jobId=job,
+        name=name_of(document),
+        namespace=document.namespace or None,
+        kind=document.kind,
+        pool=_pool(document),
+        status=status,
+        createdAt=created,
+        message=message,
+    )
+
+
+def _pool(document: Document) -> str | None:
+    return document.model.resources.pool if isinstance(document.model, Workload) else None
+
+
+def _submitted(submission: Submission, jobs: list[SubmittedJob], plan: Plan) -> Submitted:
+    several = jobs if len(jobs) > 1 else None
+    value = plan_answer(plan)
+    questions = value.questions if jobs[0].status == VALIDATED else []
+    return Submitted(
+        **jobs[0].model_dump(),
+        jobs=several,
+        warnings=submission.warnings,
+        notes=value.notes,
+        questions=questions,
+    )

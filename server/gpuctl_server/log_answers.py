@@ -1,0 +1,173 @@
+"""Logs as the REST API has them: what ``gpuctl logs -o json`` tells, and beside it the bare texts of the lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.objects.durations import parse_duration
+from gpuctl.reading.log_streams import NoLog
+from gpuctl.reading.loglines import instant
+from gpuctl.usecases.job_logs import JobLogs, LogQuery
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.logs.follower import HAS_ENDED
+from gpuctl_server.logs.log_channel import AWAY, FAILED
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.service_context import Service
+from gpuctl_server.timestamps import NotATime, moment
+
+DEFAULT_TAIL = 100
+LONGEST_TAIL = 100_000
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer, as far as they are counted here: the texts, and what stands around each."""
+_AROUND = 200
+_PORTION = 64 * 1024
+"""Characters of events that are sent at once."""
+
+
+class Choice(NamedTuple):
+    """Which lines are meant: as :class:`LogQuery`; ``grep`` is a text that a line has to contain."""
+
+    query: LogQuery
+    grep: str = ""
+
+
+def since(text: str) -> dict[str, Any]:
+    """What ``since`` means to :class:`LogQuery`: a length of time, or a time.
+
+    :raises Problem: 400.
+    """
+    if not text:
+        return {}
+    seconds = parse_duration(text)
+    if seconds:
+        return {"since_seconds": seconds}
+    try:
+        return {"since_time": moment(text).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    except NotATime:
+        raise Problem(
+            400,
+            f"since: `{text[:80]}` is neither a length of time such as 10m or 1h30m nor a time such as "
+            "2024-06-01T10:00:00Z",
+            error="InvalidRequest",
+        ) from None
+
+
+def begins_at(query: LogQuery) -> int | None:
+    """Since when lines are wanted, in nanoseconds since 1970; None for any time."""
+    if query.since_seconds is not None:
+        return time.time_ns() - query.since_seconds * 1_000_000_000
+    return instant(query.since_time) if query.since_time else None
+
+
+def named_pod(item: ListedJob, text: str) -> str | None:
+    """The pod that a path names; None where it names the job."""
+    identity = item.row.identity
+    return None if text in (item.id, identity.name, identity.object_name) else text
+
+
+def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str, Any]:
+    """The logs as they are now.
+
+    Whoever asks has the right to them: they are read by the service, which may read all.
+
+    :raises ConnectionFailed: the API server cannot be reached, and no line was read.
+    """
+    with service.looking(None, item.row.identity.namespace) as reader:
+        try:
+            logs = JobLogs(reader, item.reference, choice.query).present()
+        except NoLog as error:
+            return _value([], [{"pod": None, "message": error.message}])
+        found = _Newest()
+        for batch in logs.batches():
+            for line in batch.lines:
+                value = log_line(batch.source.name, batch.source.container, line)
+                if choice.grep in value["text"]:
+                    found.add(value)
+    away = next((problem for problem in logs.problems if problem.is_outage), None)
+    if away is not None and not found.lines:
+        raise ConnectionFailed(away.message)
+    problems = log_end(None, (*logs.problems, *logs.missing))["problems"]
+    return _value(list(found.lines), [*problems, *found.problems()])
+
+
+def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
+    """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
+
+    :raises ClusterError: the logs cannot be read; only before the first event.
+    :raises NoLog: the job has no log.
+    """
+    is_begun = False
+    try:
+        for portion in _portions(service, item, choice):
+            yield portion
+            is_begun = True
+    except ClusterError as error:
+        if not is_begun:
+            raise
+        code = AWAY if isinstance(error, ConnectionFailed) else FAILED
+        yield event("end", {"code": code, "reason": error.message})
+
+
+def _portions(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
+    with service.looking(None, item.row.identity.namespace) as reader:
+        logs = JobLogs(reader, item.reference, choice.query).present()
+        found = [event("begin", {"pods": sorted(logs.pods), "missing": list(map(log_problem, logs.missing))})]
+        size = 0
+        for batch in logs.batches():
+            for line in batch.lines:
+                value = log_event(batch.source.name, batch.source.container, line)
+                if choice.grep in value["text"]:
+                    found.append(event("", value))
+                    size += len(found[-1])
+            if size > _PORTION:
+                yield "".join(found)
+                found, size = [], 0
+        found += [event("problem", log_problem(problem)) for problem in logs.problems]
+        yield "".join([*found, event("end", {"code": HAS_ENDED, "reason": "these are all lines"})])
+
+
+def event(name: str, value: dict[str, Any]) -> str:
+    """Return a Server-Sent Event; a line has no name."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(value, ensure_ascii=False)}\n\n"
+
+
+def _value(lines: list[dict[str, Any]], problems: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "logs": [line["text"] for line in lines],
+        "lastTimestamp": lines[-1]["timestamp"] if lines else None,
+        "lines": lines,
+        "problems": problems,
+    }
+
+
+class _Newest:
+    """The newest lines, as many as an answer may have."""
+
+    def __init__(self) -> None:
+        self.lines: deque[dict[str, Any]] = deque()
+        self._size = 0
+        self._lost = 0
+
+    def add(self, value: dict[str, Any]) -> None:
+        self.lines.append(value)
+        # The text comes twice.
+        self._size += 2 * len(value["text"]) + _AROUND
+        while self._size > LARGEST and len(self.lines) > 1:
+            self._size -= 2 * len(self.lines.popleft()["text"]) + _AROUND
+            self._lost += 1
+
+    def problems(self) -> list[dict[str, Any]]:
+        if not self._lost:
+            return []
+        text = (
+            f"the {self._lost} oldest lines are left out: an answer has at most {LARGEST // 2**20} MiB; "
+            "narrow it with pod, since, grep or a smaller tail"
+        )
+        return [{"pod": None, "message": text}]

@@ -1,0 +1,53 @@
+"""Pools and nodes as the REST API has them: the command line's, with ids of jobs and the measured use of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuctl.api.nodes import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
+from gpuctl.api.pools import PoolDetail, PoolReport
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.gpu_measurements import measured_use
+from gpuctl_server.node_lookups import jobs_of, seen_pods
+from gpuctl_server.service_context import Service
+
+
+def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail:
+    """Return a pool with the jobs and pods that a caller sees."""
+    pods, waiting = seen_pods(caller, pool.jobs), seen_pods(caller, pool.waiting)
+    fields = PoolReport.of(pool.row).model_dump(exclude={"jobs", "waiting_jobs"})
+    return PoolDetail(
+        **fields,
+        jobs=jobs_of(service, pods),
+        waiting_jobs=jobs_of(service, waiting),
+        pods=HoldingPod.all_of(pods),
+        waiting_pods=HoldingPod.all_of(waiting),
+    )
+
+
+def node_detail(service: Service, caller: Caller, node: NodeState) -> NodeDetail:
+    """Return a node with the jobs and pods that a caller sees."""
+    pods = seen_pods(caller, node.holders)
+    fields = NodeReport.of(node, Gpus(service.platform)).model_dump(exclude={"running_jobs"})
+    detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))
+    _measure(service, {node.name: detail.gpu_detail})
+    return detail
+
+
+def gpus_of_nodes(service: Service, nodes: Sequence[NodeState]) -> list[GpusOfNode]:
+    """Return the GPUs of nodes one by one."""
+    found = [GpusOfNode.of(node.gpus_one_by_one) for node in nodes]
+    _measure(service, {item.node_name: item.gpus for item in found})
+    return found
+
+
+def _measure(service: Service, nodes: dict[str, list[NodeGpu]]) -> None:
+    use = measured_use(service, nodes)
+    for name, gpus in nodes.items():
+        for gpu in gpus:
+            found = use.get(name, {}).get(gpu.gpu_id)
+            if found is not None:
+                gpu.utilization, gpu.memory_usage = found.utilization, found.memory

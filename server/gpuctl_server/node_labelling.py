@@ -1,0 +1,90 @@
+"""Labels of nodes that callers set: the command line's rules, within what is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_results import NOTHING
+from gpuctl_server.http_problems import Problem, forbidden
+from gpuctl_server.job_changes import changing
+from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.service_context import Service
+
+_STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
+
+
+def label(
+    service: Service,
+    caller: Caller,
+    action: Action,
+    names: Iterable[str],
+    labels: Mapping[str, str | None],
+    touched: AuditTrail,
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> Report:
+    """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
+
+    :param overwrite: replace other values.
+    :param dry_run: have the API server check the change, and change nothing.
+    :raises InvalidOptions: Kubernetes would refuse a key or a value.
+    :raises Problem: 403 for a key that the service does not set, 429, 503.
+    """
+    check_labels(labels)
+    for key in labels:
+        problem = service.label_keys.problem(key, is_limited=caller.is_confined)
+        if problem is not None:
+            raise forbidden(problem)
+    visible = pool_filter(caller, "get", "nodes")
+
+    def pool_of(have: Mapping[str, str]) -> str:
+        return have.get(service.keys.pool) or DEFAULT_POOL
+
+    def permits(name: str, after: Mapping[str, str]) -> None:
+        decision = caller.may(Wish(action, "labels", None, pool_of(after)))
+        if not decision.allowed:
+            raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
+
+    terms = LabelTerms(overwrite, shows=lambda have: visible(pool_of(have)), permits=permits)
+    with changing(service, caller, dry_run=dry_run) as session:
+        touched.begin()
+        report = label_nodes(session, names, labels, service.platform, terms)
+    if dry_run:
+        return report
+    service.wait_until_seen([*(done.node for done in report.done), *report.written])
+    return report
+
+
+def label_one(
+    service: Service,
+    caller: Caller,
+    action: Action,
+    name: str,
+    key: str,
+    value: str | None,
+    touched: AuditTrail,
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> tuple[str, list[str]]:
+    """Set a label of one node, or delete it (None). Return what was done, and notes on it.
+
+    :raises Problem: 404 for the node or the label, 409 for another value, 403.
+    :raises ClusterError: as the cluster answers.
+    """
+    report = label(service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run)
+    for failed in report.failed:
+        raise failed.cause or _problem(failed)
+    (done,) = report.done
+    return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if dry_run else ""), report.notes
+
+
+def _problem(failed: Failure) -> Problem:
+    return Problem(_STATUS[failed.error], failed.message, error=failed.error, hint=failed.hint)

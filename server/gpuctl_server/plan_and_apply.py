@@ -1,0 +1,138 @@
+"""Documents in one or several files: planned, applied and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuctl.api.change_models import ChangesBody
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.run.options import RunCallbacks, RunOptions
+from gpuctl.kube.session import Session
+from gpuctl.usecases.applying import preview_request
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.deleting import delete_compiled
+from gpuctl.usecases.service_documents import platform_message
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_results import plan_answer
+from gpuctl_server.job_changes import apply_submission, changing
+from gpuctl_server.job_lookups import demand, simulating
+from gpuctl_server.mirror.shared_lists import READING, Lookback
+from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.service_context import Service
+from gpuctl_server.submissions import Submission, compile_documents, demand_documents, sources_of
+
+
+class Compiling(NamedTuple):
+    """Options of the compiler: the ``namespace`` of jobs that name none, and ``strict`` makes warnings errors."""
+
+    namespace: str | None = None
+    strict: bool = False
+
+
+def plan_documents(
+    service: Service,
+    caller: Caller,
+    documents: ChangesBody,
+    compiling: Compiling,
+    planning: PlanOptions,
+    *,
+    checkpoint: bool,
+    with_objects: bool,
+) -> PlanAnswer:
+    """Return what applying documents would do; nothing is written.
+
+    :param with_objects: answer each object before and after.
+    :raises Problem: 400, 403.
+    """
+    with service.asking(caller, Lookback(READING)) as session:
+        submission = _compiled(service, caller, session, documents, compiling, planning)
+        demand_documents(caller, "create", submission.documents, jobs="plans")
+        with simulating(service):
+            plan = preview_request(session, submission.wanted, RunCallbacks(), checkpoint=checkpoint)
+    messages = _messages(service, documents)
+    keys = submission.wanted.request.keys if with_objects else None
+    return plan_answer(plan, keys, messages=messages, warnings=submission.warnings)
+
+
+def apply_documents(
+    service: Service,
+    caller: Caller,
+    documents: ChangesBody,
+    compiling: Compiling,
+    planning: PlanOptions,
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+) -> PlanAnswer:
+    """Create and change what documents describe.
+
+    :raises Problem: 400, 403, 409, 503.
+    """
+    actions: Sequence[Action] = ("create",) if planning.create_only else ("create", "update")
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        submission = _compiled(service, caller, session, documents, compiling, planning)
+        touched.extend(submission.titles)
+        carrying = PlanRun(service, touched, confirmation)
+        carrying.messages += _messages(service, documents)
+        return apply_submission(service, caller, session, submission, actions, run, carrying)
+
+
+def delete_documents(
+    service: Service,
+    caller: Caller,
+    documents: ChangesBody,
+    compiling: Compiling,
+    run: RunOptions,
+    confirmation: Confirmation,
+    touched: AuditTrail,
+    *,
+    keep_labels: bool,
+) -> PlanAnswer:
+    """Delete what documents describe.
+
+    :raises Problem: 400, 403, 409, 503.
+    """
+    with changing(service, caller, dry_run=run.dry_run) as session:
+        submission = _compiled(service, caller, session, documents, compiling, PlanOptions())
+        touched.extend(submission.titles)
+        demand_documents(caller, "delete", submission.documents)
+        compilation = submission.wanted.compilation
+        carrying = PlanRun(service, touched, confirmation)
+        carrying.messages += _messages(service, documents)
+        return carrying.carry_out(
+            session,
+            lambda callbacks: delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels),
+            dry_run=run.dry_run,
+            warnings=submission.warnings,
+        )
+
+
+def _compiled(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    documents: ChangesBody,
+    compiling: Compiling,
+    planning: PlanOptions,
+) -> Submission:
+    if planning.create_namespace:
+        demand(caller, Wish("create", "namespaces", compiling.namespace))
+    return compile_documents(
+        service,
+        caller,
+        session,
+        "",
+        namespace=compiling.namespace,
+        planning=planning,
+        sources=sources_of(documents),
+        strict=compiling.strict,
+    )
+
+
+def _messages(service: Service, documents: ChangesBody) -> list[str]:
+    beside = documents.platform
+    message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)
+    return [message] if message else []

@@ -1,0 +1,48 @@
+"""``/audit``: who has changed what, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from gpuctl.api.audit_models import AuditPage
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.audit_query import AuditFilter, read_audit
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of, time_of
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "audit"))]
+_ACTION = "A method, or method and path: `DELETE`, `POST /jobs`."
+_RESULT = "A status, or the name of an error: `201`, `Forbidden`."
+
+
+@router.get("/audit", responses={200: {"model": AuditPage}})
+def audit_lines(
+    service: ServiceOf,
+    caller: Reads,
+    who: Annotated[str, Query(alias="caller", max_length=253, description="Of this caller.", examples=["anna"])] = "",
+    action: Annotated[str, Query(max_length=253, description=_ACTION, examples=["POST /jobs"])] = "",
+    obj: Annotated[str, Query(alias="object", max_length=253, description="Part of an object's name.")] = "",
+    namespace: Annotated[str, Query(max_length=63, description="Of objects in this namespace.")] = "",
+    result: Annotated[str, Query(max_length=63, description=_RESULT, examples=["Forbidden"])] = "",
+    since: Annotated[str, Query(max_length=64, description="From this time on, RFC 3339.")] = "",
+    until: Annotated[str, Query(max_length=64, description="Before this time.")] = "",
+    page: Page = 1,
+    size: PageSize = 20,
+) -> dict[str, Any]:
+    """Writes, and attempts of them, the newest first."""
+    wanted = AuditFilter(who, action, obj, namespace, result, time_of("since", since), time_of("until", until))
+    try:
+        found = read_audit(service.settings.audit, service.audit, wanted)
+    except OSError as error:
+        raise Problem(503, f"the audit cannot be read: {error.strerror}") from None
+    items = list(page_of(found.lines, page, size))
+    return {
+        "total": len(found.lines),
+        "items": items,
+        "source": found.source,
+        "complete": found.complete,
+        "leftOut": found.left_out,
+    }

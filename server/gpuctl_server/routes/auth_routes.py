@@ -1,0 +1,48 @@
+"""``/auth``: what whoever asks may do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import ACTIONS, RESOURCES, Wish
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.routes.common import any_caller, api_router
+from gpuctl_server.submissions import json_body_of, parsed_body
+
+router = api_router()
+
+
+class RightQuestion(BaseModel):
+    """A right that is asked about."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    resource: str = Field(max_length=63, examples=["jobs"])
+    action: str = Field(max_length=63, examples=["create"])
+    pool: str | None = Field(None, max_length=253, examples=["training-pool"])
+    namespace: str | None = Field(None, max_length=63, examples=["team-a"])
+
+
+class RightAnswer(BaseModel):
+    """Whether somebody may do something, and what decides it."""
+
+    allowed: bool = Field(examples=[True])
+    message: str = Field(examples=["anna may create jobs in training-pool"])
+
+
+@router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))
+def check(
+    caller: Annotated[Caller, Depends(any_caller)],
+    question: Annotated[RightQuestion, Depends(parsed_body(RightQuestion))],
+) -> dict[str, Any]:
+    """Whether whoever asks may do something: what the routes themselves decide by."""
+    for field, value, known in (("resource", question.resource, RESOURCES), ("action", question.action, ACTIONS)):
+        if value not in known:
+            raise Problem(400, f"{field} is one of {', '.join(known)}")
+    action = next(action for action in ACTIONS if action == question.action)
+    decision = caller.may(Wish(action, question.resource, question.namespace, question.pool))
+    return {"allowed": decision.allowed, "message": decision.message}

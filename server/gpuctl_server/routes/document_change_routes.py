@@ -1,0 +1,153 @@
+"""``/plan``, ``/apply`` and ``/delete``: what documents describe."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query, Request
+
+from gpuctl.api.change_models import ChangesBody
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl_server import plan_and_apply
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.plan_and_apply import Compiling
+from gpuctl_server.plan_runs import Confirmation
+from gpuctl_server.routes.common import (
+    Checkpoint,
+    Confirm,
+    DryRun,
+    Force,
+    KeepLabels,
+    NoProbe,
+    Queue,
+    ServiceOf,
+    ServiceStrategy,
+    Timeout,
+    allowed,
+    api_router,
+    bounded_run,
+    touched_by,
+    write_router,
+)
+from gpuctl_server.submissions import body_of, changes_of
+
+router = write_router()
+previews = api_router()
+Documents = Annotated[ChangesBody, Depends(changes_of)]
+_DOCUMENTS = body_of(ChangesBody, "The documents themselves.")
+
+
+async def compiling_of(
+    namespace: Annotated[
+        str | None, Query(max_length=63, description="The namespace of jobs whose documents name none.")
+    ] = None,
+    strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
+) -> Compiling:
+    """Return the options of the compiler, as a dependency."""
+    return Compiling(namespace, strict)
+
+
+async def planning_of(
+    queue: Queue = False,
+    strategy: ServiceStrategy = None,
+    relower: Annotated[
+        bool, Query(description="Change objects also if only a newer gpuctl makes others of their documents.")
+    ] = False,
+    no_probe: NoProbe = False,
+    create_namespace: Annotated[
+        bool, Query(alias="createNamespace", description="Create also a namespace that no document names.")
+    ] = False,
+    create_only: Annotated[
+        bool, Query(alias="createOnly", description="Reject documents whose objects exist already.")
+    ] = False,
+) -> PlanOptions:
+    """Return the options of a plan, as a dependency."""
+    return PlanOptions(
+        strategy=strategy,
+        relower=relower,
+        no_probe=no_probe,
+        create_namespace=create_namespace,
+        create_only=create_only,
+        queue=queue,
+    )
+
+
+Compile = Annotated[Compiling, Depends(compiling_of)]
+Planning = Annotated[PlanOptions, Depends(planning_of)]
+
+
+@previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
+def plan(
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "plans"))],
+    body: Documents,
+    compiling: Compile,
+    planning: Planning,
+    checkpoint: Checkpoint = True,
+    show: Annotated[
+        Literal["", "objects"], Query(description="`objects`: answer each object before and after, masked.")
+    ] = "",
+) -> PlanAnswer:
+    """Return what applying documents would do; nothing is written."""
+    return plan_and_apply.plan_documents(
+        service, caller, body, compiling, planning, checkpoint=checkpoint, with_objects=show == "objects"
+    )
+
+
+@router.post("/apply", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
+def apply(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "jobs"))],
+    body: Documents,
+    compiling: Compile,
+    planning: Planning,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Create and change what documents describe. What ends running work has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
+    return plan_and_apply.apply_documents(
+        service,
+        caller,
+        body,
+        compiling,
+        planning,
+        run,
+        Confirmation(confirm, body.confirmed),
+        touched_by(request, preview=only_look),
+    )
+
+
+@router.post("/delete", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
+def delete(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("delete", "jobs"))],
+    body: Documents,
+    compiling: Compile,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
+    keep_labels: KeepLabels = False,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Delete what documents describe, and wait until it is gone."""
+    only_look = body.dryRun or dry_run
+    return plan_and_apply.delete_documents(
+        service,
+        caller,
+        body,
+        compiling,
+        bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look),
+        Confirmation(confirm, body.confirmed),
+        touched_by(request, preview=only_look),
+        keep_labels=keep_labels,
+    )

@@ -1,0 +1,62 @@
+"""``/fit``: whether jobs would find room."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from gpuctl.api.change_models import FilesBody
+from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.api.fit_answers import FitAnswer, fit_jobs
+from gpuctl.usecases.fit_documents import FitResult
+from gpuctl.usecases.service_documents import platform_message
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.fit_requests import judged, judged_waiting
+from gpuctl_server.redaction import told_together
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
+
+router = api_router()
+
+
+@router.post(
+    "/fit", responses={200: {"model": FitAnswer}}, openapi_extra=body_of(FilesBody, "The documents themselves.")
+)
+def fit(
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("get", "plans"))],
+    body: Annotated[FilesBody, Depends(files_of)],
+    namespace: Annotated[str | None, Query(max_length=63, description="Of jobs that name none.")] = None,
+    suggest: Annotated[
+        bool, Query(description="Find the smallest changes with which jobs that do not fit would, of 20 documents.")
+    ] = False,
+    strict: Annotated[bool, Query(description="Reject documents that have warnings.")] = False,
+) -> dict[str, Any]:
+    """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes nothing."""
+    found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict)
+    result = judged(service, caller, found, suggest=suggest)
+    beside = body.platform
+    message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)
+    return _answer(result, [message] if message else [])
+
+
+@router.get("/fit", responses={200: {"model": FitAnswer}})
+def fit_waiting(
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
+    namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
+) -> dict[str, Any]:
+    """Return the same of each job whose pods wait for a node now."""
+    return _answer(judged_waiting(service, caller, namespace), [])
+
+
+def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:
+    answer = FitAnswer(
+        jobs=fit_jobs(result.jobs, result.suggestions).jobs,
+        notes=result.notes,
+        warnings=[DocumentWarning.model_validate(item.to_dict()) for item in result.diagnostics],
+        messages=messages,
+    )
+    told: dict[str, Any] = told_together(answer.as_json())
+    return told

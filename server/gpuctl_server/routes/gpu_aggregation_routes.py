@@ -1,0 +1,426 @@
+"""``/gpu-aggregation``: who held GPUs, and what the GPUs did, hour by hour; and who holds them now.
+
+Answers are ``{"code", "message", "data"}``, errors ``{"code", "message", "error"}``.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from gpuctl.api.usage_models import (
+    AllocationHistory,
+    ClusterHour,
+    ClusterUsage,
+    HeldModelsAnswer,
+    LabelHour,
+    LabelUsage,
+    LatestAllocation,
+    LedgerAnswer,
+    LedgerRow,
+    NamespaceHour,
+    NamespaceUsage,
+    UsageNames,
+    UsageProblem,
+    WasteAnswer,
+    WorkloadHour,
+    WorkloadUsage,
+)
+from gpuctl.reading.price_list import price_list
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.content_negotiation import JSON
+from gpuctl_server.http_problems import Problem, Route, usage_form
+from gpuctl_server.openapi_document import ALWAYS, PROBLEMS, example_of
+from gpuctl_server.routes.common import BASE, ServiceOf, allowed
+from gpuctl_server.routes.usage_parameters import (
+    Asked,
+    AskedHours,
+    Cluster,
+    Page,
+    PageSize,
+    hours_between,
+    paging_of,
+    seconds_of,
+)
+from gpuctl_server.service_context import Service
+from gpuctl_server.usage_lookups import (
+    cluster_names,
+    demand_single,
+    demand_whole,
+    namespaces_seen,
+    pausable_by,
+    usage_answer,
+)
+from gpuctl_usage.answers.hourly_answers import Answer, Hours
+from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
+from gpuctl_usage.answers.name_answers import dimension_keys as keys
+from gpuctl_usage.answers.name_answers import dimension_values as values
+from gpuctl_usage.answers.name_answers import namespace_names
+from gpuctl_usage.answers.rows_as_csv import as_csv
+from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
+from gpuctl_usage.answers.waste_answers import IdleRule
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.usage_queries import RowOrder
+from gpuctl_usage.sums import Level
+
+DAY = 24 * 3600
+_SECONDS = {"m": 60, "h": 3600, "d": DAY}
+_INTERVAL = r"^([1-9]\d{0,5}[mhd])?$"
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "model": UsageProblem,
+        "description": PROBLEMS[status],
+        "content": {"application/json": {"example": usage_form(Problem(status, example_of(status)["message"]))}},
+    }
+    for status in (*(status for status in ALWAYS if status != 431), 404)
+}
+router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, responses=_PROBLEMS)
+
+Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
+Namespace = Annotated[str, Query(max_length=63, description="Of this namespace. Default: of all that may be seen.")]
+Since = Annotated[str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")]
+Until = Annotated[str, Query(max_length=64, description="Before this time. Default: now.")]
+Dimension = Annotated[Literal["label", "annotation"], Query(description="What kind of dimension it is.")]
+Key = Annotated[str, Query(min_length=1, max_length=317, description="The key of the label.", examples=["team"])]
+Excluded = Annotated[
+    str,
+    Query(
+        max_length=8192,
+        description="Namespaces that are left out, separated by commas.",
+        examples=["ml-inference,ml-test"],
+    ),
+]
+Idle = Annotated[
+    bool,
+    Query(
+        description="Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.",
+    ),
+]
+_NAMESPACES = "/gpu-aggregation/namespaces/hourly-stats"
+_LEDGER = "/gpu-aggregation/ledger?by=namespace"
+_WORKLOADS = "/gpu-aggregation/workloads/hourly-stats"
+
+
+def _success(value: Any, note: str = "") -> Response:
+    # There are thousands of rows: `json` takes ten times as long to write their numbers.
+    return Response(orjson.dumps({"code": 200, "message": note or "success", "data": value}), media_type=JSON)
+
+
+def _rows(
+    service: Service, caller: Caller, asked: Asked, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]
+) -> Response:
+    """Return rows as JSON or CSV."""
+    hours = asked.hours
+    found = usage_answer(
+        service, caller, hours.cluster, lambda database, cluster: ask(database, replace(hours, cluster=cluster))
+    )
+    if not asked.as_csv:
+        return _success(found)
+    rows = found if isinstance(found, list) else found["data"]
+    return Response(as_csv(list(row.model_fields), rows), media_type="text/csv; charset=utf-8")
+
+
+def _of_rows(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+def _of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}}
+
+
+def _only(asked: Asked, seen: frozenset[str] | None, excluded: str = "") -> Asked:
+    """Of the namespaces that may be seen, but for those that are left out."""
+    without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
+    return asked._replace(hours=replace(asked.hours, namespaces=seen, excluded=without))
+
+
+def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | None:
+    """Return the namespaces that are asked about, of those that may be seen; None for all."""
+    if not namespace:
+        return seen
+    return frozenset({namespace}) if seen is None else seen & {namespace}
+
+
+@router.get("/clusters", responses=_of(UsageNames))
+def clusters(service: ServiceOf, caller: Reads) -> Response:
+    """Names of clusters; the first is the default. Others than that of this service are only listed for callers who see
+    all namespaces and pools."""
+    return _success(cluster_names(service, caller))
+
+
+@router.get("/namespaces", responses=_of(UsageNames))
+def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
+    """Namespaces in which GPUs were held, of those that may be seen."""
+    there = usage_answer(service, caller, cluster, namespace_names)
+    seen = namespaces_seen(service, caller, cluster)
+    return _success([name for name in there if seen is None or name in seen])
+
+
+@router.get("/dimension-keys", responses=_of(UsageNames))
+def dimension_keys(
+    service: ServiceOf, caller: Reads, dimension_type: Dimension = "label", cluster: Cluster = ""
+) -> Response:
+    """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces."""
+    demand_whole(caller, _WORKLOADS)
+    return _success(
+        usage_answer(service, caller, cluster, lambda database, name: keys(database, name, Level(dimension_type)))
+    )
+
+
+@router.get("/dimension-values", responses=_of(UsageNames))
+def dimension_values(
+    service: ServiceOf, caller: Reads, dimension_key: Key, dimension_type: Dimension = "label", cluster: Cluster = ""
+) -> Response:
+    """Values that a label, or an annotation, has had. For those who see all namespaces."""
+    demand_whole(caller, _WORKLOADS)
+    level = Level(dimension_type)
+    return _success(
+        usage_answer(service, caller, cluster, lambda database, name: values(database, name, level, dimension_key))
+    )
+
+
+@router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
+def cluster_hours(service: ServiceOf, caller: Reads, asked: AskedHours) -> Response:
+    """A cluster, hour by hour. For those who see all namespaces."""
+    from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
+
+    demand_whole(caller, _NAMESPACES)
+    return _rows(service, caller, asked, ClusterHour, answer)
+
+
+@router.get("/namespaces/hourly-stats", responses=_of_rows(NamespaceUsage))
+def namespace_hours(
+    service: ServiceOf,
+    caller: Reads,
+    asked: AskedHours,
+    namespace: Namespace = "",
+    exclude_namespaces: Excluded = "",
+    include_idle: Idle = False,
+) -> Response:
+    """Namespaces, hour by hour, of those that may be seen."""
+    from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
+
+    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    return _rows(
+        service,
+        caller,
+        asked,
+        NamespaceHour,
+        lambda database, hours: answer(database, hours, namespace, with_idle=include_idle),
+    )
+
+
+@router.get("/labels/hourly-stats", responses=_of_rows(LabelUsage))
+def label_hours(
+    service: ServiceOf,
+    caller: Reads,
+    dimension_type: Dimension,
+    dimension_key: Key,
+    asked: AskedHours,
+    dimension_value: Annotated[str, Query(max_length=4096, description="Of this value. Default: of all.")] = "",
+    include_idle: Idle = False,
+) -> Response:
+    """The values of a label or annotation, hour by hour. For those who see all namespaces."""
+    from gpuctl_usage.answers.hourly_answers import label_hours as answer
+
+    demand_whole(caller, _WORKLOADS)
+    level = Level(dimension_type)
+    return _rows(
+        service,
+        caller,
+        asked,
+        LabelHour,
+        lambda database, hours: answer(database, hours, level, dimension_key, dimension_value, with_idle=include_idle),
+    )
+
+
+@router.get("/workloads/hourly-stats", responses=_of_rows(WorkloadUsage))
+def workload_hours(
+    service: ServiceOf,
+    caller: Reads,
+    asked: AskedHours,
+    namespace: Namespace = "",
+    exclude_namespaces: Excluded = "",
+    workload_name: Annotated[str, Query(max_length=253, description="Of this name.", examples=["bert"])] = "",
+    workload_type: Annotated[str, Query(max_length=63, description="Of this kind.", examples=["Job"])] = "",
+    order_by: Annotated[
+        Literal["time", "utilization", "allocated_gpu_count"],
+        Query(description="By what; what is not known is last."),
+    ] = "time",
+    order_direction: Annotated[Literal["asc", "desc"], Query(description="The least first, or the most.")] = "asc",
+) -> Response:
+    """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
+    from gpuctl_usage.answers.hourly_answers import workload_hours as answer
+
+    demand_single(caller)
+    if asked.hours.paging is None and not asked.as_csv:
+        asked = asked._replace(hours=replace(asked.hours, paging=Paging(1, 20)))
+    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    about: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
+    about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
+    return _rows(service, caller, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
+
+
+@router.get("/workloads/models", responses=_of(HeldModelsAnswer))
+def held_models(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    start_time: Since = "",
+    end_time: Until = "",
+    dimension_type: Dimension = "label",
+    dimension_key: Annotated[
+        str, Query(max_length=317, description="Also by this label or annotation.", examples=["team"])
+    ] = "",
+    page: Page = None,
+    page_size: PageSize = None,
+) -> Response:
+    """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
+    from gpuctl_usage.answers.held_models import held_models as answer
+
+    demand_single(caller)
+    end = seconds_of("end_time", end_time, time.time())
+    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
+    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
+    level = Level(dimension_type)
+    return _success(
+        usage_answer(
+            service,
+            caller,
+            cluster,
+            lambda database, name: answer(
+                database, replace(hours, cluster=name, namespaces=seen), level, dimension_key
+            ),
+        )
+    )
+
+
+@router.get("/ledger", responses=_of_rows(LedgerAnswer))
+def ledger(
+    service: ServiceOf,
+    caller: Reads,
+    asked: AskedHours,
+    by: Annotated[
+        Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
+        Query(description="What a row is about."),
+    ] = "cluster",
+    key: Annotated[str, Query(max_length=317, description="Of a label or annotation.", examples=["team"])] = "",
+    value: Annotated[
+        str,
+        Query(max_length=4096, description="Of this namespace, value, workload (uid), node or model. Default: of all."),
+    ] = "",
+    namespace: Namespace = "",
+    exclude_namespaces: Excluded = "",
+) -> Response:
+    """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces."""
+    from gpuctl_usage.answers.ledger_answers import ledger as answer
+
+    level = Level(by)
+    if level in (Level.WORKLOAD, Level.NODE):
+        demand_single(caller, f"{by}s")
+    if level not in OF_NAMESPACES:
+        demand_whole(caller, _LEDGER)
+    if (level in KEYED) != bool(key):
+        said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
+        raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
+    if level in OF_NAMESPACES:
+        asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    elif namespace or exclude_namespaces:
+        said = "namespace" if namespace else "exclude_namespaces"
+        raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
+    about: dict[str, Any] = {"value": value, "namespace": namespace}
+    return _rows(
+        service, caller, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about)
+    )
+
+
+@router.get("/waste", responses=_of(WasteAnswer))
+def waste(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    start_time: Since = "",
+    end_time: Until = "",
+    below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
+) -> Response:
+    """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
+    from gpuctl_usage.answers.waste_answers import waste as answer
+
+    demand_single(caller)
+    end = seconds_of("end_time", end_time, time.time())
+    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
+    seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
+    asked: dict[str, Any] = {
+        "prices": price_list(service.platform.platform.usage.prices),
+        "rule": IdleRule(below=below),
+        "namespaces": seen,
+    }
+    found = usage_answer(
+        service, caller, cluster, lambda database, name: answer(database, name, hours.start, hours.end, **asked)
+    )
+    pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
+    told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
+    return _success({**found, "workloads": told})
+
+
+@router.get("/snapshots/latest", responses=_of(LatestAllocation))
+def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
+    """Who held GPUs when that was looked at last, of the namespaces that may be seen."""
+    demand_single(caller)
+    seen = namespaces_seen(service, caller, cluster)
+    return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
+
+
+@router.get("/snapshots", responses=_of(AllocationHistory))
+def snapshots(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    start_time: Since = "",
+    end_time: Until = "",
+    include_details: Annotated[
+        bool | None,
+        Query(description="Whether to tell of every workload. Default: where there are no more than 300 snapshots."),
+    ] = None,
+    interval: Annotated[
+        str,
+        Query(
+            max_length=8,
+            json_schema_extra={"pattern": _INTERVAL},
+            description="One snapshot of so long at most, the first: minutes, hours or days. Default: every one.",
+            examples=["1h"],
+        ),
+    ] = "",
+    page: Page = None,
+    page_size: PageSize = None,
+) -> Response:
+    """Who held GPUs, every five minutes, of the namespaces that may be seen."""
+    demand_single(caller)
+    # The pattern alone would be the message.
+    if not re.fullmatch(_INTERVAL, interval, re.ASCII):
+        raise Problem(400, f"interval: `{interval}` is no length such as 5m, 1h or 1d", error="InvalidRequest")
+    end = seconds_of("end_time", end_time, time.time())
+    start = seconds_of("start_time", start_time, end - DAY)
+    hours = hours_between(cluster, start, end, paging_of(page, page_size))
+    hours = replace(hours, namespaces=namespaces_seen(service, caller, cluster))
+    every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
+    found = usage_answer(
+        service,
+        caller,
+        cluster,
+        lambda database, name: snapshot_list(
+            database, replace(hours, cluster=name), details=include_details, interval=every
+        ),
+    )
+    return _success(found.answer, found.note)

@@ -1,0 +1,377 @@
+"""``/jobs``, what changes them: create, change, delete, pause, resume, run again; and plans of documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Query, Request
+from fastapi import Path as InPath
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.responses import JSONResponse, Response
+
+from gpuctl.api.change_answers import PausedJobs
+from gpuctl.api.change_models import (
+    EXAMPLE,
+    Batch,
+    ChangedJob,
+    DocumentsBody,
+    JobState,
+    RerunJob,
+    Submitted,
+)
+from gpuctl.api.plan_answers import PlanAnswer, Recoveries
+from gpuctl.apply.run.options import RunOptions
+from gpuctl.apply.state.past_documents import LARGEST
+from gpuctl.usecases.change_options import PlanOptions
+from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.job_changes import Meant
+from gpuctl_server.job_creation import Ask
+from gpuctl_server.job_revisions import roll_back, run_again
+from gpuctl_server.plan_runs import Confirmation
+from gpuctl_server.routes.common import (
+    BASE,
+    NAMES,
+    Checkpoint,
+    Confirm,
+    Confirmed,
+    DryRun,
+    Force,
+    Names,
+    NoProbe,
+    OnlyDryRun,
+    Queue,
+    ServiceOf,
+    ServiceStrategy,
+    Timeout,
+    allowed,
+    api_router,
+    bounded_run,
+    checked,
+    touched_by,
+    write_router,
+)
+from gpuctl_server.submissions import body_of, documents_of, parsed_body
+
+router = write_router()
+previews = api_router()
+
+Creates = Annotated[Caller, Depends(allowed("create", "jobs"))]
+Updates = Annotated[Caller, Depends(allowed("update", "jobs"))]
+Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
+Documents = Annotated[DocumentsBody, Depends(documents_of)]
+JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
+Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="A name of this request: sent again with it, it is answered from what it has created.",
+    ),
+]
+
+_DOCUMENTS = body_of(DocumentsBody, "The documents themselves.")
+
+
+class BatchBody(BaseModel):
+    """Documents that are created each on their own."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"yamlContents": [EXAMPLE, EXAMPLE.replace("qwen2-7b-sft", "task1")]}},
+    )
+
+    yamlContents: list[Annotated[str, StringConstraints()]] = Field(  # noqa: N815 - as the body has it
+        min_length=1, max_length=job_batches.MOST, description="The documents, an entry each."
+    )
+    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    response_model=Submitted,
+    responses=checked(Submitted),
+    openapi_extra=_DOCUMENTS,
+)
+def create(
+    request: Request,
+    service: ServiceOf,
+    caller: Creates,
+    body: Documents,
+    key: Key = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
+    if body.dryRun or dry_run:
+        made = job_creation.validate(
+            service, caller, Ask(body.yamlContent, queue=queue), touched_by(request, preview=True)
+        )
+        return JSONResponse(_submitted(made), 200)
+    made = job_creation.create(service, caller, Ask(body.yamlContent, key, confirm, queue), touched_by(request))
+    job_changes.await_listed(service, (job.jobId for job in made.jobs or [made]))
+    headers = {"Location": f"{BASE}/jobs/{made.jobId}"} if made.jobId is not None and made.jobs is None else {}
+    return JSONResponse(_submitted(made), 201, headers)
+
+
+@router.post(
+    job_batches.PATH,
+    status_code=201,
+    response_model=Batch,
+    responses=checked(Batch),
+    openapi_extra=body_of(BatchBody, "The same fields."),
+)
+def create_batch(
+    request: Request,
+    service: ServiceOf,
+    caller: Creates,
+    body: Annotated[BatchBody, Depends(parsed_body(BatchBody))],
+    key: Key = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    dry_run: DryRun = False,
+) -> Batch | JSONResponse:
+    """Create what each entry describes, each on its own: what failed says why. With ``dryRun`` only check them."""
+    only_look = body.dryRun or dry_run
+    batch = job_batches.create_each(
+        service,
+        caller,
+        body.yamlContents,
+        key,
+        touched_by(request, preview=only_look),
+        confirmed=confirm,
+        queue=queue,
+        dry_run=only_look,
+    )
+    return JSONResponse(batch.model_dump(by_alias=True), 200) if only_look else batch
+
+
+@router.post("/jobs/delete", response_model=PlanAnswer, openapi_extra=NAMES)
+def delete_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Deletes,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Delete jobs, and wait until they are gone."""
+    only_look = body.dryRun or dry_run
+    run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
+    confirmation, touched = Confirmation(confirm, body.confirmed), touched_by(request, preview=only_look)
+    return named_jobs.delete_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+
+
+@router.post("/jobs/rerun", response_model=PlanAnswer, openapi_extra=NAMES)
+def rerun_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Run trainings again that have ended. One that has gone is named alone, and has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    run, touched = bounded_run(timeout, queue=queue, dry_run=only_look), touched_by(request, preview=only_look)
+    confirmation = Confirmation(confirm, body.confirmed)
+    return named_jobs.rerun_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+
+
+@router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
+def pause_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    checkpoint: Checkpoint = True,
+    dry_run: DryRun = False,
+) -> PausedJobs:
+    """End the pods of jobs, one job after another, and keep the jobs. A failure has the jobs before it in ``items``."""
+    only_look = body.dryRun or dry_run
+    touched = touched_by(request, preview=only_look)
+    return named_jobs.pause_named_jobs(
+        service, caller, body.names, namespace, touched, checkpoint=checkpoint, dry_run=only_look
+    )
+
+
+@router.post("/jobs/resume", response_model=PausedJobs, openapi_extra=NAMES)
+def resume_jobs(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    dry_run: DryRun = False,
+) -> PausedJobs:
+    """Let paused jobs make their pods again. Evicting others has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    touched, confirmation = touched_by(request, preview=only_look), Confirmation(confirm, body.confirmed)
+    return named_jobs.resume_named_jobs(
+        service, caller, body.names, namespace, confirmation, touched, dry_run=only_look
+    )
+
+
+@router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
+def change(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803 - as the path has it
+    body: Documents,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    checkpoint: Checkpoint = True,
+    dry_run: DryRun = False,
+) -> ChangedJob:
+    """Apply the changed document of a job. What ends running work has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    return job_changes.change_job(
+        service,
+        caller,
+        Meant(jobId, namespace),
+        body.yamlContent,
+        touched_by(request, preview=only_look),
+        confirmed=confirm,
+        checkpoint=checkpoint,
+        dry_run=only_look,
+        queue=queue,
+    )
+
+
+@router.delete("/jobs/{jobId}", response_model=JobState, response_model_exclude_unset=True)
+def delete(
+    request: Request,
+    service: ServiceOf,
+    caller: Deletes,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    namespace: Namespace = None,
+    force: Force = False,
+    checkpoint: Checkpoint = True,
+) -> JobState:
+    """Have a job deleted."""
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_changes.delete_job(service, caller, meant, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
+
+
+@router.post("/jobs/{jobId}/pause", response_model=JobState, response_model_exclude_unset=True)
+def pause(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    namespace: Namespace = None,
+    checkpoint: Checkpoint = True,
+) -> JobState:
+    """End a job's pods, which frees its GPUs, and keep the job."""
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.pause_job(service, caller, meant, touched, checkpoint=checkpoint, dry_run=dry_run)
+
+
+@router.post("/jobs/{jobId}/resume", response_model=JobState, response_model_exclude_unset=True)
+def resume(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+) -> JobState:
+    """Let a paused job make its pods again. Evicting others has to be confirmed."""
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.resume_job(service, caller, meant, touched, confirmed=confirm, dry_run=dry_run)
+
+
+@router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
+def rerun(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+) -> RerunJob:
+    """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed."""
+    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
+    return run_again(service, caller, meant, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
+
+
+@router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
+def rollback(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    body: Confirmed,
+    namespace: Namespace = None,
+    to: Annotated[
+        int | None,
+        Query(ge=1, le=LARGEST, description="The revision of its history. Default: the newest that is another."),
+    ] = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    strategy: ServiceStrategy = None,
+    no_probe: NoProbe = False,
+    checkpoint: Checkpoint = True,
+    force: Force = False,
+    timeout: Timeout = RunOptions.timeout,
+) -> ChangedJob:
+    """Apply an earlier document of a job again. It has to be confirmed, and may be of a job that has gone."""
+    return roll_back(
+        service,
+        caller,
+        Meant(jobId, namespace),
+        to,
+        PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue),
+        bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=body.dryRun),
+        Confirmation(confirm, body.confirmed),
+        touched_by(request, preview=body.dryRun),
+    )
+
+
+@previews.get("/recoveries", response_model=Recoveries)
+def look_at_recoveries(
+    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
+) -> Recoveries:
+    """List interrupted runs, and what a recovery would do."""
+    return job_changes.unfinished(service, caller, namespace)
+
+
+@router.post("/recoveries", response_model=Recoveries)
+def recover(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
+    body: Confirmed,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    timeout: Timeout = RunOptions.timeout,
+) -> Recoveries:
+    """Finish what killed runs left. The creation of objects has to be confirmed."""
+    touched, run = touched_by(request, preview=body.dryRun), bounded_run(timeout, dry_run=body.dryRun)
+    return job_changes.finish(service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed))
+
+
+def _submitted(made: Submitted) -> dict[str, Any]:
+    value = made.model_dump(by_alias=True)
+    return value if made.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}

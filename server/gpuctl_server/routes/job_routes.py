@@ -1,0 +1,124 @@
+"""``/jobs``: which there are, and what each of them is. Out of memory: nothing is asked of the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import anyio.to_thread
+from fastapi import Depends, Path, Query
+from starlette.responses import Response
+
+from gpuctl.api.jobs_detail import JobDescription, JobMetrics, job_description
+from gpuctl.api.jobs_list import JobPage, job_item
+from gpuctl.language.kinds import WORKLOADS
+from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import visible
+from gpuctl.reading.job_facts import read_facts
+from gpuctl.reading.job_rows import JobFilter, Row
+from gpuctl.reading.status import PHASES, WORDS, Status
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.content_negotiation import JSON
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_lookups import board_of, decided, demand, demand_sight, find_job, seen_by
+from gpuctl_server.job_metrics import job_metrics
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.node_lookups import gpu_type_of
+from gpuctl_server.response_cache import encode
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, page_of, remembering_router
+from gpuctl_server.service_context import Service
+
+router = remembering_router()
+Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
+Filter = Annotated[str, Query(max_length=253)]
+JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
+
+
+@router.get("/jobs", response_model=JobPage)
+async def list_of_jobs(
+    service: ServiceOf,
+    caller: Reads,
+    kind: Filter = "",
+    pool: Filter = "",
+    status: Filter = "",
+    namespace: Filter = "",
+    name: Annotated[
+        str, Query(max_length=253, description="Only jobs of this id or name, or with a pod of this name.")
+    ] = "",
+    page: Page = 1,
+    pageSize: PageSize = 20,  # noqa: N803 - as the query has it
+) -> Response:
+    """The jobs that may be seen, the newest first."""
+    await decided(caller, lambda: demand(caller, Wish("get", "jobs", namespace or None, pool or None)))
+    board = board_of(service)
+    seen = await seen_by(caller, board)
+    if seen.namespaces == frozenset() and not namespace:
+        await demand_sight(service, caller)
+    _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
+    question = ("jobs", seen, kind, pool, status, namespace, name, page, pageSize)
+    stamp = service.moment()
+    body = service.encoded.find(question, stamp)
+    if body is None:
+        wanted = JobFilter(pool, kind, status)
+        found = [
+            item
+            for item in (board.called(name) if name else board.jobs)
+            if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.takes(item.row)
+        ]
+        items = [
+            job_item(item.id, item.row, service.progress.of(item), gpu_type_of(service, item))
+            for item in page_of(found, page, pageSize)
+        ]
+        body = encode(JobPage(total=len(found), items=items).as_json())
+        service.encoded.keep(question, stamp, body)
+    return Response(body, media_type=JSON)
+
+
+def _check_filters(kind: str, status: str, rows: Iterable[Row]) -> None:
+    """Check the filters that take words of a closed set; a word of Kubernetes that some job has is one, too.
+
+    :raises Problem: 400.
+    """
+    if kind and kind not in WORKLOADS:
+        raise _no_such_value("kind", kind, WORKLOADS)
+    known = any(Status(word, "").is_called(status) for word in (*PHASES, *WORDS))
+    if status and not known and not any(row.status.is_called(status) for row in rows):
+        raise _no_such_value("status", status, PHASES)
+
+
+def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
+    close = nearest(text, values)
+    hint = f"did you mean `{close}`?" if close else None
+    said = f"{name} is one of {', '.join(values)}, not `{visible(text)}`"
+    return Problem(400, said, error="InvalidRequest", hint=hint)
+
+
+@router.get("/jobs/{jobId}", response_model=JobDescription)
+async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
+    """A job, with its document and its pods."""
+    item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
+    metrics = await _metrics(service, item)
+    question = ("job", item.id)
+    # What it is made of beside its row: whatever of it changes, this is another object or another number.
+    gpu_type = gpu_type_of(service, item)
+    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)
+    body = service.encoded.find(question, stamp)
+    if body is None:
+        body = await anyio.to_thread.run_sync(_described, service, item, metrics, gpu_type, limiter=service.reads)
+        service.encoded.keep(question, stamp, body)
+    return Response(body, media_type=JSON)
+
+
+async def _metrics(service: Service, item: ListedJob) -> JobMetrics:
+    """Return the measurements of a job; null where nothing measures it."""
+    if service.prometheus is None:
+        return job_metrics(service, item)
+    return await anyio.to_thread.run_sync(job_metrics, service, item, limiter=service.reads)
+
+
+def _described(service: Service, item: ListedJob, metrics: JobMetrics, gpu_type: str | None) -> bytes:
+    # Whose job it is was decided already.
+    with service.looking(None) as reader:
+        facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
+    return encode(job_description(item.id, facts, metrics, gpu_type).as_json())

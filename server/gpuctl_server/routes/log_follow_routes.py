@@ -1,0 +1,288 @@
+"""``/jobs/{jobId}/logs?follow=true``: a WebSocket, or Server-Sent Events, with each line once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+from fastapi import WebSocket
+from pydantic import ValidationError
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.usecases.job_logs import JobLogs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for
+from gpuctl_server.job_lookups import demand
+from gpuctl_server.log_answers import begins_at, event
+from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, Wishes
+from gpuctl_server.logs.log_channel import AWAY, LogAddress
+from gpuctl_server.logs.log_entries import BadMarks, LogEntry, Marks, marks
+from gpuctl_server.logs.log_hub import TooManyFollowers
+from gpuctl_server.request_middleware import FOLLOWS
+from gpuctl_server.routes.common import bearer, caller_with
+from gpuctl_server.routes.log_query import LogsQuery, found
+from gpuctl_server.routes.query_parameters import check_names
+from gpuctl_server.service_context import Service
+
+PROTOCOL = "gpuctl.logs.v1"
+TOKEN_PROTOCOL = "base64url.bearer.authorization.gpuctl."  # noqa: S105 - what is before one
+"""What a token begins with that comes as a subprotocol: a browser cannot send a header with a WebSocket."""
+_ENCODED = re.compile(r"[A-Za-z0-9_-]{1,8192}")
+_LONGEST_REASON = 123
+_SILENCE = 15.0
+"""Seconds after which Server-Sent Events say that they are still there."""
+_NOT_ALLOWED = LogEnd(1008, "the token is no longer valid, or no longer gives the right")
+_LONGEST_ID = 16 * 1024
+NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Headers of a stream: neither caches nor proxies hold back what has come."""
+
+
+class Followed(NamedTuple):
+    """Which log is followed, by whom, by which right, and what of it they want."""
+
+    service: Service
+    token: str
+    caller: Caller
+    wish: Wish
+    address: LogAddress
+    wishes: Wishes
+
+    def is_allowed(self) -> bool:
+        """Whether they still may. Where that cannot be found out now, what was found out before holds."""
+        try:
+            caller = self.service.authenticator.caller(self.token)
+            return caller is not None and caller.may(self.wish).allowed
+        except ClusterError:
+            return True
+
+    async def items(self, follower: LogFollower) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
+        """What comes, up to the end; None now and then when nothing does."""
+        period = self.service.settings.follower_check
+        following = self.service.logs.follow(self.address, follower, min(_SILENCE, period))
+        checked = time.monotonic()
+        async with contextlib.aclosing(following) as items:
+            async for item in items:
+                if time.monotonic() > checked + period:
+                    if not await anyio.to_thread.run_sync(self.is_allowed):
+                        yield _NOT_ALLOWED
+                        return
+                    checked = time.monotonic()
+                yield item
+
+
+def followed(
+    service: Service, token: str, caller: Caller, text: str, query: LogsQuery, last: Marks | None = None
+) -> Followed:
+    """What somebody wants to follow.
+
+    :param last: how far they had come before.
+    :raises Problem: 400, 403, 404, 409.
+    :raises NotThere: there is no such pod or container.
+    """
+    if query.previous:
+        raise Problem(400, "previous: it is of a run that is over, nothing follows", error="InvalidRequest")
+    item, choice = found(service, caller, text, query)
+    with service.looking(None, item.row.identity.namespace) as reader:
+        logs = JobLogs(reader, item.reference, choice.query)
+        logs.check_container()
+    address = LogAddress(item.row.identity.namespace, item.reference, choice.query.container)
+    wishes = Wishes(choice.query.tail, begins_at(choice.query), logs.only, choice.grep, last)
+    wish = Wish("get", "logs", item.row.identity.namespace, item.row.pool)
+    return Followed(service, token, caller, wish, address, wishes)
+
+
+async def follow_by_socket(websocket: WebSocket) -> None:
+    """Follow a log: each line is a JSON text frame with pod, container, timestamp and text."""
+    try:
+        request = await anyio.to_thread.run_sync(_asked, websocket)
+    except Exception as error:
+        await websocket.send_denial_response(answer(problem_for(error, websocket.url.path)))
+        return
+    await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
+    hub = request.service.logs
+    try:
+        hub.enter(request.caller.name)
+    except TooManyFollowers as error:
+        await _close(websocket, LogEnd(AWAY, str(error)))
+        return
+    follower = LogFollower(request.wishes)
+    try:
+        end = await _first(_send_frames(websocket, request, follower), _gone(websocket), _cut(follower))
+        if end is not None:
+            await _close(websocket, end)
+    finally:
+        hub.leave(request.caller.name)
+
+
+def _asked(websocket: WebSocket) -> Followed:
+    """What a WebSocket is asked for, before it is accepted.
+
+    :raises Problem: 400, 401, 403, 404, 409.
+    """
+    service: Service = websocket.app.state.service
+    token = _token(websocket)
+    caller = caller_with(service, token)
+    demand(caller, Wish("get", "logs"))
+    offered = websocket.scope["subprotocols"]
+    if offered and PROTOCOL not in offered:
+        raise Problem(400, f"of the subprotocols that are offered none is {PROTOCOL}")
+    check_names((name for name, _ in websocket.query_params.multi_items()), LogsQuery.model_fields)
+    try:
+        query = LogsQuery.model_validate(dict(websocket.query_params))
+    except ValidationError as error:
+        raise invalid_query(error) from None
+    text = websocket.path_params["jobId"]
+    if len(text) > 253:
+        raise Problem(404, "there is no job of so long a name")
+    return followed(service, token, caller, text, query)
+
+
+def _token(connection: HTTPConnection) -> str:
+    """The token of a header, or else of the one subprotocol that has one; "" where there is none, or no certain one."""
+    header = connection.headers.get("authorization")
+    if header is not None:
+        return bearer(header)
+    offered = [item for item in connection.scope["subprotocols"] if item.startswith(TOKEN_PROTOCOL)]
+    if len(offered) != 1:
+        return ""
+    encoded = offered[0].removeprefix(TOKEN_PROTOCOL)
+    if not _ENCODED.fullmatch(encoded):
+        return ""
+    try:
+        token = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode("ascii")
+    except ValueError:
+        return ""
+    return token if token.isprintable() and token == token.strip() else ""
+
+
+async def _send_frames(websocket: WebSocket, request: Followed, follower: LogFollower) -> LogEnd | None:
+    async with contextlib.aclosing(request.items(follower)) as items:
+        async for item in items:
+            if isinstance(item, LogEntry):
+                await websocket.send_text(item.frame)
+            elif isinstance(item, LogEnd):
+                return item
+    return None
+
+
+async def _gone(websocket: WebSocket) -> None:
+    """Until the client goes away; what it says has no meaning."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _cut(follower: LogFollower) -> LogEnd:
+    await follower.cut.wait()
+    return follower.too_slow()
+
+
+async def _first(*coroutines: Coroutine[Any, Any, LogEnd | None]) -> LogEnd | None:
+    """What the first to end has; the others are ended."""
+    tasks = [asyncio.ensure_future(item) for item in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ends = [_result(task) for task in done]
+        return next((end for end in ends if end is not None), None)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _result(task: asyncio.Future[LogEnd | None]) -> LogEnd | None:
+    try:
+        return task.result()
+    except (OSError, WebSocketDisconnect):
+        # The client has gone while something was sent.
+        return None
+
+
+async def _close(websocket: WebSocket, end: LogEnd) -> None:
+    reason = end.reason.encode()[:_LONGEST_REASON].decode("utf-8", "ignore")
+    cut: Callable[[int, str], None] | None = websocket.scope["state"].get("cut")
+    if cut is not None:
+        # Behind what the client has not read yet: to wait for that may take for ever.
+        cut(end.code, reason)
+    else:
+        await websocket.close(end.code, reason)
+
+
+def last_marks(text: str) -> Marks | None:
+    """How far a client of Server-Sent Events had come.
+
+    :raises Problem: 400.
+    """
+    if not text:
+        return None
+    try:
+        if len(text) > _LONGEST_ID:
+            raise BadMarks("it is too long")
+        return marks(text)
+    except BadMarks as error:
+        raise Problem(400, f"Last-Event-ID: {error}", error="InvalidRequest") from None
+
+
+class LogEvents(Response):
+    """Lines as events whose ids say how far the client has come; what is beside the lines has events of its own name:
+    notice, problem, and in the end ``end`` with code and reason."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, request: Followed) -> None:
+        super().__init__(headers=NOT_KEPT)
+        del self.headers["content-length"]
+        self._request = request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them; 429 where there are too many who follow."""
+        hub, name = self._request.service.logs, self._request.caller.name
+        try:
+            hub.enter(name)
+        except TooManyFollowers as error:
+            await answer(Problem(429, str(error)))(scope, receive, send)
+            return
+        follower = LogFollower(self._request.wishes)
+        scope.setdefault("state", {})[FOLLOWS] = True
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            end = await _first(self._send(send, follower), _disconnected(receive), _cut(follower))
+            if end is not None and "cut" in scope["state"]:
+                scope["state"]["cut"]()
+        finally:
+            hub.leave(name)
+
+    async def _send(self, send: Send, follower: LogFollower) -> None:
+        async def put(text: str, *, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
+
+        await put("retry: 3000\n\n")
+        async with contextlib.aclosing(self._request.items(follower)) as items:
+            async for item in items:
+                await put(_told(item, follower))
+        await put("", more=False)
+
+
+def _told(item: FollowedItem | LogEnd | None, follower: LogFollower) -> str:
+    if isinstance(item, LogEntry):
+        return f"id: {follower.marks.text()}\ndata: {item.frame}\n\n"
+    if isinstance(item, LogNote):
+        return event(item.kind, {"pod": item.pod, "message": item.message})
+    if isinstance(item, LogEnd):
+        return event("end", {"code": item.code, "reason": item.reason})
+    return ":\n\n"
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,58 @@
+"""``/jobs/{jobId}/logs``: what the pods of a job print, and go on to print."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+from starlette.responses import JSONResponse, StreamingResponse
+
+from gpuctl.api.log_models import LogsValue
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.content_negotiation import JSON
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.log_answers import present_events, present_logs
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
+from gpuctl_server.routes.log_follow_routes import NOT_KEPT, PROTOCOL, LogEvents, follow_by_socket, followed, last_marks
+from gpuctl_server.routes.log_query import LogsQuery, found
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "logs"))]
+JobId = Annotated[
+    str, Path(alias="jobId", max_length=253, description="A job's id, its name, or the name of one of its pods.")
+]
+_EVENTS = "text/event-stream"
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            _EVENTS: {
+                "schema": {"type": "string"},
+                "example": 'id: AQE...\ndata: {"pod": "p", "container": "main", "timestamp": "...", "text": "..."}\n\n',
+            }
+        }
+    }
+}
+
+
+@router.get("/jobs/{jobId}/logs", response_model=LogsValue, responses=_STREAM)
+def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query: Annotated[LogsQuery, Query()]) -> Any:
+    """What the pods of a job have printed, in the order of time."""
+    if query.follow:
+        if _EVENTS not in request.headers.get("accept", ""):
+            text = f"follow: it takes a WebSocket (subprotocol {PROTOCOL}), or `Accept: {_EVENTS}`"
+            raise Problem(400, text, error="InvalidRequest")
+        token = bearer(request.headers.get("authorization", ""))
+        last = last_marks(request.headers.get("last-event-id", ""))
+        return LogEvents(followed(service, token, caller, job, query, last))
+    item, choice = found(service, caller, job, query)
+    accepted = request.headers.get("accept", "")
+    if _EVENTS in accepted and JSON not in accepted:
+        events = present_events(service, item, choice)
+        # Errors before the first lines have their own status.
+        return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
+    # Made here and not on the event loop: there may be a hundred thousand lines.
+    return JSONResponse(present_logs(service, item, choice))
+
+
+router.add_api_websocket_route("/jobs/{jobId}/logs", follow_by_socket)

@@ -1,0 +1,100 @@
+"""``/nodes``: which there are, what they have, and what of it is taken."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query
+
+from gpuctl.api.nodes import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
+from gpuctl.reading.label_rows import gpu_types
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import STATUSES
+from gpuctl.usecases.node_queries import NodeQuery
+from gpuctl_server import node_details
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_lookups import demand
+from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of, paged
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]
+NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="The node.", examples=["node-1"])]
+
+
+@router.get("/nodes", tags=["nodes"], responses={200: {"model": NodePage}})
+@from_memory
+def list_of_nodes(
+    service: ServiceOf,
+    caller: Reads,
+    pool: Annotated[str, Query(max_length=253, description="Nodes of this pool.", examples=["training-pool"])] = "",
+    gpu_type: Annotated[
+        str,
+        Query(
+            alias="gpuType",
+            max_length=512,
+            description="Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or "
+            "`KEY=VALUE`; a label's key: nodes that have it.",
+            examples=["a100-80g"],
+        ),
+    ] = "",
+    status: Annotated[
+        str,
+        Query(
+            max_length=63,
+            description="`active`; `maintaining`: cordoned; `faulty`: not ready.",
+            examples=["active"],
+        ),
+    ] = "",
+    selector: Annotated[
+        str,
+        Query(max_length=4096, description="Nodes by their labels, as kubectl's `-l`.", examples=["zone=a,disk!=hdd"]),
+    ] = "",
+    page: Page = 1,
+    size: PageSize = 20,
+    accept: Annotated[
+        str,
+        Query(
+            max_length=63,
+            description="Form of the answer, before the header of the name.",
+            examples=["application/yaml"],
+        ),
+    ] = "",
+) -> dict[str, Any]:
+    """The nodes by name."""
+    if status and status.casefold() not in STATUSES:
+        raise Problem(400, f"status is one of {', '.join(STATUSES)}")
+    if pool:
+        demand(caller, Wish("get", "nodes", None, pool))
+    query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)
+    found = chosen_nodes(service, caller, query)
+    return paged(found, page, size, lambda node: NodeItem.of(node.row).as_json())
+
+
+@router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
+@from_memory
+def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
+    """The GPUs of all nodes that have any, one by one.
+
+    Kubernetes counts the GPUs that pods have asked for, and does not say which: `gpuId` is a number, not a device.
+    """
+    found = [node for node in visible_nodes(service, caller) if node.has_gpus]
+    items = node_details.gpus_of_nodes(service, page_of(found, page, size))
+    return {"total": len(found), "items": [item.as_json() for item in items]}
+
+
+@router.get("/gpu-types", tags=["nodes"], responses={200: {"model": GpuTypeList}})
+@from_memory
+def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
+    """The types of GPU that the nodes have by name, how many there are, and where."""
+    types = gpu_types(visible_nodes(service, caller), Gpus(service.platform))
+    return {"total": len(types), "items": [GpuTypeItem.of(item).as_json() for item in types]}
+
+
+@router.get("/nodes/{nodeName}", tags=["nodes"], responses={200: {"model": NodeDetail}})
+@from_memory
+def one_node(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
+    """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen."""
+    return node_details.node_detail(service, caller, find_node(service, caller, name)).as_json()

@@ -1,0 +1,87 @@
+"""``/pods`` and ``/gpu-use``: the pods of jobs, and the GPUs that they hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from gpuctl.api.jobs_list import GpusOfJobs, PodPage, listed_pod
+from gpuctl.reading.job_rows import Row
+from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_lookups import demand
+from gpuctl_server.routes.common import Page, ServiceOf, allowed, api_router, page_of
+from gpuctl_server.service_context import Service
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
+Filter = Annotated[str, Query(max_length=253)]
+LARGEST = 5000
+"""Pods of a page: all of most clusters, so that the command line shows them as of one moment."""
+_MOST_NAMES = 16 * 1024
+
+
+@router.get("/pods", responses={200: {"model": PodPage}})
+def list_of_pods(
+    service: ServiceOf,
+    caller: Reads,
+    names: Annotated[
+        str,
+        Query(
+            max_length=_MOST_NAMES,
+            description="Ids or names of jobs, or names of their pods, separated by commas. Each has to exist.",
+        ),
+    ] = "",
+    selector: Annotated[str, Query(max_length=_MOST_NAMES, description="Labels, as kubectl's `-l` has them.")] = "",
+    kind: Filter = "",
+    pool: Filter = "",
+    status: Annotated[str, Query(max_length=253, description="A status word or a phase, in any case.")] = "",
+    namespace: Filter = "",
+    byJob: Annotated[bool, Query(description="One item per job; `ready` counts its pods.")] = False,  # noqa: N803
+    podsOnly: Annotated[bool, Query(description="Without items for the pods that jobs lack.")] = False,  # noqa: N803
+    reasons: Annotated[
+        bool, Query(description="Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.")
+    ] = False,
+    page: Page = 1,
+    pageSize: Annotated[int, Query(ge=1, le=LARGEST, description="Items of a page.")] = 20,  # noqa: N803
+) -> dict[str, Any]:
+    """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods."""
+    if byJob and podsOnly:
+        raise Problem(400, "byJob and podsOnly exclude each other", error="InvalidRequest")
+    demand(caller, Wish("get", "jobs", namespace or None))
+    named = tuple(filter(None, names.split(",")))
+    query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons)
+    rows, statuses, notes = _listed(service, caller, query, namespace or None)
+    items = list(map(listed_pod, page_of(rows, page, pageSize)))
+    return PodPage(total=len(rows), items=items, statuses=statuses, notes=notes).as_json()
+
+
+def _listed(
+    service: Service, caller: Caller, query: JobQuery, namespace: str | None
+) -> tuple[list[Row], list[str], list[str]]:
+    """Return the rows that a query chooses, all status words, and the notes on what could not be read."""
+    with service.looking(caller, namespace) as reader:
+        if not query.reasons:
+            listing = list_jobs(reader, query)
+            return list(listing.rows), sorted(listing.statuses), reader.scope.notes
+        # The reasons for which a job waits are read from the cluster itself, where the pods of all users count.
+        with service.weighing(caller, namespace) as weighing:
+            listing = list_jobs(reader, query, weighing=weighing)
+            rows = list(listing.rows)
+        return rows, sorted(listing.statuses), [*reader.scope.notes, *weighing.scope.notes]
+
+
+@router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
+def use_of_gpus(service: ServiceOf, caller: Reads, namespace: Filter = "") -> dict[str, Any]:
+    """The GPUs that jobs hold and wait for: the jobs that may be seen."""
+    demand(caller, Wish("get", "jobs", namespace or None))
+    with service.looking(caller, namespace or None) as reader:
+        listing = list_jobs(reader, JobQuery())
+        list(listing.rows)
+        use = gpu_use(reader, listing.jobs)
+        return GpusOfJobs(
+            allocated=use.allocated, total=use.total, waiting=use.waiting, notes=reader.scope.notes
+        ).as_json()

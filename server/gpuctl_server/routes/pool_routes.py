@@ -1,0 +1,35 @@
+"""``/pools``: which there are, how full they are, and who is in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path
+
+from gpuctl.api.pools import PoolDetail, PoolItem, PoolList
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.node_details import pool_detail
+from gpuctl_server.node_lookups import find_pool, visible_pools
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
+
+
+@router.get("/pools", tags=["pools"], responses={200: {"model": PoolList}})
+@from_memory
+def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
+    """The pools by name; `default` has the nodes that are in no other."""
+    pools = visible_pools(service, caller)
+    return {"total": len(pools), "items": [PoolItem.of(pool.row).as_json() for pool in pools]}
+
+
+@router.get("/pools/{poolName}", tags=["pools"], responses={200: {"model": PoolDetail}})
+@from_memory
+def one_pool(
+    service: ServiceOf,
+    caller: Reads,
+    name: Annotated[str, Path(alias="poolName", max_length=253, description="The pool.", examples=["training-pool"])],
+) -> dict[str, Any]:
+    """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen."""
+    return pool_detail(service, caller, find_pool(service, caller, name)).as_json()

@@ -1,0 +1,67 @@
+"""Query parameters: a request with one that its path does not have, or that stands twice, is refused.
+
+A client that mistypes ``namespace`` would get the answer for all namespaces, and with a mistyped ``dryRun`` a write.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import visible
+from gpuctl_server.http_problems import Problem
+
+EVERYWHERE = frozenset({"accept"})
+"""Query parameters that every path has: the format of the answer."""
+_LONGEST = 80
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """Check the query parameters of a request against those of its route.
+
+    :raises Problem: 400 for an unknown parameter, with the name that may be meant, and for one that is given twice.
+    """
+    route = request.scope.get("route")
+    if request.scope["query_string"] and isinstance(route, APIRoute):
+        check_names((name for name, _ in request.query_params.multi_items()), names_of(route))
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Check the names of query parameters.
+
+    :param known: the names that the path has.
+    :raises Problem: 400 for another name, with the one that may be meant, and for a name that is given twice.
+    """
+    seen: set[str] = set()
+    for name in given:
+        shown = visible(name)[:_LONGEST]
+        if name not in known and name not in EVERYWHERE:
+            own = sorted(set(known) - EVERYWHERE)
+            close = nearest(name, own)
+            hint = f"did you mean `{close}`?" if close else f"there are {', '.join(own)}" if own else "there are none"
+            raise Problem(400, f"the query parameter {shown} is not known here", error="InvalidRequest", hint=hint)
+        if name in seen:
+            raise Problem(400, f"the query parameter {shown} is given twice", error="InvalidRequest")
+        seen.add(name)
+
+
+def names_of(route: APIRoute) -> frozenset[str]:
+    """Return the names of a route's query parameters, with those of every path."""
+    return EVERYWHERE | _names(route.dependant)
+
+
+def _names(dependant: Dependant) -> frozenset[str]:
+    found: set[str] = set()
+    for field in dependant.query_params:
+        kind = field.field_info.annotation
+        if inspect.isclass(kind) and issubclass(kind, BaseModel):
+            found.update(part.alias or name for name, part in kind.model_fields.items())
+        else:
+            found.add(field.alias)
+    return frozenset(found).union(*map(_names, dependant.dependencies))

@@ -1,0 +1,272 @@
+"""Starting: the cluster as kubectl finds it, tokens, and the server itself."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import uvicorn
+
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.hints import Surface, set_process_surface
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
+from gpuctl.usecases.compiling import read_platform
+from gpuctl.usecases.private_files import write_privately
+from gpuctl_server import token_commands as tokens
+from gpuctl_server.access.caller import Authenticator
+from gpuctl_server.access.kubernetes import ClusterUsers
+from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
+from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
+from gpuctl_server.app import create_app
+from gpuctl_server.audit import audit_to
+from gpuctl_server.http_protocols import AbortableWebSocket, LimitedHttp
+from gpuctl_server.limited_server import LimitedServer
+from gpuctl_server.listen_sockets import CannotListen, bound, close
+from gpuctl_server.malloc import give_back, share_heaps
+from gpuctl_server.request_log import LOG, set_up
+from gpuctl_server.routes.common import BASE
+from gpuctl_server.server_settings import ServerSettings
+from gpuctl_server.service_context import Service, make_service
+from gpuctl_server.tls_certificate import Certificate, UnusableCertificate
+from gpuctl_usage.stated_settings import FILE, SettingsProblem
+
+FIRST = "admin"
+"""The name of the token that a first start makes."""
+FIRST_LASTS = timedelta(days=90)
+
+
+_GIVEN_BACK = 600
+"""Ticks after which free memory is returned to the system."""
+_LOOKED_AT = 10
+"""Ticks, of a tenth of a second, after which it is seen whether the certificate was replaced."""
+
+
+class CannotStart(Exception):
+    """The service cannot be started as it is set up; ``str()`` says why."""
+
+
+def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
+    """Serve until a signal ends it.
+
+    :param tell: called with the address, and at the first start with the file that has the token.
+    :raises CannotStart: something that it needs is not there.
+    """
+    if settings.usage and not settings.usage_database:
+        raise CannotStart(
+            "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or "
+            "use --usage-database"
+        )
+    share_heaps()
+    certificate = _certificate(settings)
+    try:
+        # Before anything is made for a start that comes to nothing.
+        sockets = bound(settings.host, settings.port)
+    except CannotListen as error:
+        raise CannotStart(str(error)) from None
+    try:
+        if certificate is None and not settings.insecure_plain_http:
+            _refuse_plain_http(sockets)
+        _serve(settings, prepare(settings, tell), certificate, sockets, tell)
+    finally:
+        close(sockets)
+
+
+def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
+    """Raise CannotStart if one of the addresses can be reached from other machines."""
+    for own in sockets:
+        address = str(own.getsockname()[0]).partition("%")[0]
+        if not ipaddress.ip_address(address).is_loopback:
+            raise CannotStart(
+                f"tokens would be sent to {address} without encryption: set tls_certificate and tls_key, or "
+                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) where TLS ends in front of the service"
+            )
+
+
+def _serve(
+    settings: ServerSettings,
+    service: Service,
+    certificate: Certificate | None,
+    sockets: list[socket.socket],
+    tell: Callable[[str], None],
+) -> None:
+    set_process_surface(Surface.REST)
+    scheme = "https" if certificate is not None else "http"
+    config = uvicorn.Config(
+        create_app(service),
+        ssl_certfile=certificate.chain if certificate is not None else None,
+        ssl_keyfile=certificate.key if certificate is not None else None,
+        timeout_graceful_shutdown=int(settings.shutdown_timeout),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        http=LimitedHttp,
+        ws=AbortableWebSocket,
+        ws_max_size=64 * 1024,
+        ws_ping_interval=settings.follower_ping,
+        ws_ping_timeout=settings.follower_ping,
+        # A compressor for each of a thousand followers would take more memory than everything else.
+        ws_per_message_deflate=False,
+    )
+    # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+    def listening(host: str, port: int) -> None:
+        tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
+
+    server = _Server(config, listening, service, certificate)
+    set_up()
+    try:
+        audit_to(settings.audit, service.audit)
+    except OSError as error:
+        raise CannotStart(f"the audit cannot be written: {error}") from None
+    try:
+        server.run(sockets)
+    finally:
+        if service.writes.under_way:
+            # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
+            LOG.error("ended in the middle of a change; `gpuctl recover` finishes it")
+            os._exit(1)
+
+
+class _Server(LimitedServer):
+    """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
+    is begun, and what would go on for ever ends first."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listening: Callable[[str, int], None],
+        service: Service,
+        certificate: Certificate | None,
+    ) -> None:
+        super().__init__(config, service.settings.connections, service.settings.head_timeout)
+        self._listening = listening
+        self._service = service
+        self._certificate = certificate
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.started or sockets is None:
+            return
+        host, port = sockets[0].getsockname()[:2]
+        self._listening(f"[{host}]" if ":" in host else host, port)
+
+    async def on_tick(self, counter: int) -> bool:
+        """As uvicorn's, ten times a second."""
+        if counter % _GIVEN_BACK == 0:
+            give_back()
+        if self._certificate is not None and self.config.ssl is not None and counter % _LOOKED_AT == 0:
+            self._certificate.renew(self.config.ssl)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.writes.end()
+        if self._service.collecting is not None:
+            self._service.collecting.end()
+        await self._service.logs.end()
+        await super().shutdown(sockets)
+
+
+def _certificate(settings: ServerSettings) -> Certificate | None:
+    if settings.tls_certificate is None:
+        if settings.tls_key is not None:
+            # It would be plain HTTP, which nobody wants who has a key.
+            raise CannotStart("tls_key needs tls_certificate")
+        return None
+    try:
+        return Certificate(settings.tls_certificate.expanduser(), settings.tls_key and settings.tls_key.expanduser())
+    except UnusableCertificate as error:
+        raise CannotStart(f"the certificate cannot be used: {error}") from None
+
+
+def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
+    """A service that is not started yet.
+
+    :raises CannotStart: something that it needs is not there.
+    """
+    try:
+        platform = read_platform(settings.platform).settings
+        if settings.cluster is not None and settings.cluster not in platform.clusters:
+            named = ", ".join(platform.clusters) or "none"
+            raise CannotStart(
+                f"the platform names no cluster `{settings.cluster}` (it names {named}): correct `cluster`"
+            )
+        connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
+    except InvalidDocuments as error:
+        raise CannotStart(f"the platform's settings have errors:\n{error}") from None
+    except ClusterError as error:
+        raise CannotStart(error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
+    return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
+
+
+def _authenticator(settings: ServerSettings, connection: Connection, tell: Callable[[str], None]) -> Authenticator:
+    if settings.auth == "kubernetes":
+        return ClusterUsers(connection)
+    if settings.auth == "oidc":
+        return _provider_users(settings, connection)
+    path = settings.tokens.expanduser()
+    try:
+        if not path.exists():
+            # Not printed: what a service prints is kept in logs.
+            token, entry = new_token(FIRST, "admin", lasts=FIRST_LASTS)
+            write_tokens(path, [entry])
+            first = path.with_name(f"{FIRST}-token")
+            write_privately(first, token + "\n")
+            tell(
+                f"the token of {FIRST} is in {first}; it expires in {FIRST_LASTS.days} days, and its hash is in {path}"
+            )
+        # In a pod there is no context, and the connection's namespace is that of the service itself.
+        return TokenFile(path, () if connection.context else (connection.namespace,))
+    except (OSError, DamagedTokens) as error:
+        raise CannotStart(f"the tokens cannot be used: {error}") from None
+
+
+def _provider_users(settings: ServerSettings, connection: Connection) -> Authenticator:
+    if not settings.oidc_issuer or not settings.oidc_audience:
+        raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
+    if not is_address(settings.oidc_issuer):
+        raise CannotStart("oidc_issuer has to be an address of HTTPS")
+    provider = Provider(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_username_claim,
+        settings.oidc_groups_claim,
+        settings.oidc_prefix,
+        settings.oidc_impersonation,
+    )
+    return ProviderUsers(connection, provider)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``gpuctl-server``: serve, or ``gpuctl-server token`` to keep the file of tokens."""
+    parser = argparse.ArgumentParser(
+        prog="gpuctl-server", description="The REST API of gpuctl. Everything is set by the environment or a file."
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as YAML; the environment goes before it")
+    tokens.add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
+    options = parser.parse_args(arguments)
+    if options.config is not None:
+        os.environ[FILE] = str(options.config)
+    try:
+        settings = ServerSettings.made({})
+        if options.command == "token":
+            return tokens.run(settings.tokens.expanduser(), options)
+        with contextlib.suppress(KeyboardInterrupt):
+            serve(settings, lambda text: print(text, file=sys.stderr, flush=True))
+    except (SettingsProblem, tokens.Misuse) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 2
+    except (CannotStart, DamagedTokens, OSError) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 3
+    return 0
