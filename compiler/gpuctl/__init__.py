@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from gpuctl.kube.configuration import connect
     from gpuctl.kube.connection import Connection
     from gpuctl.library import DocumentPlan, apply, plan
-    from gpuctl.reading.why.answer import Answer
+    from gpuctl.reading.why.explanation import Answer
     from gpuctl.usecases.change_options import InvalidOptions
     from gpuctl.usecases.fit_documents import FitResult, fit
     from gpuctl.usecases.one_job import why
 
 _HOMES = {
-    "Answer": "gpuctl.reading.why.answer",
+    "Answer": "gpuctl.reading.why.explanation",
     "Changed": "gpuctl.kube.api_errors",
     "ClusterError": "gpuctl.kube.api_errors",
     "Compilation": "gpuctl.compilation",

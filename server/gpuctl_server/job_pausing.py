@@ -14,7 +14,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import annotations_of, key_of
 from gpuctl.objects.workload_state import running
-from gpuctl.reading.find import workload_of
+from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller

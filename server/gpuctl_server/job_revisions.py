@@ -14,7 +14,7 @@ from gpuctl.apply.run.options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.reading.document_history import DocumentHistory, NoHistory
-from gpuctl.reading.find import find_job as find_by_name
+from gpuctl.reading.job_lookup import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.job_queries import document_history
 from gpuctl.usecases.looking import Reader, reader_of

@@ -14,7 +14,7 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.find import Absent, find_job
+from gpuctl.reading.job_lookup import Absent, find_job
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller

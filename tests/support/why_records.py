@@ -18,9 +18,9 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.find import find_job
+from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.queues import KueueLists
+from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence, gather
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"

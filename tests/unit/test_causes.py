@@ -19,10 +19,10 @@ from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import of_job
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.why import last_words as log
-from gpuctl.reading.why.answer import explain
+from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.containers import image, registry_of
 from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import CAUSES
 from support.why_records import RECORDED, dump, load
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
-from gpuctl.reading.find import workload_of
+from gpuctl.reading.job_lookup import workload_of
 from gpuctl.reading.job_rows import Identity, Job
 
 

@@ -13,7 +13,7 @@ from gpuctl.capacity.quota_sum import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
 from gpuctl.objects.hidden import OTHERS, Hidden, in_namespace, is_hidden, merged, prefixed
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.queues import Claim, QueuePosition, claim_of
+from gpuctl.reading.queue_position import Claim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.redacting_session import VeiledSession

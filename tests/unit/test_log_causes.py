@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.reading.why import last_words as log
+from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.finding import CAUSES
 from gpuctl.reading.why.log_patterns import OF_A_PROGRAM
 

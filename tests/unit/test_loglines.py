@@ -9,8 +9,8 @@ import pytest
 
 from gpuctl.cli.output.log_lines import LinePrinter, harmless
 from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.log_parsing import LONGEST, LogLine, Position, instant, parse
 from gpuctl.reading.log_streams import short_name
-from gpuctl.reading.loglines import LONGEST, LogLine, Position, instant, parse
 
 
 def stamp(number: int, second: int = 0) -> str:

@@ -14,9 +14,9 @@ from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, queue_wor
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.queues import KueueLists
-from gpuctl.reading.why.answer import explain
+from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import Finding
 
 GPU = "nvidia.com/gpu"

@@ -43,7 +43,12 @@ def test_what_needs_no_cluster_needs_no_model_and_no_client() -> None:
 
 def test_what_readers_use_needs_no_model() -> None:
     modules = [
-        *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
+        *(
+            "gpuctl.kube.configuration",
+            "gpuctl.kube.connection",
+            "gpuctl.reading.job_lookup",
+            "gpuctl.reading.job_rows",
+        ),
         *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
     ]
     assert loaded_by(f"import {', '.join(modules)}").isdisjoint(MODELS)

@@ -11,9 +11,9 @@ import pytest
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.language.settings import Settings
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.queues import KueueLists
-from gpuctl.reading.why.answer import explain
+from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import Finding
 from support.why_records import RECORDED, load
 

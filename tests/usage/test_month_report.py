@@ -353,7 +353,7 @@ def test_a_strange_value(database: Path) -> None:
     from gpuctl.cli.output.usage_report import report_markdown, report_page
     from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.month_report import MonthReport
-    from gpuctl.reading.usage_shapes import GroupUse
+    from gpuctl.reading.usage_records import GroupUse
 
     use = GpuTime(3600, 1800, 1800, 0, 7200, 3600, 0)
     names = [
@@ -544,7 +544,7 @@ def test_rare_notes_in_chinese(output: str) -> None:
     """An open ledger, days that are not drawn, no prices, no capacity."""
     from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.month_report import MonthReport
-    from gpuctl.reading.usage_shapes import GroupUse
+    from gpuctl.reading.usage_records import GroupUse
 
     use = GpuTime(3600, 0, 0, 3600, None, None, None)
     groups = [GroupUse(GpuHolder("1", "1", "1", "1"), GpuTime(9000, 0, 0, 9000, None, None, None))]

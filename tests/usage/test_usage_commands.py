@@ -20,7 +20,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import in_units
-from gpuctl.reading.usage_shapes import IdleHolder, UsageRange
+from gpuctl.reading.usage_records import IdleHolder, UsageRange
 from gpuctl.usecases.usage_ways import DatabaseWay
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.answers.steps import Step

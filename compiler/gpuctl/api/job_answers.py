@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from gpuctl.reading.log_parsing import LogLine
 from gpuctl.reading.log_streams import LogProblem
-from gpuctl.reading.loglines import LogLine
 
 if TYPE_CHECKING:
     from gpuctl.reading.wait_until import WaitResult

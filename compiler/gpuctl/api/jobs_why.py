@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
 from gpuctl.language.masking import masked
-from gpuctl.reading.why.answer import WELL, Answer
+from gpuctl.reading.why.explanation import WELL, Answer
 
 
 class WhyEvidence(SharedModel):

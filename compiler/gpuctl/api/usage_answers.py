@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, stamped
-from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
+from gpuctl.reading.usage_records import GroupUse, Holders, IdleHolder, UsageView, Waste
 
 HELD_COLUMNS = (
     *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),

@@ -10,14 +10,14 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.access import Addresses, access
 from gpuctl.reading.event_rows import event_order, event_time
+from gpuctl.reading.job_addresses import Addresses, access
 from gpuctl.reading.job_facts import JobFacts, conditions_of, job_facts, services_of
 from gpuctl.reading.job_rows import Job, counting_claims, labels
 from gpuctl.reading.status import sentence
 from gpuctl.reading.timeline import Stage, timeline
-from gpuctl.reading.why.answer import Answer, explain
 from gpuctl.reading.why.evidence import gather, read_events
+from gpuctl.reading.why.explanation import Answer, explain
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gpuctl.language.names import is_dns_label
 from gpuctl.language.wording import first_few, visible
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.find import name_of_id
+from gpuctl.reading.job_lookup import name_of_id
 
 _LONGEST = 24
 

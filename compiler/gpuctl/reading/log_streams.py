@@ -16,7 +16,7 @@ from gpuctl.kube.session import Session
 from gpuctl.kube.streams import Stream
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
-from gpuctl.reading.loglines import LogLine, Position, instant, parse
+from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpuctl.reading.gpu_time import GpuTime, KnownTime, added
 from gpuctl.reading.price_list import HOUR, PricePeriod
 from gpuctl.reading.usage_costs import GroupCost
-from gpuctl.reading.usage_shapes import GroupUse
+from gpuctl.reading.usage_records import GroupUse
 
 _LOST = 1e-6
 """What rounding to millionths of a GPU-second may lose of a sum, as a part of it; and a second at least."""

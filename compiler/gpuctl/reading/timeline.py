@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.why.symptoms import is_reported_by_its_own
+from gpuctl.reading.why.proofs import is_reported_by_its_own
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.price_list import HOUR, cost, sum_known
-from gpuctl.reading.usage_shapes import GroupUse
+from gpuctl.reading.usage_records import GroupUse
 
 _LOST = 1e-6
 """Part of a sum that rounding to millionths of a GPU-second may lose; a second at least."""

@@ -18,10 +18,10 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.workload_state import finished
-from gpuctl.reading.find import Absent, find_job
+from gpuctl.reading.job_lookup import Absent, find_job
 from gpuctl.reading.job_rows import Identity, Job, identity_of, newest, refusals, together
 from gpuctl.reading.status import Status, pod_status
-from gpuctl.reading.why.sentence import cause_of
+from gpuctl.reading.why.cause_summary import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"

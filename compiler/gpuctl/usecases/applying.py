@@ -24,8 +24,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.find import find_job
-from gpuctl.reading.why.sentence import cause_of
+from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.bringing_back import bring_back
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, request_of, set_options, tell_left_out, worth_telling

@@ -21,8 +21,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
-from gpuctl.reading.find import Absent, find_job, workload_of
 from gpuctl.reading.job_ids import name_in_id
+from gpuctl.reading.job_lookup import Absent, find_job, workload_of
 from gpuctl.reading.job_rows import Identity
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.compiling import compile_for, tell_left_out, worth_telling

@@ -12,7 +12,7 @@ from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.job_rows import without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
-from gpuctl.reading.usage_shapes import IdleHolder, UsageRange, Waste
+from gpuctl.reading.usage_records import IdleHolder, UsageRange, Waste
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.usage_ways import UsageWay
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.find import find_job
-from gpuctl.reading.following import Following, Item
+from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
+from gpuctl.reading.log_follower import Following, Item
 from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
-from gpuctl.reading.why.sentence import cause_of
+from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.looking import Reader
 
 FOLLOWED = 1000

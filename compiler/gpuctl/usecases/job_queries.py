@@ -12,8 +12,8 @@ from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.reading.node_devices import read_devices
 from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.row_changes import changes
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.watching import changes
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_jobs import gpu_use_of_service, pages_of_rows
@@ -142,7 +142,7 @@ def _explained(reader: Reader, jobs: Sequence[Job], rows: Iterable[Row], query: 
 
 def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
     if query.names:
-        from gpuctl.reading.find import find_jobs
+        from gpuctl.reading.job_lookup import find_jobs
 
         return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
     if query.by_job or not in_pages:

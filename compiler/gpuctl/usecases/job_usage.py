@@ -6,7 +6,7 @@ import time
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.reading.gpu_time import added
-from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
+from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.usage_views import HOUR, timeline
 from gpuctl.usecases.usage_ways import UsageWay, is_refused

@@ -14,7 +14,7 @@ from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.month_report import MonthReport
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
-from gpuctl.reading.usage_shapes import GroupUse, UsageRange
+from gpuctl.reading.usage_records import GroupUse, UsageRange
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 from gpuctl.usecases.usage_ways import UsageWay
 

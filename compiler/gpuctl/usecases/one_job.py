@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading.describe_job import JobDetail, JobHistory, describe, history
-from gpuctl.reading.find import find_job
-from gpuctl.reading.why.answer import Answer
-from gpuctl.reading.why.answer import why as cause_of_job
+from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.why.explanation import Answer
+from gpuctl.reading.why.explanation import why as cause_of_job
 from gpuctl.usecases.looking import Reader, opened
 from gpuctl.usecases.service_find import job_of_service
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.port_forwarding import carry
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
-from gpuctl.reading.find import find_job
+from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import container_of
-from gpuctl.reading.running import running_pod
+from gpuctl.reading.running_pod import running_pod
 from gpuctl.usecases.looking import Reader
 
 _QUEUED = 128

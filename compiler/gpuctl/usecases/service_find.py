@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.find import absent, chosen, parted, several_pods
+from gpuctl.reading.job_lookup import absent, chosen, parted, several_pods
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.usecases.service_client import ServiceClient, pages
 from gpuctl.usecases.service_names import names_of_service
@@ -21,7 +21,7 @@ class ServiceJob(NamedTuple):
 
 
 def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
-    """Return the job that a text means, by the rules of :func:`gpuctl.reading.find.find_job`.
+    """Return the job that a text means, by the rules of :func:`gpuctl.reading.job_lookup.find_job`.
 
     :raises Absent: the job does not exist.
     :raises NoSuchJob: several jobs have the name, or the job is of another kind.

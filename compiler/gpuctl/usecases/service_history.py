@@ -13,7 +13,7 @@ from gpuctl.apply.state.repository import Commit
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
-from gpuctl.reading.find import two_meanings
+from gpuctl.reading.job_lookup import two_meanings
 from gpuctl.usecases.service_client import ServiceClient, pages
 
 

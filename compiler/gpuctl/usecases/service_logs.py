@@ -17,10 +17,10 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.kube.pauses import after
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.following import Notice
+from gpuctl.reading.log_follower import Notice
+from gpuctl.reading.log_parsing import LogLine
 from gpuctl.reading.log_streams import LogProblem
-from gpuctl.reading.loglines import LogLine
-from gpuctl.reading.tailing import hand_over
+from gpuctl.reading.log_tail import hand_over
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal

@@ -12,11 +12,11 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import wait_running
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.pauses import jittered
-from gpuctl.reading.find import Absent
+from gpuctl.reading.job_lookup import Absent
 from gpuctl.reading.job_rows import Identity, Row
+from gpuctl.reading.row_changes import changed_rows
 from gpuctl.reading.status import Status
 from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, deleted_already
-from gpuctl.reading.watching import changed_rows
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import OUTAGE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service

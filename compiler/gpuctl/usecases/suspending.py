@@ -18,7 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
-from gpuctl.reading.find import find_job, workload_of
+from gpuctl.reading.job_lookup import find_job, workload_of
 from gpuctl.reading.job_rows import Job
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, added
-from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
+from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
 HOUR = 3600

@@ -12,7 +12,7 @@ from gpuctl.language.wording import visible
 from gpuctl.reading.gpu_time import GpuHolder, LedgerLine, NotALedger, ledger_line, stamped
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
-from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.service_client import OtherVersion, ServiceClient, ServiceRefusal
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.reading.following import Notice, PodEnded
+from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.looking import reader_of

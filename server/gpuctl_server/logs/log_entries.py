@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl.api.job_answers import log_event
+from gpuctl.reading.log_parsing import LogLine, instant
 from gpuctl.reading.log_streams import ContainerLog
-from gpuctl.reading.loglines import LogLine, instant
 
 LONGEST = 128 * 1024
 """Bytes of a line that are passed on in one piece."""

@@ -18,8 +18,8 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
-from gpuctl.reading.following import Notice, PodEnded
 from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import Batch, LogProblem, short_name
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
 from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch

@@ -14,7 +14,7 @@ from gpuctl.cli.options.reading_options import no_platform, reading_options
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.find import Absent
+from gpuctl.reading.job_lookup import Absent
 from gpuctl.usecases.deleting import rerun_jobs
 from gpuctl.usecases.rolling_back import rerun_removed
 from gpuctl.usecases.service_changes import rerun_by_service

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.reading.usage_records import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
 _ALLOWED = ("ALLOWED", "OF-ALLOWED")

@@ -23,7 +23,7 @@ from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import MonthReport, in_units
 from gpuctl.reading.price_list import HOUR
 from gpuctl.reading.usage_costs import GroupCost
-from gpuctl.reading.usage_shapes import GroupUse
+from gpuctl.reading.usage_records import GroupUse
 
 _TOP = 20
 _TENTH = HOUR / 10

@@ -11,11 +11,11 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import last_words as log
+from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, first
-from gpuctl.reading.why.idle import command
-from gpuctl.reading.why.symptoms import container_of, source, sources
+from gpuctl.reading.why.proofs import container_of, source, sources
+from gpuctl.reading.why.stopped_jobs import command
 
 SLOW = 120.0
 """Seconds of pulling after which it is worth a sentence of its own."""

@@ -14,15 +14,15 @@ from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.log_streams import container_of as container_of_log
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import last_words as log
+from gpuctl.reading.why import log_diagnosis as log
+from gpuctl.reading.why.container_exits import End, ends
 from gpuctl.reading.why.containers import gpu_driver, no_command
-from gpuctl.reading.why.ends import End, ends
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, first, several, times
-from gpuctl.reading.why.idle import again, command
 from gpuctl.reading.why.log_patterns import OF_A_PROGRAM
 from gpuctl.reading.why.program_errors import program_error
-from gpuctl.reading.why.symptoms import container_of, source, title
+from gpuctl.reading.why.proofs import container_of, source, title
+from gpuctl.reading.why.stopped_jobs import again, command
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.

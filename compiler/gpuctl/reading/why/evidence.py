@@ -26,11 +26,11 @@ from gpuctl.objects.workload_state import finished
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import SERVING, scaler_of
 from gpuctl.reading.job_rows import Job, identity_of
-from gpuctl.reading.queues import KueueLists, read_kueue
+from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
-from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.last_words import lines_of
-from gpuctl.reading.why.symptoms import has_passed, is_reported_by_its_own, preempted_by
+from gpuctl.reading.why.container_exits import End, ends
+from gpuctl.reading.why.log_diagnosis import lines_of
+from gpuctl.reading.why.proofs import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuctl.reading.why import node_selection, pod_refusals, queue_causes, room
-from gpuctl.reading.why.cases import SCHEDULER, Case, scheduler_of, unmade_cases
+from gpuctl.reading.why import node_selection, node_shortage, pod_refusals, queue_causes
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
+from gpuctl.reading.why.pending_pods import SCHEDULER, Case, scheduler_of, unmade_cases
 
 
 def refused(evidence: Evidence) -> Finding | None:
@@ -26,7 +26,7 @@ def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | 
     for case in unmade_cases(evidence):
         if not _is_judged(case):
             continue
-        found = node_selection.pool(case) or node_selection.selector(case) or room.too_large(case)
+        found = node_selection.pool(case) or node_selection.selector(case) or node_shortage.too_large(case)
         if found is not None:
             message = f"{found.message}; besides, {held.message}"
             return replace(found, message=message, sources=(*found.sources, *held.sources), pod=None)

@@ -10,8 +10,8 @@ from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.idle import again, command
-from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
+from gpuctl.reading.why.proofs import condition_source, eviction_source, sources
+from gpuctl.reading.why.stopped_jobs import again, command
 
 # pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go, pkg/kubelet/nodeshutdown.
 _REFUSED = frozenset(

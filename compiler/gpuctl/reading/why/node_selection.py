@@ -10,9 +10,9 @@ from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.why import words
-from gpuctl.reading.why.cases import Case, has, other_vendor
+from gpuctl.reading.why import scheduler_message
 from gpuctl.reading.why.finding import Finding, several
+from gpuctl.reading.why.pending_pods import Case, has, other_vendor
 
 _LISTED = 4
 
@@ -40,7 +40,7 @@ def selector(case: Case) -> Finding | None:
     """No node of the pool has the labels: the GPU type above all."""
     if case.selected:
         return None
-    of_volume = words.by_words(case)
+    of_volume = scheduler_message.by_words(case)
     if of_volume is not None and of_volume.cause == "volume-node":
         return of_volume
     return _gpu_type(case) or _other_labels(case)

@@ -27,8 +27,8 @@ from gpuctl.reading.job_rows import identity_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.idle import command
-from gpuctl.reading.why.symptoms import condition_source, source, sources
+from gpuctl.reading.why.proofs import condition_source, source, sources
+from gpuctl.reading.why.stopped_jobs import command
 
 _HOLDERS = 3
 _LOOKED_AT = 12

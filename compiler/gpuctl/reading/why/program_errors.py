@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.why.ends import End
+from gpuctl.reading.why.container_exits import End
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.last_words import Said
+from gpuctl.reading.why.log_diagnosis import Said
 
 _QUOTED = re.compile(r"[\"'\u2018](/[^\"'\u2019]+)[\"'\u2019]")
 _BARE = re.compile(r"(?:^|[\s:])(/[^\s:;,]+)")

@@ -12,13 +12,13 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden import in_namespace, merged
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import condition
-from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
+from gpuctl.reading.queue_position import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
 from gpuctl.reading.status import job_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.idle import command
 from gpuctl.reading.why.pod_refusals import field
-from gpuctl.reading.why.symptoms import condition_source, source, sources, title
+from gpuctl.reading.why.proofs import condition_source, source, sources, title
+from gpuctl.reading.why.stopped_jobs import command
 
 _NAMED = 3
 # What Kueue says of queues that admit nothing, for who may not read them: pkg/controller/core/workload_controller.go,

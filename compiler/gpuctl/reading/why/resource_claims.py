@@ -8,10 +8,10 @@ from gpuctl.capacity.shortage import open_seats
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.evidence import named_device_claims
 from gpuctl.reading.why.finding import Finding
-from gpuctl.reading.why.symptoms import source
+from gpuctl.reading.why.pending_pods import Case
+from gpuctl.reading.why.proofs import source
 
 
 def unknown_room(case: Case) -> Finding | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import containers, crashes, idle, never_fits, open_ends, serving, sidecars
+from gpuctl.reading.why import containers, crashes, never_fits, serving, sidecars, stopped_jobs, unexplained
 from gpuctl.reading.why import node_causes as nodes
-from gpuctl.reading.why import waiting_pods as scheduling
+from gpuctl.reading.why import scheduling_checks as scheduling
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
 
@@ -24,7 +24,14 @@ class RuleGroup(NamedTuple):
 STAGES: tuple[RuleGroup, ...] = (
     RuleGroup(
         "the job itself",
-        (idle.succeeded, idle.terminating, idle.paused, idle.suspended, never_fits.queued, idle.deadline_exceeded),
+        (
+            stopped_jobs.succeeded,
+            stopped_jobs.terminating,
+            stopped_jobs.paused,
+            stopped_jobs.suspended,
+            never_fits.queued,
+            stopped_jobs.deadline_exceeded,
+        ),
     ),
     RuleGroup("admission", (never_fits.refused,)),
     RuleGroup("rollout", (serving.halted,)),
@@ -33,9 +40,9 @@ STAGES: tuple[RuleGroup, ...] = (
     RuleGroup("sandbox and volumes", (containers.sandbox, containers.mount)),
     RuleGroup("images", (containers.image, containers.slow)),
     RuleGroup("configuration", (containers.config,)),
-    RuleGroup("crashes", (crashes.crashed, idle.backoff_limit)),
+    RuleGroup("crashes", (crashes.crashed, stopped_jobs.backoff_limit)),
     RuleGroup("health checks", (crashes.unready,)),
     RuleGroup("serving", (serving.unserved, serving.unscaled)),
     RuleGroup("sidecars", (sidecars.kept_alive,)),
-    RuleGroup("progress", (idle.running, open_ends.starting)),
+    RuleGroup("progress", (stopped_jobs.running, unexplained.starting)),
 )

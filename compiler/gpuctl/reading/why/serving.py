@@ -9,7 +9,7 @@ from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.reading.status import is_ready, sentence
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.symptoms import condition_source, sources, title
+from gpuctl.reading.why.proofs import condition_source, sources, title
 
 YOUNG = 60.0
 """Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""

@@ -8,7 +8,7 @@ from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.stopped_jobs import command
 
 
 def kept_alive(evidence: Evidence) -> Finding | None:

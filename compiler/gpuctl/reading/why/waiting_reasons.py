@@ -17,11 +17,11 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_rows import Identity, Job, beginnings, lacks_pods
-from gpuctl.reading.queues import KueueLists, read_kueue
-from gpuctl.reading.why import never_fits, waiting_pods
-from gpuctl.reading.why.cases import alike, understood
+from gpuctl.reading.queue_position import KueueLists, read_kueue
+from gpuctl.reading.why import never_fits, scheduling_checks
 from gpuctl.reading.why.evidence import Evidence, Understood, clock, is_unscheduled, mounted_claims
 from gpuctl.reading.why.finding import first
+from gpuctl.reading.why.pending_pods import alike, understood
 
 
 class WaitingReason(NamedTuple):
@@ -52,7 +52,7 @@ class WaitingReasons:
         for job in waiting:
             evidence = self._evidence(job, snapshot, known)
             unmade = first((never_fits.queued(evidence), never_fits.refused(evidence)))
-            unplaced_by = waiting_pods.unscheduled(evidence)
+            unplaced_by = scheduling_checks.unscheduled(evidence)
             whole = first((unmade, unplaced_by))
             if whole is not None:
                 told = (item.message if item is not None else "" for item in (whole, unmade, unplaced_by))

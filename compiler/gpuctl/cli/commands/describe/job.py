@@ -26,7 +26,7 @@ from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.timeline import STAGES
-from gpuctl.reading.usage_shapes import UsageView
+from gpuctl.reading.usage_records import UsageView
 from gpuctl.usecases.job_usage import job_usage
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.one_job import FoundJob, look_up_job

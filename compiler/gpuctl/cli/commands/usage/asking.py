@@ -25,7 +25,7 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.kube.right_cluster import system_uid
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import GpuTime, KnownTime
-from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
 

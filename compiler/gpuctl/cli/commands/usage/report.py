@@ -12,7 +12,7 @@ from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_name
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
-from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
 _BY = "team"

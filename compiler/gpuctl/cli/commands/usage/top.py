@@ -18,7 +18,7 @@ from gpuctl.cli.commands.usage.asking import (
 )
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
-from gpuctl.reading.usage_shapes import Holders
+from gpuctl.reading.usage_records import Holders
 from gpuctl.usecases.holding_now import holders_now
 
 _NEXT = "the collector takes a snapshot every 5 minutes"

@@ -7,7 +7,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.why.answer import why
+from gpuctl.reading.why.explanation import why
 
 # What says no more than that the job has failed, or does not say that it has.
 _EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limit", "terminating"})

@@ -8,12 +8,12 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
-from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.idle import command
-from gpuctl.reading.why.symptoms import has_passed, source, sources, title
+from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
+from gpuctl.reading.why.proofs import has_passed, source, sources, title
+from gpuctl.reading.why.stopped_jobs import command
 
 YOUNG = 60.0
 """Seconds for which silence is no sign of anything: controllers and the scheduler take a moment, kubelet longer."""

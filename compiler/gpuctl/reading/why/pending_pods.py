@@ -23,7 +23,7 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence, Understood, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
+from gpuctl.reading.why.proofs import condition_source, eviction_source, sources
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
 # FitError.Error. What follows the reasons begins a sentence of its own.

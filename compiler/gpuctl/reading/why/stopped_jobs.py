@@ -9,7 +9,7 @@ from gpuctl.objects.workload_state import condition, finished
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.symptoms import condition_source, source, sources
+from gpuctl.reading.why.proofs import condition_source, source, sources
 
 # What the API server and controllers put there themselves while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")

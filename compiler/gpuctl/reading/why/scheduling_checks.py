@@ -14,11 +14,11 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import node_selection, resource_claims, room, words
-from gpuctl.reading.why.cases import Case, cases, is_not_ready
+from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof, first, several
-from gpuctl.reading.why.symptoms import source, sources
+from gpuctl.reading.why.pending_pods import Case, cases, is_not_ready
+from gpuctl.reading.why.proofs import source, sources
 
 Numbers = dict[str, Any]
 _LISTED = 4
@@ -180,14 +180,14 @@ def _node_states(case: Case) -> Finding | None:
     taint = untolerated(case.incoming, states[cause][0].node) or {}
     are = f"{'is' if one else 'are'} {_SAID[cause]}"
     if cause == "taint":
-        are = f"{'has' if one else 'have'} a taint that it does not tolerate, {room.title(taint)}"
+        are = f"{'has' if one else 'have'} a taint that it does not tolerate, {node_shortage.title(taint)}"
     numbers: Numbers = {"nodes": total, "nodeNames": nodes}
     numbers["out"] = {state: len(seats) for state, seats in states.items()}
     key = taint.get("key", "KEY")
     if cause == "taint":
-        numbers["taint"] = room.title(taint)
+        numbers["taint"] = node_shortage.title(taint)
         alike = [seat.node.name for seat in states[cause] if taint in seat.node.taints]
-        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {room.title(taint)}-`"
+        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {node_shortage.title(taint)}-`"
         tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
         fix = f"if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {remove} removes it"
         if is_upkeep(taint):
@@ -222,7 +222,7 @@ def _state(case: Case, seat: Seat) -> str:
 
 
 def _of_node(case: Case, seat: Seat) -> Proof:
-    taints = ", ".join(room.title(taint) for taint in seat.node.taints)
+    taints = ", ".join(node_shortage.title(taint) for taint in seat.node.taints)
     said = [*(["unschedulable: true"] if seat.node.unschedulable else []), *([f"taints {taints}"] if taints else [])]
     return Proof("spec", f"node/{seat.node.name}", "; ".join(said))
 
@@ -284,8 +284,8 @@ _NEIGHBOURS = {
 
 def _contradiction(case: Case) -> Finding | None:
     """By the numbers there is room. The scheduler may know more than we do, or not have looked again yet."""
-    said = words.by_words(case)
-    if said is not None and said.cause in words.BEYOND_NODES:
+    said = scheduler_message.by_words(case)
+    if said is not None and said.cause in scheduler_message.BEYOND_NODES:
         return said
     if not case.fitting:
         return None
@@ -306,16 +306,16 @@ CHECKS: tuple[Callable[[Case], Finding | None], ...] = (
     node_selection.pool,
     node_selection.selector,
     resource_claims.unknown_room,
-    room.too_large,
+    node_shortage.too_large,
     _node_states,
-    room.rollout,
-    room.shortage,
+    node_shortage.rollout,
+    node_shortage.shortage,
     _neighbours,
     _contradiction,
 )
 """In the order in which the scheduler narrows nodes down: the first that finds something tells what to change."""
 
-WITHOUT_NODES: tuple[Callable[[Case], Finding | None], ...] = (_claims, words.by_words)
+WITHOUT_NODES: tuple[Callable[[Case], Finding | None], ...] = (_claims, scheduler_message.by_words)
 """For who may not read nodes."""
 
 

@@ -12,12 +12,12 @@ from gpuctl.objects.hidden import merged
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.why import open_ends
-from gpuctl.reading.why.ends import ends
+from gpuctl.reading.why import unexplained
+from gpuctl.reading.why.container_exits import ends
 from gpuctl.reading.why.evidence import Evidence, gather
 from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.rules import STAGES
-from gpuctl.reading.why.waiting_pods import ruled_out as of_nodes
+from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 
 WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
@@ -71,7 +71,7 @@ def explain(evidence: Evidence) -> Answer:
     if _is_shaky(evidence) or any(found[title] for title in _OF_LIVE_PODS) or _has(found, "node-lost"):
         every = [item for item in every if item.cause != "running"]
     if not every:
-        return Answer(evidence.job, open_ends.unknown(evidence), [], list(_ruled_out(evidence, found)))
+        return Answer(evidence.job, unexplained.unknown(evidence), [], list(_ruled_out(evidence, found)))
     first, *others = every
     if first.cause in _IDLE:
         # A job that is to have no pods has no other cause; what its pods went through is over.

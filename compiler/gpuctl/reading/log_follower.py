@@ -27,8 +27,8 @@ from gpuctl.reading.log_streams import (
     has_log,
 )
 from gpuctl.reading.log_streams import waiting as why_waiting
+from gpuctl.reading.log_tail import Tail, TailEnded, TailMessage, hand_over
 from gpuctl.reading.status import pod_status, sentence
-from gpuctl.reading.tailing import Tail, TailEnded, TailMessage, hand_over
 
 _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from gpuctl.capacity.fit import named as with_units
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.seats import units
-from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, several
-from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.pending_pods import Case
+from gpuctl.reading.why.stopped_jobs import command
 
 BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
 """Causes that the nodes and their pods do not show."""

@@ -16,9 +16,9 @@ from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden import in_namespace
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.why.cases import Case, has, other_vendor
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.words import shortage_of
+from gpuctl.reading.why.pending_pods import Case, has, other_vendor
+from gpuctl.reading.why.scheduler_message import shortage_of
 
 _HOLDERS = 3
 _HASH = "pod-template-hash"
