@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.balance import discrepancies
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import discrepancies
 
 NODES, OF_A_NODE, INTERVAL = 1250, 8, 15
 WORKLOADS, TEAMS = 1000, 50

@@ -37,16 +37,16 @@ from gpuctl.reading.price_list import PriceList
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.name_answers import cluster_names, dimension_keys, dimension_values, namespace_names
+from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
-from gpuctl_usage.answers.scopes import Cursor, Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.database_tables import periods, sums
 from gpuctl_usage.store.engines import engine_of, url_of, writing
 from gpuctl_usage.store.hours import Span
-from gpuctl_usage.store.tables import periods, sums
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 

@@ -17,9 +17,9 @@ from typing import Any, TextIO
 
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_usage.collector import collect
+from gpuctl_usage.collector_context import CannotCollect
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.collector_site import CannotCollect
 from gpuctl_usage.usage_settings import UsageSettings
 
 _TOLD = 1.0

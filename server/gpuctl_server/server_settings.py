@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 
 from gpuctl.language.service import ServiceType
 from gpuctl_server.metric_queries import MetricQuery
-from gpuctl_usage.stated_settings import StatedSettings
+from gpuctl_usage.layered_settings import StatedSettings
 from gpuctl_usage.usage_settings import (
     KEPT,
     KEYS,

@@ -38,7 +38,7 @@ from gpuctl_server.routes.common import BASE
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_context import Service, make_service
 from gpuctl_server.tls_certificate import Certificate, UnusableCertificate
-from gpuctl_usage.stated_settings import FILE, SettingsProblem
+from gpuctl_usage.layered_settings import FILE, SettingsProblem
 
 FIRST = "admin"
 """The name of the token that a first start makes."""

@@ -16,7 +16,7 @@ from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
 from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
-from gpuctl_usage.answers.scopes import Refused, Unanswerable
+from gpuctl_usage.answers.query_scope import Refused, Unanswerable
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.answers.number_format import stamped
+from gpuctl_usage.collector_context import CannotCollect, Site, led, opened, refusal
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.collector_site import CannotCollect, Site, led, opened, refusal
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, Ending, GpuQuota, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
@@ -27,11 +27,11 @@ from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rolling import LOG, hour_of
-from gpuctl_usage.leading import leading
+from gpuctl_usage.hour_rollup import LOG, hour_of
+from gpuctl_usage.leader_election import leading
 from gpuctl_usage.prometheus import PrometheusProblem
-from gpuctl_usage.rolling.hour import reach
-from gpuctl_usage.rolling.shared_cards import told_apart
+from gpuctl_usage.rollup.hour import reach
+from gpuctl_usage.rollup.shared_cards import told_apart
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings

@@ -20,7 +20,7 @@ class HourFigures(NamedTuple):
     :param start: seconds since 1970; ``whole``: whether it was over.
     :param samples: measurements that count; ``dropped``: those of pods that held no GPU there.
     :param coverage: the part, 0 to 1, of what was held that was measured; None where nothing was held.
-    :param open: how many sums do not agree with each other, see :mod:`gpuctl_usage.rolling.balance`.
+    :param open: how many sums do not agree with each other, see :mod:`gpuctl_usage.rollup.ledger`.
     """
 
     start: int

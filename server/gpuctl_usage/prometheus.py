@@ -15,7 +15,7 @@ import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
 from gpuctl.language.wording import visible
-from gpuctl_usage.remembered import Remembered
+from gpuctl_usage.ttl_cache import Remembered
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of an answer that is read, where a caller names no other limit."""

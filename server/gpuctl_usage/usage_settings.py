@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from gpuctl_usage.facts import Kept
-from gpuctl_usage.stated_settings import StatedSettings
+from gpuctl_usage.layered_settings import StatedSettings
 
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
 

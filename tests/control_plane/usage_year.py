@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
-from gpuctl_usage.rolling.hour import reach, roll_up
+from gpuctl_usage.rollup.hour import reach, roll_up
 from gpuctl_usage.store.database import Database
 
 INTERVAL = 300

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import GpuSeries, Holding, SharedCards, WorkloadKey
-from gpuctl_usage.rolling.hour import reach, roll_up
-from gpuctl_usage.rolling.kept_measurements import combine
+from gpuctl_usage.rollup.hour import reach, roll_up
+from gpuctl_usage.rollup.merged_measurements import combine
 from gpuctl_usage.store.measurements import pack_series, unpack_series
 from gpuctl_usage.sums import Level
 from properties.scale import examples

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import GpuQuota, KeptTime
-from gpuctl_usage.rolling.quota_time import QuotaTime, StepTime
+from gpuctl_usage.rollup.quota_time import QuotaTime, StepTime
 from properties.scale import examples
 from support.usage_oracle import quota_at
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import Capacity, GpuSeries, Holding, NodeState, SharedCards, WorkloadKey
-from gpuctl_usage.rolling.balance import discrepancies
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.sums import Group, Level, RolledUp
 from properties.scale import examples
 from properties.usage_worlds import KEYS, START, World

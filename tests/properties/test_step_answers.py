@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.number_format import stamped
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR
-from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Level

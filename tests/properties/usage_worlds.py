@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.sums import RolledUp
 
 START = 490_000 * HOUR

@@ -17,7 +17,7 @@ import pytest
 from control_plane import ControlPlane
 from gpuctl_server.metric_queries import DEFAULTS, MetricQuery
 from gpuctl_server.server_settings import ServerSettings
-from gpuctl_usage.stated_settings import SettingsProblem
+from gpuctl_usage.layered_settings import SettingsProblem
 from support.cluster_tools import POOL, Place, training
 from support.prometheus_server import Exporter, running_prometheus
 from support.served import Served, serving

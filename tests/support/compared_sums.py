@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.usage_oracle import Oracle
 

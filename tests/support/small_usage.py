@@ -18,7 +18,7 @@ from gpuctl_usage.facts import (
     WorkloadAllocation,
     WorkloadKey,
 )
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
 
 INTERVAL = 600.0

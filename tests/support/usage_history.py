@@ -10,12 +10,12 @@ from typing import Any
 from gpuctl_usage.answers import name_answers
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import Level

@@ -16,7 +16,7 @@ from gpuctl_server import startup
 from gpuctl_server.access.tokens import read_tokens
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.startup import CannotStart, main, prepare, serve
-from gpuctl_usage.stated_settings import SettingsProblem
+from gpuctl_usage.layered_settings import SettingsProblem
 from gpuctl_usage.usage_settings import UsageSettings
 from support.certificates import self_signed
 

@@ -11,7 +11,7 @@ from control_plane.usage_year import DAY, GpuNode, year
 from control_plane.usage_year import write as write_hours
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.rolling.balance import discrepancies, ledger
+from gpuctl_usage.rollup.ledger import discrepancies, ledger
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level
 

@@ -13,8 +13,8 @@ from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.day import add_up
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.day import add_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Level

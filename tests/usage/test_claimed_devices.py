@@ -12,9 +12,9 @@ from gpuctl_usage.gathering.claimed_devices import Device, claimed_gpus, whole_g
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
 from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
-from gpuctl_usage.rolling.balance import discrepancies
-from gpuctl_usage.rolling.hour import roll_up
-from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.rollup.aggregation import CLUSTER
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import discrepancies
 
 Object = dict[str, Any]
 DRIVER = "gpu.nvidia.com"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.month_files import export_months
+from gpuctl_usage.parquet_export import export_months
 from gpuctl_usage.store.database import Database, open_database
 from support.clickhouse_engine import ClickHouse
 from support.usage_history import BEGIN, CLUSTERS, END, all_answers, put_history

@@ -13,7 +13,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.answers.number_format import stamped
 from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.prometheus import Prometheus

@@ -15,12 +15,12 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage import leading
+from gpuctl_usage import leader_election
 from gpuctl_usage.facts import Ending, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rolling import GroupKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.hour_rollup import GroupKeys, HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus
-from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.leases import LeaseLost, LeaseState
 from gpuctl_usage.sums import Group, Level, RolledUp
@@ -32,8 +32,8 @@ from support.prometheus_server import Exporter, PrometheusServer, set_up_prometh
 NODE = f"{POOL}-0"
 _BEFORE = """
 import time
-from gpuctl_usage import leading
-leading.SILENT, leading.BEATS, leading._LOOKS = 4.0, 1.0, 0.5
+from gpuctl_usage import leader_election
+leader_election.SILENT, leader_election.BEATS, leader_election._LOOKS = 4.0, 1.0, 0.5
 real = time.time
 time.time = lambda: real() + {skew}
 """
@@ -94,14 +94,14 @@ def test_what_comes_late_is_not_written(database: Database) -> None:
 
 def test_a_process_is_known_to_have_ended() -> None:
     """Of this machine alone, and by when it began: numbers are used again."""
-    ours = leading._ourselves()
-    assert str(leading._Holder.of(str(ours))) == str(ours)
-    assert not leading._has_ended(str(ours), ours)
-    assert leading._has_ended(str(ours._replace(began="1")), ours)
-    assert leading._has_ended(str(ours._replace(process=2**22 + 1)), ours)
+    ours = leader_election._ourselves()
+    assert str(leader_election._Holder.of(str(ours))) == str(ours)
+    assert not leader_election._has_ended(str(ours), ours)
+    assert leader_election._has_ended(str(ours._replace(began="1")), ours)
+    assert leader_election._has_ended(str(ours._replace(process=2**22 + 1)), ours)
     for other in (ours._replace(place="elsewhere", began="1"), ours._replace(place="", began="1")):
-        assert not leading._has_ended(str(other), ours)
-    assert not leading._has_ended("somebody", ours)
+        assert not leader_election._has_ended(str(other), ours)
+    assert not leader_election._has_ended("somebody", ours)
     assert ours.process == os.getpid()
 
 

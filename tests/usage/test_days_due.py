@@ -11,10 +11,10 @@ from sqlalchemy import text
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
-from gpuctl_usage.hour_rolling import GIVEN_UP, SETTLED, GroupKeys, HourRoller
-from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.hour_rollup import GIVEN_UP, SETTLED, GroupKeys, HourRoller
+from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Level

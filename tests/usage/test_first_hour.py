@@ -15,7 +15,7 @@ from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.answers.waste_answers import idle_workloads
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import (
     DAY,
     HOUR,
@@ -27,10 +27,10 @@ from gpuctl_usage.facts import (
     SharedCards,
     WorkloadKey,
 )
-from gpuctl_usage.hour_rolling import SETTLED, GroupKeys, HourRoller
-from gpuctl_usage.moving import export_store
+from gpuctl_usage.hour_rollup import SETTLED, GroupKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store_transfer import export_store
 from gpuctl_usage.sums import Level
 from support.compared_sums import compare
 from support.usage_oracle import Oracle

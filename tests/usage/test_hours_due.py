@@ -10,9 +10,9 @@ import pytest
 
 from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rolling import GIVEN_UP, SETTLED, SOON, GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import GIVEN_UP, SETTLED, SOON, GroupKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
-from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import HourState
 from support.prometheus_server import running_prometheus

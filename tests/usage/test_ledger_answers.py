@@ -15,11 +15,11 @@ from sqlalchemy import event
 from gpuctl.reading.gpu_time import ledger_line
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import DAY, HOUR, Capacity, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.day import add_up
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.day import add_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.store.usage_queries import RowOrder

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, Kept, NodeState, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rolling import GIVEN_UP, SOON, GroupKeys, HourRoller
+from gpuctl_usage.hour_rollup import GIVEN_UP, SOON, GroupKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
-from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Level

@@ -26,10 +26,10 @@ from gpuctl.cli.output.usage_report_zh import CHINESE
 from gpuctl_usage.answers.hourly_answers import Hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import Step
-from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, Kept, WorkloadKey
-from gpuctl_usage.moving import import_store
 from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store_transfer import import_store
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.month_tables import Table, cents, tables_of_markdown
 from support.small_usage import STRANGE, UsageWorld, Worker, small_world

@@ -16,11 +16,11 @@ import pytest
 from sqlalchemy import select
 
 from gpuctl.cli.main import run
-from gpuctl_usage.ad_hoc import BadQuestion, ask
 from gpuctl_usage.facts import HOUR
-from gpuctl_usage.month_files import COLUMNS, Month, export_months
+from gpuctl_usage.parquet_export import COLUMNS, Month, export_months
+from gpuctl_usage.sql_queries import BadQuestion, ask
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.tables import metadata
+from gpuctl_usage.store.database_tables import metadata
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.pages import ROOT
 from support.postgresql_server import PASSWORD, PostgresqlServer

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.answers.hourly_answers import Hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.number_format import stamped
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR, Capacity, GpuQuota, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.day import add_up
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.day import add_up
+from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.database_tables import periods
 from gpuctl_usage.store.engines import engine_of, url_of, writing
 from gpuctl_usage.store.hours import Span
-from gpuctl_usage.store.tables import periods
 from gpuctl_usage.sums import Level
 from support.usage_oracle import allowed
 

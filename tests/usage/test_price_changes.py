@@ -18,7 +18,7 @@ from gpuctl.cli.main import run
 from gpuctl.language.platform import UsagePrices
 from gpuctl.reading.price_list import price_list
 from gpuctl_usage.answers.waste_answers import waste
-from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
 from support.month_tables import cents, tables_of_markdown
 from support.small_usage import UsageWorld, Worker, small_world

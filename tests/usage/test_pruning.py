@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import snapshot_list
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import (
@@ -28,7 +28,7 @@ from gpuctl_usage.facts import (
     WorkloadAllocation,
     WorkloadKey,
 )
-from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.balance import Ledger, discrepancies, ledger
-from gpuctl_usage.rolling.day import add_up
-from gpuctl_usage.rolling.hour import roll_up
-from gpuctl_usage.rolling.quotients import (
+from gpuctl_usage.rollup.day import add_up
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger
+from gpuctl_usage.rollup.quotients import (
     allocated_gpu_count,
     allocation_rate,
     avg_gpu_memory_total,

@@ -15,10 +15,10 @@ from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, NodeState, Sh
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
 from gpuctl_usage.prometheus import Prometheus
-from gpuctl_usage.rolling.balance import discrepancies
-from gpuctl_usage.rolling.hour import roll_up
-from gpuctl_usage.rolling.quotients import avg_gpu_memory_used, avg_utilization
-from gpuctl_usage.rolling.shared_cards import nodes_that_share, told_apart
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import discrepancies
+from gpuctl_usage.rollup.quotients import avg_gpu_memory_used, avg_utilization
+from gpuctl_usage.rollup.shared_cards import nodes_that_share, told_apart
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, UTIL, Line, dcgm, exported, history

@@ -25,7 +25,7 @@ from sqlalchemy import event, insert, inspect, select
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.scopes import Cursor, Paging
+from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import (
     AllocationSnapshot,
@@ -38,11 +38,11 @@ from gpuctl_usage.facts import (
     WorkloadKey,
 )
 from gpuctl_usage.store import intervals
+from gpuctl_usage.store.allocation_snapshots import latest_snapshot
 from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.database_tables import clusters, holdings, metadata, periods, sums
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, writing
 from gpuctl_usage.store.hours import Span, WorkloadStatus
-from gpuctl_usage.store.moments import latest_snapshot
-from gpuctl_usage.store.numbering import group_ids
 from gpuctl_usage.store.packing import (
     PAIR_BITS,
     NotPacked,
@@ -55,7 +55,7 @@ from gpuctl_usage.store.packing import (
     unpack_runs,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import clusters, holdings, metadata, periods, sums
+from gpuctl_usage.store.surrogate_keys import group_ids
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped

@@ -11,8 +11,8 @@ import pytest
 
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuQuota, GpuSeries, Holding, NodeState, WorkloadKey
-from gpuctl_usage.rolling.balance import Ledger, discrepancies, ledger
-from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.rollup.hour import roll_up
+from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp
 from support.pages import read

@@ -83,7 +83,7 @@ class DatabaseWay:
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         from gpuctl_usage.answers.hourly_answers import Hours
         from gpuctl_usage.answers.ledger_answers import ledger
-        from gpuctl_usage.answers.scopes import Paging
+        from gpuctl_usage.answers.query_scope import Paging
         from gpuctl_usage.answers.steps import Step
         from gpuctl_usage.sums import Level
 
@@ -107,7 +107,7 @@ class DatabaseWay:
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
         from gpuctl_usage.answers.held_models import held_models
         from gpuctl_usage.answers.hourly_answers import Hours
-        from gpuctl_usage.answers.scopes import Paging
+        from gpuctl_usage.answers.query_scope import Paging
         from gpuctl_usage.sums import Level
 
         cluster = self._cluster(asked.cluster)
@@ -178,7 +178,7 @@ class DatabaseWay:
         return self._default
 
     def _ask(self, question: Callable[[Database], Found]) -> Found:
-        from gpuctl_usage.answers.scopes import Unanswerable
+        from gpuctl_usage.answers.query_scope import Unanswerable
         from gpuctl_usage.store.engines import DatabaseProblem
 
         try:

@@ -15,7 +15,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.rights import Decision, Wish
 from gpuctl_server.access.tokens import digest_of
-from gpuctl_usage.remembered import Remembered
+from gpuctl_usage.ttl_cache import Remembered
 
 _TOKENS_LAST = 60.0
 _REVIEWS_LAST = 30.0

@@ -64,8 +64,8 @@ from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
 from gpuctl_usage.answers.name_answers import dimension_keys as keys
 from gpuctl_usage.answers.name_answers import dimension_values as values
 from gpuctl_usage.answers.name_answers import namespace_names
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
-from gpuctl_usage.answers.scopes import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.waste_answers import IdleRule
 from gpuctl_usage.store.database import Database

@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import Hours
-from gpuctl_usage.answers.scopes import Cursor, Paging
+from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import Step
 
 HOUR = 3600

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl_usage.answers.hourly_answers import Answer, Hours, kept_steps
-from gpuctl_usage.answers.scopes import Paging, cluster_named, page_or_list
+from gpuctl_usage.answers.query_scope import Paging, cluster_named, page_or_list
 from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
-from gpuctl_usage.rolling.spells import spells
+from gpuctl_usage.rollup.clipped_intervals import spells
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.tables import holdings
+from gpuctl_usage.store.database_tables import holdings
+from gpuctl_usage.store.period_selection import Part
 from gpuctl_usage.sums import Level
 
 _Group = tuple[WorkloadKey, str, str]

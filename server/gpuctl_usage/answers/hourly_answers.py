@@ -8,18 +8,18 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
-from gpuctl_usage.answers.scopes import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
+from gpuctl_usage.answers.number_format import counted, shown, stamped
+from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR, KeptTime
-from gpuctl_usage.rolling import quotients
+from gpuctl_usage.rollup import quotients
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
-from gpuctl_usage.store.kept_parts import Part, kept_time, parts_of
-from gpuctl_usage.store.numbering import workload_of
+from gpuctl_usage.store.period_selection import Part, kept_time, parts_of
 from gpuctl_usage.store.step_rows import StepRows
+from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import (
     Place,
     Question,

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuctl_usage.answers.figures import shown, stamped
 from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, namespace_capacities, question_of, rows_of
-from gpuctl_usage.answers.scopes import cluster_named
-from gpuctl_usage.rolling import balance, quotients
+from gpuctl_usage.answers.number_format import shown, stamped
+from gpuctl_usage.answers.query_scope import cluster_named
+from gpuctl_usage.rollup import ledger as ledgers
+from gpuctl_usage.rollup import quotients
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.numbering import workload_of
+from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import RowOrder, UsageRow
 from gpuctl_usage.sums import Group, Level
 
-KEYED = balance.KEYED
+KEYED = ledgers.KEYED
 """Levels that are asked about by a key."""
 OF_NAMESPACES = frozenset({Level.NAMESPACE, Level.WORKLOAD})
 """Levels whose groups are of one namespace each."""
@@ -49,7 +50,7 @@ def ledger(
             asked["key"] = key
         question = question_of(hours, cluster.id, level, **asked)
         rows = rows_of(connection, hours, question)
-        own, whose = level in balance.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
+        own, whose = level in ledgers.WITH_CAPACITY, {"cluster": cluster.name, "level": level.value}
 
         def told(found: list[UsageRow]) -> list[dict[str, Any]]:
             allowed = namespace_capacities(connection, question, rows, found)
@@ -60,7 +61,7 @@ def ledger(
 
 def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allowed: float | None) -> dict[str, Any]:
     """:param own: whether groups of the level have GPUs of their own."""
-    account = balance.ledger(row.sums, level)
+    account = ledgers.ledger(row.sums, level)
     return {
         "time": stamped(row.start),
         "end_time": stamped(row.end),

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from gpuctl_usage.answers.scopes import cluster_named
+from gpuctl_usage.answers.query_scope import cluster_named
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.tables import clusters
+from gpuctl_usage.store.database_tables import clusters
 from gpuctl_usage.store.usage_queries import find_clusters, keys_of, namespaces_of, values_of
 from gpuctl_usage.sums import Level
 

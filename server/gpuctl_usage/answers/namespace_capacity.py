@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection
 
 from gpuctl_usage.facts import DAY, HOUR, GpuQuota, KeptTime
-from gpuctl_usage.rolling.quota_time import QuotaTime, StepTime
+from gpuctl_usage.rollup.quota_time import QuotaTime, StepTime
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours
-from gpuctl_usage.store.tables import quotas
+from gpuctl_usage.store.database_tables import quotas
 
 _NONE = QuotaTime(())
 

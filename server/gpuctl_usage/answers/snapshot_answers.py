@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.hourly_answers import Answer, Hours
-from gpuctl_usage.answers.scopes import Cursor, NothingKept, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.answers.number_format import counted, shown, stamped
+from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, cluster_named, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
-from gpuctl_usage.rolling.quotients import mean_over
+from gpuctl_usage.rollup.quotients import mean_over
+from gpuctl_usage.store.allocation_snapshots import (
+    KeptSnapshot,
+    count_snapshots,
+    first_of_each,
+    latest_snapshot,
+    read_snapshots,
+)
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.moments import KeptSnapshot, count_snapshots, first_of_each, latest_snapshot, read_snapshots
 
 MOST_DETAILED = 300
 """Snapshots of one answer that tell of every workload, where nothing is said about it."""

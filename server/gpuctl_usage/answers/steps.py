@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from enum import Enum
 from zoneinfo import ZoneInfo
 
-from gpuctl_usage.answers.scopes import Refused
+from gpuctl_usage.answers.query_scope import Refused
 from gpuctl_usage.facts import HOUR
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")

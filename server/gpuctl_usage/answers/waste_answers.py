@@ -14,14 +14,14 @@ from sqlalchemy import Connection, select
 
 from gpuctl.objects import labels
 from gpuctl.reading.price_list import PriceList, cost, sum_known
-from gpuctl_usage.answers.figures import counted, shown, stamped
-from gpuctl_usage.answers.scopes import cluster_named
+from gpuctl_usage.answers.number_format import counted, shown, stamped
+from gpuctl_usage.answers.query_scope import cluster_named
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.database_tables import clusters, holdings
 from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known_hours, sums_by_hour, sums_together
-from gpuctl_usage.store.numbering import group_ids, workload_group
-from gpuctl_usage.store.tables import clusters, holdings
+from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
 from gpuctl_usage.sums import Group, Level
 
 OWNERS = (*labels.OWNERS, "app")

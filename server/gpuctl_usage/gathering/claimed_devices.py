@@ -17,7 +17,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, Asked
 from gpuctl_usage.gathering.object_facts import PodFacts
-from gpuctl_usage.remembered import Remembered
+from gpuctl_usage.ttl_cache import Remembered
 
 _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
 _VERSIONS = ("v1", "v1beta2", "v1beta1")

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from gpuctl_usage.facts import GpuSeries, SharedCards
 from gpuctl_usage.prometheus import AnswerTooLarge, Measured, Prometheus, PrometheusProblem
-from gpuctl_usage.rolling.shared_cards import nodes_that_share, nodes_told_apart
+from gpuctl_usage.rollup.shared_cards import nodes_that_share, nodes_told_apart
 
 MIB, MB = 2**20, 10**6
 _GIB = 2**30

@@ -19,7 +19,7 @@ from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
 from gpuctl_usage.gathering.open_intervals import Belonging
-from gpuctl_usage.remembered import Remembered
+from gpuctl_usage.ttl_cache import Remembered
 
 HOLDS = 240.0
 """Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""

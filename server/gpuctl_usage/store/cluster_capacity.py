@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from sqlalchemy import BigInteger, Connection, Integer, ScalarSelect, select
 
 from gpuctl_usage.facts import KeptTime
-from gpuctl_usage.store.given_tables import given_table, packed_rows
+from gpuctl_usage.store.database_tables import groups, periods, sums
 from gpuctl_usage.store.hours import KnownFrom, Span
-from gpuctl_usage.store.tables import groups, periods, sums
+from gpuctl_usage.store.inline_tables import given_table, packed_rows
 from gpuctl_usage.sums import Level
 
 

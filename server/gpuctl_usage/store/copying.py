@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, insert, select, text
 
-from gpuctl_usage.store.tables import clusters, leases, metadata
+from gpuctl_usage.store.database_tables import clusters, leases, metadata
 
 _AT_ONCE = 2000
 

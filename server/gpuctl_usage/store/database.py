@@ -10,13 +10,13 @@ from typing import Any
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, Kept
-from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
+from gpuctl_usage.store import allocation_snapshots, copying, hours, intervals, leases, pruning
+from gpuctl_usage.store.database_tables import capacities, clusters, holdings, quotas
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.leases import Lease, LeaseState
 from gpuctl_usage.store.measurements import put_measurements, read_measurements
-from gpuctl_usage.store.numbering import upsert
-from gpuctl_usage.store.tables import capacities, clusters, holdings, quotas
+from gpuctl_usage.store.surrogate_keys import upsert
 from gpuctl_usage.sums import RolledUp
 
 
@@ -305,7 +305,7 @@ class Database:
     def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
         """Insert a snapshot, or replace that of the same moment."""
         with self._writing() as connection:
-            moments.put_snapshot(connection, cluster, snapshot, self._clock())
+            allocation_snapshots.put_snapshot(connection, cluster, snapshot, self._clock())
 
 
 def _free_name(connection: Connection, uid: str, name: str) -> str:

@@ -10,17 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.store.database_tables import clusters, groups, holdings, periods, sums
 from gpuctl_usage.store.intervals import overlapping
-from gpuctl_usage.store.numbering import (
-    Described,
-    attributes_ids,
-    described_by,
-    group_ids,
-    group_of,
-    groups_of,
-    workload_group,
-    workload_of,
-)
 from gpuctl_usage.store.packing import (
     AS_THEY_ARE,
     ROUNDED,
@@ -32,7 +23,16 @@ from gpuctl_usage.store.packing import (
     unpack_histogram,
     unpack_triples,
 )
-from gpuctl_usage.store.tables import clusters, groups, holdings, periods, sums
+from gpuctl_usage.store.surrogate_keys import (
+    Described,
+    attributes_ids,
+    described_by,
+    group_ids,
+    group_of,
+    groups_of,
+    workload_group,
+    workload_of,
+)
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
 

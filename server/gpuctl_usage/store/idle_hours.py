@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
+from gpuctl_usage.store.database_tables import groups, periods, sums
 from gpuctl_usage.store.hours import KnownFrom, Span
-from gpuctl_usage.store.tables import groups, periods, sums
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
 
 from gpuctl_usage.facts import Capacity, Ending, GpuQuota, Holding, NodeState
-from gpuctl_usage.store.numbering import (
+from gpuctl_usage.store.database_tables import attributes, capacities, groups, holdings, quotas
+from gpuctl_usage.store.surrogate_keys import (
     Described,
     attributes_ids,
     described,
@@ -18,7 +19,6 @@ from gpuctl_usage.store.numbering import (
     workload_group,
     workload_of,
 )
-from gpuctl_usage.store.tables import attributes, capacities, groups, holdings, quotas
 from gpuctl_usage.sums import Group, Level
 
 

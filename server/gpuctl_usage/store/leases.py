@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from gpuctl_usage.store.numbering import upsert
-from gpuctl_usage.store.tables import leases
+from gpuctl_usage.store.database_tables import leases
+from gpuctl_usage.store.surrogate_keys import upsert
 
 
 class Lease(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from gpuctl_usage.facts import DAY, HOUR, GpuSeries
-from gpuctl_usage.store.tables import measurements, periods
+from gpuctl_usage.store.database_tables import measurements, periods
 
 KEPT = DAY
 """Seconds after the end of an hour for which its measurements are kept; longer only if it is provisional."""

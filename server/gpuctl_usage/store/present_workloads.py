@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
+from gpuctl_usage.store.database_tables import groups, periods
 from gpuctl_usage.store.packing import unpack_ids
-from gpuctl_usage.store.tables import groups, periods
 
 _AT_ONCE = 5000
 """Numbers of one statement."""

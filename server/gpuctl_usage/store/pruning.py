@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, tuple_, update
 
 from gpuctl_usage.facts import DAY, Kept
+from gpuctl_usage.store.database_tables import capacities, holdings, periods, quotas, snapshots
 from gpuctl_usage.store.hours import Span
 from gpuctl_usage.store.measurements import KEPT, drop_measurements
-from gpuctl_usage.store.tables import capacities, holdings, periods, quotas, snapshots
 
 _PERIODS = 4
 """Hours or days of one piece; an hour of a large cluster has some thousand rows."""

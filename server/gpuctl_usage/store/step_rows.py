@@ -13,11 +13,11 @@ from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from gpuctl_usage.facts import HOUR, KeptTime
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
+from gpuctl_usage.store.database_tables import groups
 from gpuctl_usage.store.hours import WorkloadStatus
-from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.numbering import Described, described_by
+from gpuctl_usage.store.period_selection import Part
 from gpuctl_usage.store.step_sums import GroupName, StepEnd, StepPlace, StepSums
-from gpuctl_usage.store.tables import groups
+from gpuctl_usage.store.surrogate_keys import Described, described_by
 from gpuctl_usage.store.usage_queries import (
     DENSE,
     GROUP_BITS,

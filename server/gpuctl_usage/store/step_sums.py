@@ -22,12 +22,12 @@ from sqlalchemy import (
     select,
 )
 
-from gpuctl_usage.store.given_tables import given_table, packed_rows
+from gpuctl_usage.store.database_tables import groups, sums
 from gpuctl_usage.store.hours import WorkloadStatus, with_hundredths
-from gpuctl_usage.store.kept_parts import Part
+from gpuctl_usage.store.inline_tables import given_table, packed_rows
 from gpuctl_usage.store.packing import unpack_histogram
+from gpuctl_usage.store.period_selection import Part
 from gpuctl_usage.store.present_workloads import PresentWorkloads
-from gpuctl_usage.store.tables import groups, sums
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
 from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, Question, among, of_all_workloads, wanted_groups
 from gpuctl_usage.sums import OF_HELD, OF_THERE, Level, Sums

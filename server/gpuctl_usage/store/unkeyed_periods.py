@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Select, select
 
 from gpuctl_usage.facts import UNSET
-from gpuctl_usage.store.given_tables import given_table, packed_rows
-from gpuctl_usage.store.kept_parts import Part
-from gpuctl_usage.store.tables import groups, sums
+from gpuctl_usage.store.database_tables import groups, sums
+from gpuctl_usage.store.inline_tables import given_table, packed_rows
+from gpuctl_usage.store.period_selection import Part
 from gpuctl_usage.store.usage_queries import Question
 from gpuctl_usage.sums import Level
 

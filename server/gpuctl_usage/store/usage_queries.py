@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
 
 from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.store.database_tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.store.hours import SUMMED, KnownFrom, Span, WorkloadStatus, sums_of
-from gpuctl_usage.store.numbering import Described, described
 from gpuctl_usage.store.present_workloads import PresentWorkloads
-from gpuctl_usage.store.tables import attributes, clusters, groups, periods, sums
+from gpuctl_usage.store.surrogate_keys import Described, described
 from gpuctl_usage.sums import Group, Level, Sums
 
 GROUP_BITS = 28

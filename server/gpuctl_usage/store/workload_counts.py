@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Column, Connection, Engine, Integer, select
 
 from gpuctl_usage.facts import UNSET
-from gpuctl_usage.store.given_tables import given_table, packed_rows
-from gpuctl_usage.store.numbering import described_by
+from gpuctl_usage.store.database_tables import periods
+from gpuctl_usage.store.inline_tables import given_table, packed_rows
 from gpuctl_usage.store.packing import PAIR_BITS, unpack_pairs, unpack_runs
-from gpuctl_usage.store.tables import periods
+from gpuctl_usage.store.surrogate_keys import described_by
 from gpuctl_usage.store.usage_queries import Question
 from gpuctl_usage.sums import Level
 

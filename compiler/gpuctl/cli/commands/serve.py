@@ -41,7 +41,7 @@ def command(config: str | None, **given: Any) -> int:
     try:
         from gpuctl_server.server_settings import ServerSettings
         from gpuctl_server.startup import CannotStart, serve
-        from gpuctl_usage.stated_settings import FILE, SettingsProblem
+        from gpuctl_usage.layered_settings import FILE, SettingsProblem
     except ModuleNotFoundError as error:
         raise ClusterFailure(
             f"what the service needs is not installed ({error.name})\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from gpuctl_usage.store.tables import metadata
+from gpuctl_usage.store.database_tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

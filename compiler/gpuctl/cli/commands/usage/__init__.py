@@ -97,8 +97,8 @@ def collect(**given: Any) -> int:
     settings = _settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import collect
+    from gpuctl_usage.collector_context import CannotCollect
     from gpuctl_usage.collector_health import CollectorHealth
-    from gpuctl_usage.collector_site import CannotCollect
     from gpuctl_usage.health_listener import CannotAnswer, HealthListener
 
     set_up()
@@ -136,8 +136,8 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
     reported on standard error; --even-if-less drops them.
     """
     settings = _settings(given)
-    from gpuctl_usage.collector_site import CannotCollect
-    from gpuctl_usage.rolling_again import roll_up_again
+    from gpuctl_usage.collector_context import CannotCollect
+    from gpuctl_usage.rollup_rerun import roll_up_again
 
     first, last = (stated_time(*said, timezone.utc) for said in (("--from", start), ("--to", end)))
     if first >= last:

@@ -39,7 +39,7 @@ def export(file: Path | None, parquet: Path | None, again: bool, database: str |
     address = stated_database(database, config)
     with moving_errors():
         if file is not None:
-            from gpuctl_usage.moving import export_store
+            from gpuctl_usage.store_transfer import export_store
 
             click.echo(f"{file}: {export_store(address, file)} rows")
         elif parquet is not None:
@@ -48,7 +48,7 @@ def export(file: Path | None, parquet: Path | None, again: bool, database: str |
 
 
 def _months(address: str, directory: Path, *, again: bool) -> None:
-    from gpuctl_usage.month_files import export_months
+    from gpuctl_usage.parquet_export import export_months
     from gpuctl_usage.store.database import open_database
 
     store = open_database(address)
@@ -78,7 +78,7 @@ def import_(file: Path, database: str | None, config: str | None) -> int:
     """
     address = stated_database(database, config)
     with moving_errors():
-        from gpuctl_usage.moving import import_store
+        from gpuctl_usage.store_transfer import import_store
 
         click.echo(f"{import_store(file, address)} rows")
     return 0
@@ -87,9 +87,9 @@ def import_(file: Path, database: str | None, config: str | None) -> int:
 @contextmanager
 def moving_errors() -> Iterator[None]:
     """What goes wrong with databases and files, for people: exit code 3."""
-    from gpuctl_usage.month_files import DuckdbMissing
-    from gpuctl_usage.moving import CannotMove
+    from gpuctl_usage.parquet_export import DuckdbMissing
     from gpuctl_usage.store.engines import DatabaseProblem
+    from gpuctl_usage.store_transfer import CannotMove
 
     try:
         yield

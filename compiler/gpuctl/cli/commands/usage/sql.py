@@ -20,7 +20,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.language.wording import visible
 
 if TYPE_CHECKING:
-    from gpuctl_usage.ad_hoc import Found
+    from gpuctl_usage.sql_queries import Found
 
 _FORMATS = ("table", "json", "csv")
 
@@ -88,7 +88,7 @@ def command(
 def _found(
     question: str, parquet: Path | None, limit: int, timeout: float, database: str | None, config: str | None
 ) -> Found:
-    from gpuctl_usage.ad_hoc import BadQuestion, ask, check
+    from gpuctl_usage.sql_queries import BadQuestion, ask, check
 
     try:
         check(question)
@@ -96,7 +96,7 @@ def _found(
             return ask(parquet, question, limit, timeout)
         address = stated_database(database, config)
         with TemporaryDirectory(prefix="gpuctl-usage-") as directory:
-            from gpuctl_usage.month_files import export_months
+            from gpuctl_usage.parquet_export import export_months
             from gpuctl_usage.store.database import open_database
 
             store = open_database(address)

@@ -38,7 +38,7 @@ def stated_settings(config: str | None, **stated: Any) -> UsageSettings:
     :raises click.UsageError: they have errors.
     """
     try:
-        from gpuctl_usage.stated_settings import FILE, SettingsProblem
+        from gpuctl_usage.layered_settings import FILE, SettingsProblem
         from gpuctl_usage.usage_settings import UsageSettings
     except ModuleNotFoundError as error:
         raise ClusterFailure(

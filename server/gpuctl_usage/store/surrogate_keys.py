@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Insert, Table, Text, bindparam, select, tuple_
 
 from gpuctl_usage.facts import WorkloadKey
-from gpuctl_usage.store.given_tables import given_table, packed_rows
-from gpuctl_usage.store.tables import attributes, groups
+from gpuctl_usage.store.database_tables import attributes, groups
+from gpuctl_usage.store.inline_tables import given_table, packed_rows
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.answers.number_format import stamped
 from gpuctl_usage.facts import DAY, HOUR
-from gpuctl_usage.hour_rolling import LOG, tell_what_is_open
-from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.hour_rollup import LOG, tell_what_is_open
+from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import Span
 

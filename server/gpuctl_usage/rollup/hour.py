@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, SharedCards
-from gpuctl_usage.rolling.free_time import Free, free
-from gpuctl_usage.rolling.inputs_digest import digest_of
-from gpuctl_usage.rolling.observation import Observed, observe, of_nobody
-from gpuctl_usage.rolling.shared_cards import told_apart
-from gpuctl_usage.rolling.spells import Spell, spells, stocks
-from gpuctl_usage.rolling.tally import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
-from gpuctl_usage.rolling.tracks import tracks
+from gpuctl_usage.rollup.aggregation import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
+from gpuctl_usage.rollup.clipped_intervals import Spell, spells, stocks
+from gpuctl_usage.rollup.free_time import Free, free
+from gpuctl_usage.rollup.inputs_digest import digest_of
+from gpuctl_usage.rollup.observation import Observed, observe, of_nobody
+from gpuctl_usage.rollup.sample_series import tracks
+from gpuctl_usage.rollup.shared_cards import told_apart
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
 MOST_INTERVALS = 2.5

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import AllocationSnapshot, WorkloadAllocation
-from gpuctl_usage.store.numbering import group_ids, groups_of, upsert, workload_group, workload_of
+from gpuctl_usage.store.database_tables import snapshots
 from gpuctl_usage.store.packing import pack_allocations, unpack_allocations
-from gpuctl_usage.store.tables import snapshots
+from gpuctl_usage.store.surrogate_keys import group_ids, groups_of, upsert, workload_group, workload_of
 
 
 class KeptSnapshot(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuctl_usage.rolling.spells import Place, Spell, Stock
-from gpuctl_usage.rolling.tracks import Track
+from gpuctl_usage.rollup.clipped_intervals import Place, Spell, Stock
+from gpuctl_usage.rollup.sample_series import Track
 
 RULES = 1
 """Of these rules. One more when the same inputs give other sums: then every hour that is still open is written anew."""

@@ -7,8 +7,8 @@ from operator import add
 from typing import NamedTuple
 
 from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
-from gpuctl_usage.rolling.observation import MINUTES, Observed
-from gpuctl_usage.rolling.spells import Spell
+from gpuctl_usage.rollup.clipped_intervals import Spell
+from gpuctl_usage.rollup.observation import MINUTES, Observed
 from gpuctl_usage.sums import Group, Level, Sums
 
 CLUSTER = Group(Level.CLUSTER)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from gpuctl_usage.facts import DAY, UNSET, Holding
-from gpuctl_usage.rolling.spells import spells
-from gpuctl_usage.rolling.tally import CLUSTER, Keys, groups_of, in_order, largest, smallest
+from gpuctl_usage.rollup.aggregation import CLUSTER, Keys, groups_of, in_order, largest, smallest
+from gpuctl_usage.rollup.clipped_intervals import spells
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
 _ADDED = (*(part.name for part in fields(Sums) if part.name.endswith("_s")), "samples", "buckets")

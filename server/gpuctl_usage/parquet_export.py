@@ -19,11 +19,11 @@ from sqlalchemy import Connection
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store import intervals
+from gpuctl_usage.store.allocation_snapshots import KeptSnapshot, read_snapshots
 from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.database_tables import capacities, holdings, quotas
 from gpuctl_usage.store.hours import HourState, Span, states
-from gpuctl_usage.store.moments import KeptSnapshot, read_snapshots
-from gpuctl_usage.store.numbering import workload_of
-from gpuctl_usage.store.tables import capacities, holdings, quotas
+from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import UsageRow, every_row, find_clusters
 from gpuctl_usage.sums import Level, Sums
 

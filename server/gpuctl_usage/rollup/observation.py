@@ -1,7 +1,7 @@
 """What the GPUs of a pod did while it held them, moment by moment and in sums.
 
 A measurement speaks of the time since the one before it, at most so many scrape intervals as
-:data:`~gpuctl_usage.rolling.hour.MOST_INTERVALS` says. It is of the pod that held GPUs at its time, and says nothing
+:data:`~gpuctl_usage.rollup.hour.MOST_INTERVALS` says. It is of the pod that held GPUs at its time, and says nothing
 of the time before that pod held them. At a moment each GPU that is measured stands for an equal share of what the pod
 holds, and for one whole GPU at most: of a pod that holds eight GPUs of which six are measured, six are observed; of one
 that holds a quarter of a shared GPU, a quarter.
@@ -22,8 +22,8 @@ from itertools import groupby, pairwise, repeat
 from typing import NamedTuple, TypeVar
 
 from gpuctl_usage.facts import MEMORY_OF_PROCESSES, USE_OF_PROCESSES
-from gpuctl_usage.rolling.spells import Spell
-from gpuctl_usage.rolling.tracks import Track
+from gpuctl_usage.rollup.clipped_intervals import Spell
+from gpuctl_usage.rollup.sample_series import Track
 
 Value = TypeVar("Value", int, float)
 MINUTE = 60

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import DAY
+from gpuctl_usage.store.database_tables import periods
 from gpuctl_usage.store.hours import KnownFrom, Span
-from gpuctl_usage.store.tables import periods
 
 
 class Part(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.sums import OF_HELD, OF_THERE, Group, Level, RolledUp, Sums
 
 WITH_CAPACITY = frozenset({Level.CLUSTER, Level.NODE, Level.MODEL})

@@ -11,7 +11,7 @@ from operator import lt
 from typing import NamedTuple
 
 from gpuctl_usage.facts import GpuSeries
-from gpuctl_usage.rolling.spells import Place
+from gpuctl_usage.rollup.clipped_intervals import Place
 
 
 class Track(NamedTuple):

@@ -9,7 +9,7 @@ from threading import TIMEOUT_MAX
 from typing import Any, NamedTuple, TypeVar
 
 from gpuctl.objects.durations import rough_duration
-from gpuctl_usage.month_files import COLUMNS, DuckdbMissing
+from gpuctl_usage.parquet_export import COLUMNS, DuckdbMissing
 
 SECONDS = 60.0
 """For which a question may compute, where nobody says."""

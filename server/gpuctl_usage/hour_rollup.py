@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.answers.number_format import stamped
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
 from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedCards
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
-from gpuctl_usage.rolling import quotients
-from gpuctl_usage.rolling.balance import Discrepancy, discrepancies
-from gpuctl_usage.rolling.hour import reach, roll_up
-from gpuctl_usage.rolling.kept_measurements import Lost, combine, less_measured
-from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.rollup import quotients
+from gpuctl_usage.rollup.aggregation import CLUSTER
+from gpuctl_usage.rollup.hour import reach, roll_up
+from gpuctl_usage.rollup.ledger import Discrepancy, discrepancies
+from gpuctl_usage.rollup.merged_measurements import Lost, combine, less_measured
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.hours import HourState, missed

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from gpuctl_usage.facts import NodeState
-from gpuctl_usage.rolling.spells import Spell, Stock
+from gpuctl_usage.rollup.clipped_intervals import Spell, Stock
 
 
 class Free(NamedTuple):

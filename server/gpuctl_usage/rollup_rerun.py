@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from gpuctl_usage.collector_site import CannotCollect, Site, opened
+from gpuctl_usage.collector_context import CannotCollect, Site, opened
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rolling import hour_of, hours_between
+from gpuctl_usage.hour_rollup import hour_of, hours_between
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
 
