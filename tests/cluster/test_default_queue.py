@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.fit import fit
+from gpuctl.capacity.job_fit import fit
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.kube.configuration import open_session
 from support.cluster_tools import GPU, Document, Place, image, training

@@ -18,12 +18,12 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import job_fit as fit_module
 from gpuctl.capacity import (
-    snapshot,
+    snapshot_document,
 )
-from gpuctl.capacity.fit import VERDICTS
-from gpuctl.capacity.projections import counted_pod
+from gpuctl.capacity.job_fit import VERDICTS
+from gpuctl.capacity.snapshot_entries import counted_pod
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.kube.configuration import open_session
@@ -146,7 +146,7 @@ def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: Contro
     taken = _command(scheduling_plane, "snapshot", "deployer")
     assert taken.return_value == 0
     assert "note: runtimeClasses may not be read, and are left out" in taken.stderr
-    nodes = {node["name"] for node in snapshot.load(taken.stdout).nodes}
+    nodes = {node["name"] for node in snapshot_document.load(taken.stdout).nodes}
     assert nodes >= {node["metadata"]["name"] for trial in trials for node in trial.world.nodes}
     document = tmp_path / "job.yaml"
     document.write_text(DOCUMENT)

@@ -17,7 +17,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools import world
 from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_sum import (
+from gpuctl.capacity.quota_charges import (
     Usage,
     admissions,
     charges,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.queue_configuration import counted_configuration
-from gpuctl.capacity.queue_projections import counted_workload
-from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.kueue_configuration import counted_configuration
+from gpuctl.capacity.kueue_entries import counted_workload
+from gpuctl.capacity.snapshot_document import Snapshot, load, render
 from support.queue_worlds import GPU, QueueTrial, queue_job
 
 Object = dict[str, Any]

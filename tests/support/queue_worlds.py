@@ -6,14 +6,14 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.capacity.queue_projections import (
+from gpuctl.capacity.kueue_entries import (
     counted_cluster_queue,
     counted_cohort,
     counted_flavor,
     counted_local_queue,
     counted_queue_priority,
 )
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 
 Object = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta2"

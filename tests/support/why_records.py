@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings

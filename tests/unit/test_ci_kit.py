@@ -27,7 +27,7 @@ import yaml
 import gpuctl as library
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.backend.validation import schema_validator
-from gpuctl.gitops.objects import objects_in
+from gpuctl.gitops.object_changes import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing
 from support.kubeconform import run_kubeconform

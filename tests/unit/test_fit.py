@@ -13,11 +13,11 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.placement import _departures, initial
 from gpuctl.capacity.pod_claims import attachable
-from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
-from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
+from gpuctl.capacity.snapshot_document import DamagedSnapshot, Snapshot, load, render
+from gpuctl.capacity.snapshot_entries import counted_custom_resource, counted_pod, is_seen
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import job_fit as fit_module
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import understand
-from gpuctl.capacity.fit import fit
-from gpuctl.capacity.pod_shapes import Landscape
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.suitable_nodes import Landscape
 from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]

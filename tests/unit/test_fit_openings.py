@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.projections import counted_job, counted_pod
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.snapshot_entries import counted_job, counted_pod
 from gpuctl.cli.output.fit_lines import fit_lines
 from gpuctl.objects.api_resources import QUEUE_LABEL
 from support.fit_objects import cluster, job, node, running, waiting

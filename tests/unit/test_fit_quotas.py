@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.demand import understand
-from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.quota_admission import quota_admissions
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]

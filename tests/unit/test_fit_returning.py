@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.fit import fit
-from gpuctl.capacity.projections import counted_pod
+from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.snapshot_entries import counted_pod
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]

@@ -14,11 +14,11 @@ from gpuctl.capacity import (
     incoming_pods,
     placement,
     preemption,
+    scheduler_model,
     scheduling,
-    seats,
     simulation,
 )
-from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import job_fit as fit_module
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity import pod_requests as requests
 from support.fit_parts import CARD, GPU, MISSING
@@ -98,7 +98,7 @@ def _alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _apart(nodes: components.Nodes, groups: Any) -> list[components.Component]:
-    every = list(range(len(nodes.open_to(seats.Incoming(seats.PlacedPod("", ""))))))
+    every = list(range(len(nodes.open_to(scheduler_model.Incoming(scheduler_model.PlacedPod("", ""))))))
     return [components.Component([number], every, []) for number in range(len(groups))]
 
 
@@ -187,7 +187,7 @@ MUTATIONS: dict[str, Patch] = {
     "defaults of limit ranges": _without_limit_ranges,
     "requests of pods on the node": _pods_as(requests={}),
     "ports of pods on the node": _pods_as(ports=()),
-    "a port's address": _changed(seats.Port, "conflicts", lambda _, own, other: own.number == other.number),
+    "a port's address": _changed(scheduler_model.Port, "conflicts", lambda _, own, other: own.number == other.number),
     "a toleration's key": _tolerant(_without("key")),
     "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
     "a toleration's effect": _tolerant(_without("effect")),
@@ -205,7 +205,7 @@ MUTATIONS: dict[str, Patch] = {
         preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
     ),
     "importance: start": lambda patch: patch.setattr(
-        seats.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
+        scheduler_model.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
     ),
     "sparing": _sparing_nobody,
     "budgets": _without_parts(budgets=[]),

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat, Term
+from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat, Term
 from gpuctl.capacity.simulation import Run
-from gpuctl.capacity.snapshot_cluster import Cluster
 
 GPU = "nvidia.com/gpu"
 

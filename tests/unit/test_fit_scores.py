@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
 from gpuctl.capacity.scoring import (
     NodeRanks,
     balance_gained,
@@ -13,7 +14,6 @@ from gpuctl.capacity.scoring import (
     normalised,
     taint_counts,
 )
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, SchedulableNode, Seat
 
 
 def seat(name: str, *pods: PlacedPod, zone: str = "", taints: tuple[dict[str, str], ...] = ()) -> Seat:

@@ -10,7 +10,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.capacity.snapshot import Snapshot, render
+from gpuctl.capacity.snapshot_document import Snapshot, render
 from gpuctl.capacity.suggestions import Asked, candidates
 from gpuctl.cli.main import cli
 from gpuctl.usecases.fit_suggestions import _first

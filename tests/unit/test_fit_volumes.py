@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.projections import counted_claim, counted_volume
-from gpuctl.capacity.snapshot import load, render
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.snapshot_document import load, render
+from gpuctl.capacity.snapshot_entries import counted_claim, counted_volume
 from support.fit_objects import cluster, job, node, running
 
 Object = dict[str, Any]

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from gpuctl.capacity.quota_sum import Shortfall
+from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.waiting_fit import _kind
 from gpuctl.objects.hidden import OTHERS, Hidden, in_namespace, is_hidden, merged, prefixed
 from gpuctl.objects.ownership_metadata import Records

@@ -50,7 +50,7 @@ ELSEWHERE = (
     "usecases/usage_ways.py",
     # `why` prints what to type: `GET /jobs/{jobId}/why` has the same texts.
     "reading/why/",
-    "capacity/snapshot.py",
+    "capacity/snapshot_document.py",
 )
 ADVICE = r"`gpuctl |(?<![-\w])--[a-z]|(?<![-\w])-[nf]\b(?! [{x])"
 """A command of gpuctl, or an option. ``-n x`` is kubectl's."""

@@ -14,9 +14,9 @@ import pytest
 from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.cli.output.printing import show_value
 from gpuctl.gitops.breakages import Breakage
-from gpuctl.gitops.effects import Impact
-from gpuctl.gitops.objects import ObjectKey
-from gpuctl.gitops.report import markdown
+from gpuctl.gitops.impact_report import markdown
+from gpuctl.gitops.object_changes import ObjectKey
+from gpuctl.gitops.resource_impact import Impact
 from support.repositories import Repository, pool, quota, rendered_by_another_version, service, training
 
 A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
@@ -551,7 +551,7 @@ def test_markdown_is_not_what_names_say() -> None:
 
 
 def test_cells_of_tables_escape_pipes(repository: Repository) -> None:
-    from gpuctl.gitops.rows import QuotaRow
+    from gpuctl.gitops.impact_rows import QuotaRow
 
     row = QuotaRow("a|b", "x`y", Fraction(1), Fraction(2), None, Fraction(3, 2))
     lines = markdown(an_impact(quotas=[row])).splitlines()

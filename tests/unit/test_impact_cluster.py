@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.evictions import evicted_jobs
-from gpuctl.capacity.seats import PlacedPod
-from gpuctl.capacity.snapshot import Snapshot, render
+from gpuctl.capacity.scheduler_model import PlacedPod
+from gpuctl.capacity.snapshot_document import Snapshot, render
 from gpuctl.capacity.verdicts import Victim
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.frailty import ENDLESS, UNSURE, WITHOUT_END, Endurance, workload_endurance
-from gpuctl.capacity.projections import counted_job, counted_job_set
+from gpuctl.capacity.eviction_tolerance import ENDLESS, UNSURE, WITHOUT_END, Endurance, workload_endurance
+from gpuctl.capacity.snapshot_entries import counted_job, counted_job_set
 from support.fit_objects import job
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl.gitops import objects
+from gpuctl.gitops import object_changes
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.sources import source_names
 
@@ -28,8 +28,8 @@ def test_sources_are_named_from_where_all_of_them_are(tmp_path: Path, monkeypatc
 def test_a_file_too_large_for_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
     (tmp_path / "a.yaml").write_text(text)
-    monkeypatch.setattr(objects, "_LARGEST", len(text))
-    assert [key.name for key in objects.objects_in(tmp_path)] == ["a"]
-    monkeypatch.setattr(objects, "_LARGEST", len(text) - 1)
+    monkeypatch.setattr(object_changes, "_LARGEST", len(text))
+    assert [key.name for key in object_changes.objects_in(tmp_path)] == ["a"]
+    monkeypatch.setattr(object_changes, "_LARGEST", len(text) - 1)
     with pytest.raises(BuildError, match="is too large to be a manifest"):
-        objects.objects_in(tmp_path)
+        object_changes.objects_in(tmp_path)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.fit import fit
-from gpuctl.capacity.queue_configuration import counted_configuration
+from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.kueue_configuration import counted_configuration
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.objects.api_resources import key_of
 from support.queue_cases import configured, flavor, job, judged, pod_of, queue, snapshot, verdict, workload, world

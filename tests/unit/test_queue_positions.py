@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.queue_projections import counted_cluster_queue
+from gpuctl.capacity.kueue_entries import counted_cluster_queue
+from gpuctl.capacity.queue_messages import QueueSpot, rooms, too_much, waits
 from gpuctl.capacity.queue_quota import forest
-from gpuctl.capacity.queue_words import QueueSpot, rooms, too_much, waits
-from gpuctl.capacity.queue_world import PodSet, QueuedJob, QueueWorld, queue_world
+from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueWorld, queue_world
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.job_rows import Identity, Job

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.cohorts import asked
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.waiting_fit import fit_waiting
 from support.queue_cases import flavor, job, judged, queue, snapshot, verdict, workload, world
 from support.queue_worlds import GPU

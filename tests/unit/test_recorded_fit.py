@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuctl.capacity.fit import Fit
+from gpuctl.capacity.job_fit import Fit
 from gpuctl.capacity.verdicts import STARTS, VERDICTS
 from support.fit_records import RECORDED, SETS, queues_of, trials_of, versions
 from support.fit_trials import disagreements

@@ -22,7 +22,7 @@ from gpuctl.capacity.pod_requests import (
     pod_requests,
     quantity,
 )
-from gpuctl.capacity.quota_sum import (
+from gpuctl.capacity.quota_charges import (
     Shortfall,
     Unspecified,
     Usage,

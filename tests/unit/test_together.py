@@ -8,7 +8,7 @@ import pytest
 
 import gpuctl
 from gpuctl.gitops.breakages import _quota_breakages
-from gpuctl.gitops.rows import QuotaRow
+from gpuctl.gitops.impact_rows import QuotaRow
 
 QUOTA = "kind: quota\nversion: v0.1\nquota: {name: team}\nusers: {team: {gpu: 2}}\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.capacity.snapshot_document import Snapshot, load, render
 from gpuctl.capacity.waiting_fit import fit_waiting
 from gpuctl.cli.main import cli
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.settings import Settings
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.queue_position import KueueLists

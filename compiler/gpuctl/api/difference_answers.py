@@ -12,10 +12,10 @@ from gpuctl.api.base_models import ApiModel
 from gpuctl.api.fit_answers import FitJob, fit_job
 from gpuctl.api.json_values import number
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
-from gpuctl.gitops.effects import Cost, Impact
-from gpuctl.gitops.objects import ObjectChange, ObjectKey
-from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.object_changes import ObjectChange, ObjectKey
+from gpuctl.gitops.resource_impact import Cost, Impact
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact

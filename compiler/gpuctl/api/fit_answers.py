@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.capacity.fit import Fit, named
+from gpuctl.capacity.job_fit import Fit, named
 from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
 from gpuctl.capacity.verdicts import LACKING, STARTS, Opening
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed, number
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.reading.label_rows import GpuType
 from gpuctl.reading.node_gpus import Gpus

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.pod_shapes import Landscape
-from gpuctl.capacity.returning import Returning
+from gpuctl.capacity.recreated_pods import Returning
+from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat, Term
 from gpuctl.capacity.scheduling import NO_CENSUS, census, is_counted, obstacle
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat, Term
-from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.suitable_nodes import Landscape
 
 
 class Component(NamedTuple):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.capacity.doubts import doubts, uncounted_devices
-from gpuctl.capacity.frailty import ENDLESS, Endurance, workload_endurance
+from gpuctl.capacity.cluster_model import Cluster, snapshot_cluster
+from gpuctl.capacity.eviction_tolerance import ENDLESS, Endurance, workload_endurance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
-from gpuctl.capacity.quota_sum import Usage, admissions
-from gpuctl.capacity.returning import Returning
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.snapshot_cluster import Cluster, snapshot_cluster
+from gpuctl.capacity.quota_charges import Usage, admissions
+from gpuctl.capacity.recreated_pods import Returning
+from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.unknown_reasons import doubts, uncounted_devices
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.generations import CHANGEABLE, is_generation
 from gpuctl.objects.pod_templates import pod_templates

@@ -7,13 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuctl.capacity.endings import known_end
 from gpuctl.capacity.pod_claims import attachable, claims_of, sole_claims, volume_terms
+from gpuctl.capacity.pod_deadlines import known_end
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
-from gpuctl.capacity.projections import PREFERRED, STAYING, anti_affinity, host_ports
-from gpuctl.capacity.seats import CLUSTER, Incoming, PlacedPod, Port, Spread, Term, Units, units
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.volume_finding import late_claims
+from gpuctl.capacity.scheduler_model import CLUSTER, Incoming, PlacedPod, Port, Spread, Term, Units, units
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot_entries import PREFERRED, STAYING, anti_affinity, host_ports
+from gpuctl.capacity.volume_binding import late_claims
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden import prefixed
 from gpuctl.objects.selectors import Labels, selects

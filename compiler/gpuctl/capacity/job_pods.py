@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.capacity.endings import job_of, job_set_of
-from gpuctl.capacity.frailty import UNSURE, Endurance
-from gpuctl.capacity.seats import PlacedPod
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.eviction_tolerance import UNSURE, Endurance
+from gpuctl.capacity.pod_deadlines import job_of, job_set_of
+from gpuctl.capacity.scheduler_model import PlacedPod
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
 
 

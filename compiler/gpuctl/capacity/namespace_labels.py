@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.capacity.queue_configuration import NAME_LABEL
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.kueue_configuration import NAME_LABEL
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.selectors import Labels
 

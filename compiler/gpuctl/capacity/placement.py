@@ -14,8 +14,8 @@ from itertools import chain, combinations, islice
 from typing import NamedTuple
 
 from gpuctl.capacity.preemption import Budget, Eviction, eviction, is_searched_in_part
+from gpuctl.capacity.scheduler_model import HOST_NAME, Incoming, PlacedPod, Seat
 from gpuctl.capacity.scheduling import NO_CENSUS, Census, SchedulingRule, census, obstacle, recounted
-from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Seat
 from gpuctl.objects.selectors import selects
 
 LIMIT = 128

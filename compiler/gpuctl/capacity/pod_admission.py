@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuctl.capacity.doubts import runtime_of
-from gpuctl.capacity.limits import add_defaults, beyond_limits
+from gpuctl.capacity.limit_ranges import add_defaults, beyond_limits
 from gpuctl.capacity.pod_claims import claims_of, find_claim
 from gpuctl.capacity.podsecurity import forbidden, level_of
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.unknown_reasons import runtime_of
 from gpuctl.objects.api_resources import Object
 
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

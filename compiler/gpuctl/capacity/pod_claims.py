@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from gpuctl.capacity.projections import counted_claim
-from gpuctl.capacity.seats import Volume
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.volume_finding import is_late, storage_class_of
+from gpuctl.capacity.scheduler_model import Volume
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot_entries import counted_claim
+from gpuctl.capacity.volume_binding import is_late, storage_class_of
 from gpuctl.objects.api_resources import Object
 
 _ZONES = tuple(

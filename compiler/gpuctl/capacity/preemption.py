@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
+from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import selects
 

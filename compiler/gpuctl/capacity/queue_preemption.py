@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import Slot
 from gpuctl.capacity.queue_quota import QuotaNode
-from gpuctl.capacity.queue_world import QueuedJob, QueueRules, QueueWorld
+from gpuctl.capacity.queue_state import QueuedJob, QueueRules, QueueWorld
 
 
 class QuotaVictim(NamedTuple):

@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import Slot, cohort_of, parent_of, quotas
-from gpuctl.capacity.seats import units
+from gpuctl.capacity.scheduler_model import units
 from gpuctl.objects.api_resources import Object
 
 
 class SlotQuota(NamedTuple):
-    """Of one slot, in the units of :func:`gpuctl.capacity.seats.units`; None: no limit."""
+    """Of one slot, in the units of :func:`gpuctl.capacity.scheduler_model.units`; None: no limit."""
 
     nominal: int
     borrowing_limit: int | None

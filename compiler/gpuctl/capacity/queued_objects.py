@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.kueue_configuration import queue_configuration
+from gpuctl.capacity.kueue_entries import TOPOLOGY
+from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.queue_configuration import queue_configuration
-from gpuctl.capacity.queue_projections import TOPOLOGY
-from gpuctl.capacity.queue_stage import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
-from gpuctl.capacity.queued_requests import NamespaceDefaults, waiting_requests
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.queue_admission import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
 
 _GROUP = "waiting.gpuctl/v1"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.quota_sum import Shortfall, Usage, charged, room, unspecified
+from gpuctl.capacity.quota_charges import Shortfall, Usage, charged, room, unspecified
 from gpuctl.objects.api_resources import Object
 
 Limit = tuple[str, str]

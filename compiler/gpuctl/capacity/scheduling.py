@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl.capacity.seats import Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
+from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, holds, selects, tolerates
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, SchedulableNode, Seat
 from gpuctl.capacity.scheduling import in_term
-from gpuctl.capacity.seats import Incoming, PlacedPod, SchedulableNode, Seat
 from gpuctl.objects.selectors import tolerates
 
 MOST = 100

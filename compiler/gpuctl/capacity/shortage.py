@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup, State, initial, settle
-from gpuctl.capacity.quota_sum import Shortfall, format_amount
+from gpuctl.capacity.quota_charges import Shortfall, format_amount
+from gpuctl.capacity.scheduler_model import Incoming, Seat, Units
 from gpuctl.capacity.scheduling import RULES, census, untolerated
-from gpuctl.capacity.seats import Incoming, Seat, Units
-from gpuctl.capacity.unready import is_passing
+from gpuctl.capacity.unready_nodes import is_passing
 from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"

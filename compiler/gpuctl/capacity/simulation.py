@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.pod_shapes import Landscape, shape_key
 from gpuctl.capacity.preemption import Eviction, eviction
+from gpuctl.capacity.scheduler_model import Incoming, PlacedPod, Seat
 from gpuctl.capacity.scheduling import census, obstacle, recounted
 from gpuctl.capacity.scoring import NodeRanks, amounts_score
-from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
-from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.suitable_nodes import Landscape, shape_key
 
 _ROUNDS = 12
 """How often pods that wait are tried again at most."""

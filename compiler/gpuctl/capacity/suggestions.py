@@ -10,7 +10,7 @@ from gpuctl.frontend.diagnostics import Span
 Value = str | int | None
 Fields = Mapping[str, Value]
 Machines = Mapping[str, Mapping[str, list[int]]]
-"""As :func:`gpuctl.capacity.machines.machines` has them."""
+"""As :func:`gpuctl.capacity.gpu_inventory.machines` has them."""
 
 Kind = Literal[
     "less memory",

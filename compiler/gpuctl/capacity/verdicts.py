@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.gangs import held_in_vain
-from gpuctl.capacity.seats import PlacedPod, Units
+from gpuctl.capacity.partial_starts import held_in_vain
+from gpuctl.capacity.scheduler_model import PlacedPod, Units
 from gpuctl.capacity.shortage import Balance
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]

@@ -9,11 +9,11 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.kueue_requests import NamespaceDefaults
 from gpuctl.capacity.queued_objects import queued_objects
-from gpuctl.capacity.queued_requests import NamespaceDefaults
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
 
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"

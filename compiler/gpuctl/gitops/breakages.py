@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.rows import PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId, PoolLimits, Side, counts_of, demands_of
+from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, PoolLimits, Side, counts_of, demands_of
+from gpuctl.gitops.impact_rows import PoolRow, QuotaRow
 from gpuctl.objects.quantities import format_bytes, format_number
 
 

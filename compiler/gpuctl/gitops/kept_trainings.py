@@ -18,7 +18,7 @@ from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
-from gpuctl.gitops.objects import is_object
+from gpuctl.gitops.object_changes import is_object
 from gpuctl.objects.generations import CHANGEABLE, HOSTFILE, job_of
 
 _FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")

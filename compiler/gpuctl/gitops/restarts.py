@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import yaml
 
-from gpuctl.gitops.objects import ObjectKey, by_key, differences, is_object
-from gpuctl.gitops.sides import JobId, Side
+from gpuctl.gitops.declared_state import JobId, Side
+from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Object

@@ -298,7 +298,7 @@ def _hint(status: int, raw: str) -> str | None:
 def is_quota_refusal(message: str) -> bool:
     """Whether a request was refused for an amount, which may pass once something is given back or has been counted.
 
-    An amount that is not given at all (:func:`gpuctl.capacity.quota_sum.parse_unspecified`) is none of these: it passes
-    only when the pod is changed.
+    An amount that is not given at all (:func:`gpuctl.capacity.quota_charges.parse_unspecified`) is none of these: it
+    passes only when the pod is changed.
     """
     return re.search(_REFUSAL, message) is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings

@@ -14,11 +14,11 @@ from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain, ended, run
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.context import GitOps
 from gpuctl.capacity.demand import is_object_of
-from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.machines import machines
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.gpu_inventory import machines
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
-from gpuctl.gitops.sides import JobId, Side
+from gpuctl.gitops.declared_state import JobId, Side
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.generations import CHANGEABLE, digest

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuctl.compilation import Compilation
-from gpuctl.gitops.objects import (
+from gpuctl.gitops.object_changes import (
     ObjectChange,
     ObjectKey,
     by_key,

@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 
 from gpuctl.backend.context import GitOps
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage, asks_for_more
-from gpuctl.gitops.effects import Impact, impact
-from gpuctl.gitops.sides import DOES_NOT_FIT, side_of, with_finished
+from gpuctl.gitops.declared_state import DOES_NOT_FIT, side_of, with_finished
+from gpuctl.gitops.resource_impact import Impact, impact
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
 from gpuctl.usecases.revisions import rendered_between

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.fit import Fit
-from gpuctl.capacity.fit import fit as fit_objects
-from gpuctl.capacity.queued_fit import assumed
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.fit_with_queues import assumed
+from gpuctl.capacity.job_fit import Fit
+from gpuctl.capacity.job_fit import fit as fit_objects
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
 from gpuctl.compilation import Compilation, compile

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuctl.backend.canonical import canonical
-from gpuctl.capacity.fit import Fit, fit
-from gpuctl.capacity.machines import machines
+from gpuctl.capacity.gpu_inventory import machines
+from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.pod_requests import amounts
-from gpuctl.capacity.seats import units
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.scheduler_model import units
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.suggestions import Asked, Candidates, FieldChange, Fields, JobName, Suggestion, candidates
 from gpuctl.capacity.verdicts import LACKING, STARTS
 from gpuctl.compilation import Compilation

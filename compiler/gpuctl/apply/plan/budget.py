@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, Queueing, tell_refused, tell_waits
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.capacity.quota_sum import Shortfall, Usage, admissions, shortfalls
+from gpuctl.capacity.quota_charges import Shortfall, Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object

@@ -11,14 +11,14 @@ from gpuctl.apply.plan.competing import is_new, turns
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.plan.request import CheckOptions, Sees, sees_all
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.every_choice import DEPENDS
-from gpuctl.capacity.fit import Fit, Victim, fit
-from gpuctl.capacity.gangs import partly
+from gpuctl.capacity.earliest_start_text import told_opening
+from gpuctl.capacity.exhaustive_search import DEPENDS
+from gpuctl.capacity.fit_with_queues import assumed
+from gpuctl.capacity.job_fit import Fit, Victim, fit
+from gpuctl.capacity.partial_starts import partly
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.queued_fit import assumed
 from gpuctl.capacity.shortage import told
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.told_times import told_opening
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session

@@ -19,7 +19,7 @@ from gpuctl.backend.canonical import canonical
 from gpuctl.backend.context import Lowered
 from gpuctl.capacity.demand import is_object_of, owns
 from gpuctl.capacity.pod_requests import amounts
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of

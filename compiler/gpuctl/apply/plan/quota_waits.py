@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.apply.plan.request import Sees
 from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_sum import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
+from gpuctl.capacity.quota_charges import Shortfall, Usage, format_amount, parse_exceeded, shortfalls, with_use
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few

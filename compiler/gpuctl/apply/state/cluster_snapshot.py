@@ -6,7 +6,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gpuctl.capacity.projections import (
+from gpuctl.capacity.kueue_configuration import CONFIGURATION, counted_configuration
+from gpuctl.capacity.kueue_entries import (
+    counted_cluster_queue,
+    counted_cohort,
+    counted_flavor,
+    counted_local_queue,
+    counted_queue_priority,
+    counted_workload,
+)
+from gpuctl.capacity.snapshot_document import Snapshot, camel
+from gpuctl.capacity.snapshot_entries import (
     ENDED,
     counted_attachment,
     counted_budget,
@@ -31,16 +41,6 @@ from gpuctl.capacity.projections import (
     finished_training,
     is_seen,
 )
-from gpuctl.capacity.queue_configuration import CONFIGURATION, counted_configuration
-from gpuctl.capacity.queue_projections import (
-    counted_cluster_queue,
-    counted_cohort,
-    counted_flavor,
-    counted_local_queue,
-    counted_queue_priority,
-    counted_workload,
-)
-from gpuctl.capacity.snapshot import Snapshot, camel
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.devices import serves_devices
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources

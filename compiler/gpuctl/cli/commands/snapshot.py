@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gpuctl.capacity.snapshot import render
+from gpuctl.capacity.snapshot_document import render
 from gpuctl.cli.options.connecting import cluster_errors, cluster_options
 from gpuctl.cli.options.snapshots import taken
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.cli.named_clusters import is_server_stated, stated_clusters
 from gpuctl.cli.options.connecting import connected
 from gpuctl.usecases.snapshot_files import read_snapshot

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from gpuctl.api.fit_answers import FitJob, FitSuggestion
-from gpuctl.capacity.gangs import partly
+from gpuctl.capacity.earliest_start_text import told_opening
+from gpuctl.capacity.partial_starts import partly
 from gpuctl.capacity.shortage import PODS, told
-from gpuctl.capacity.told_times import told_opening
 from gpuctl.capacity.verdicts import Ending, Opening, units_of
 from gpuctl.objects.api_resources import RESOURCES
 

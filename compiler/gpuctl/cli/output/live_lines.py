@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
 from gpuctl.cli.output.fit_lines import SAID
-from gpuctl.gitops.report import Lists
-from gpuctl.gitops.sides import JobId
+from gpuctl.gitops.declared_state import JobId
+from gpuctl.gitops.impact_report import Lists
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {

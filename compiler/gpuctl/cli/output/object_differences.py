@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.markdown import fold
-from gpuctl.gitops.objects import ObjectChange
+from gpuctl.gitops.object_changes import ObjectChange
 from gpuctl.language.masking import masked_pair
 
 _WIDTH = 9

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuctl.capacity.pod_requests import container_limits
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.devices import DEVICE_CLAIMS, serves_devices
 from gpuctl.kube.kueue import kueue_resources, workload_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpuctl.capacity.seats import Seat
+from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import first_few

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.fit import named as with_units
+from gpuctl.capacity.job_fit import named as with_units
 from gpuctl.capacity.placement import initial
+from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.capacity.scheduling import RULES
-from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
-from gpuctl.capacity.snapshot_cluster import Cluster
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden import in_namespace

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.demand import Demand, understand
-from gpuctl.capacity.quota_sum import as_pod
+from gpuctl.capacity.quota_charges import as_pod
+from gpuctl.capacity.scheduler_model import Incoming, Seat
 from gpuctl.capacity.scheduling import RULES, Census, census
-from gpuctl.capacity.seats import Incoming, Seat
 from gpuctl.capacity.shortage import PODS, open_seats, told
-from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.quota_sum import (
+from gpuctl.capacity.quota_charges import (
     Shortfall,
     Usage,
     as_pod,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden import in_namespace, merged
 from gpuctl.objects.queueing import queue_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuctl.capacity.fit import named as with_units
+from gpuctl.capacity.job_fit import named as with_units
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.seats import units
+from gpuctl.capacity.scheduler_model import units
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.pending_pods import Case

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from gpuctl.capacity.scheduler_model import Seat
 from gpuctl.capacity.scheduling import RULES, untolerated
-from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.wording import first_few

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import workload_of
 from gpuctl.kube.scope import Scope

@@ -1,0 +1,93 @@
+"""A snapshot in the scheduler's terms: nodes with their pods, pods that wait, budgets and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.preemption import Budget
+from gpuctl.capacity.recreated_pods import NOBODY, Returning
+from gpuctl.capacity.scheduler_model import CLUSTER, Incoming, PlacedPod, SchedulableNode, Seat, Volume, units
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.objects.api_resources import Object, labels_of
+
+
+class Cluster(NamedTuple):
+    """A snapshot in the scheduler's terms.
+
+    ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room, ``returning``
+    those that come again when they are evicted.
+    """
+
+    seats: list[Seat]
+    nominated: list[tuple[int, PlacedPod]]
+    waiting: list[Incoming]
+    budgets: list[Budget]
+    quotas: list[Object]
+    shown: frozenset[str]
+    names_hosts: bool
+    returning: Returning = NOBODY
+
+
+def snapshot_cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> Cluster:
+    labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
+    on_node: dict[str, list[PlacedPod]] = {}
+    for item in snapshot.pods:
+        if "node" in item:
+            on_node.setdefault(item["node"], []).append(pods[id(item)])
+    limits = {
+        item["name"]: {one["name"]: one["count"] for one in item["drivers"] if "count" in one}
+        for item in snapshot.csi_nodes
+    }
+    attached = _attached(snapshot)
+    seats, places = [], {}
+    for index, item in enumerate(snapshot.nodes):
+        name = item["name"]
+        own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER: ""}
+        allocatable = units(amounts(item["allocatable"]))
+        taints, closed = item.get("taints") or (), item.get("unschedulable", False)
+        node = SchedulableNode(
+            name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset())
+        )
+        seats.append(Seat(node, tuple(on_node.get(name, ()))))
+        places[name] = index
+    nominated = [
+        (places[item["nominatedNode"]], pods[id(item)])
+        for item in snapshot.pods
+        if "node" not in item and item.get("nominatedNode") in places
+    ]
+    budgets = [
+        Budget(
+            item["namespace"],
+            item.get("selector"),
+            item["disruptionsAllowed"],
+            frozenset(item.get("disruptedPods") or ()),
+        )
+        for item in snapshot.budgets
+    ]
+    shown = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
+    return Cluster(seats, nominated, [], budgets, _quotas(snapshot, objects), shown, False)
+
+
+def _attached(snapshot: Snapshot) -> dict[str, frozenset[Volume]]:
+    """The volumes that are attached to nodes. Source: ``nodevolumelimits/csi.go``, getNodeVolumeAttachmentInfo."""
+    handles = {item["name"]: item["handle"] for item in snapshot.volumes if "handle" in item}
+    result: dict[str, set[Volume]] = {}
+    for item in snapshot.attachments:
+        if item["volume"] in handles:
+            result.setdefault(item["node"], set()).add((item["driver"], handles[item["volume"]]))
+    return {name: frozenset(volumes) for name, volumes in result.items()}
+
+
+def _quotas(snapshot: Snapshot, objects: Iterable[Object]) -> list[Object]:
+    """The quotas of the cluster, as the documents change them."""
+    result: dict[tuple[str, str], Object] = {
+        (item["metadata"]["namespace"], item["metadata"]["name"]): item for item in snapshot.quotas
+    }
+    for obj in objects:
+        if obj["kind"] == "ResourceQuota":
+            key = obj["metadata"]["namespace"], obj["metadata"]["name"]
+            used = ((result.get(key) or {}).get("status") or {}).get("used") or {}
+            result[key] = {**obj, "status": {"used": used}}
+    return list(result.values())

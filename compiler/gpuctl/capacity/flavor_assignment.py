@@ -1,0 +1,149 @@
+"""Which flavors a job gets in its ClusterQueue, and whether somebody has to be preempted for it.
+
+Source: Kueue 0.15, ``pkg/scheduler/flavorassigner/flavorassigner.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from gpuctl.capacity.cohorts import Slot
+from gpuctl.capacity.queue_quota import QuotaNode
+from gpuctl.capacity.queue_state import FlavorGroup, PodSet, QueuedJob, QueueRules
+
+Oracle = Callable[[Slot, int], tuple["FlavorMode", int]]
+"""Tells of a slot and an amount whether others can be preempted for it, and how far away it is borrowed from then."""
+Tried = dict[tuple[int, int], int]
+"""Pod set and group -> the flavor at which the last search stopped; -1 at the end of the list."""
+
+
+class FlavorMode(IntEnum):
+    """What has to happen before a flavor is given, the worst first. Source: preemptionMode."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+class FlavorChoice(NamedTuple):
+    """The outcome. ``flavors`` has for each pod set what each resource comes from.
+
+    ``borrows`` tells how far away quota is borrowed from, 0: not at all. ``preempts`` are the slots for which others
+    have to go. Without ``fits`` and without these it cannot be admitted. ``tried`` is where the next search goes on: of
+    the pod sets before the one that found nothing, too.
+    """
+
+    usage: dict[Slot, int]
+    flavors: list[dict[str, str]]
+    borrows: int
+    preempts: frozenset[Slot]
+    fits: bool
+    tried: Tried
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it is admitted, now or once others are gone."""
+        return self.fits or bool(self.preempts)
+
+
+class _Best(NamedTuple):
+    mode: FlavorMode
+    borrows: int
+    assigned: dict[str, tuple[str, FlavorMode, int]]
+
+    def is_better(self, other: _Best) -> bool:
+        """Source: isPreferred, without a preference that is stated."""
+        if FlavorMode.NO_FIT in (self.mode, other.mode):
+            return self.mode != FlavorMode.NO_FIT
+        return (self.mode, -self.borrows) > (other.mode, -other.borrows)
+
+
+def choose(job: QueuedJob, rules: QueueRules, node: QuotaNode, oracle: Oracle, tried: Tried) -> FlavorChoice:
+    """Choose flavors as of now. Source: assignFlavors."""
+    usage: dict[Slot, int] = {}
+    flavors: list[dict[str, str]] = []
+    preempts: set[Slot] = set()
+    borrows, done, stops = 0, Tried(), Tried()
+    for number, pods in enumerate(job.pod_sets):
+        given: dict[str, str] = {}
+        done = {**stops}
+        for resource in pods.requests:
+            if resource in given:
+                continue
+            place = next((index for index, group in enumerate(rules.groups) if resource in group.resources), None)
+            if place is None:
+                return FlavorChoice({}, [], 0, frozenset(), False, done)
+            first = tried.get((number, place), -1) + 1
+            best, stop = _search(pods, rules.groups[place], rules, node, oracle, usage, first)
+            if not best.assigned:
+                return FlavorChoice({}, [], 0, frozenset(), False, done)
+            stops[number, place] = stop
+            for name, (flavor, mode, far) in best.assigned.items():
+                given[name] = flavor
+                borrows = max(borrows, far)
+                if mode is not FlavorMode.FIT:
+                    preempts.add(Slot(flavor, name))
+        for name, flavor in given.items():
+            slot = Slot(flavor, name)
+            usage[slot] = usage.get(slot, 0) + pods.requests[name]
+        flavors.append(given)
+    return FlavorChoice(usage, flavors, borrows, frozenset(preempts), not preempts, stops)
+
+
+def _search(
+    pods: PodSet,
+    group: FlavorGroup,
+    rules: QueueRules,
+    node: QuotaNode,
+    oracle: Oracle,
+    used: Mapping[Slot, int],
+    first: int,
+) -> tuple[_Best, int]:
+    """The best flavor from one on, and at which the search stopped. Source: findFlavorForPodSets."""
+    best = _Best(FlavorMode.NO_FIT, 1 << 30, {})
+    wanted = {name: amount for name, amount in pods.requests.items() if name in group.resources}
+    last = -1
+    for index in range(first, len(group.flavors)):
+        last, flavor = index, group.flavors[index]
+        if flavor in pods.closed:
+            continue
+        found = _Best(FlavorMode.FIT, 0, {})
+        for name, amount in wanted.items():
+            slot = Slot(flavor, name)
+            mode, far = _mode(slot, used.get(slot, 0) + amount, rules, node, oracle)
+            single = _Best(mode, far, {})
+            worst = single if found.is_better(single) else found
+            found = worst._replace(assigned={**found.assigned, name: (flavor, mode, far)})
+            if mode is FlavorMode.NO_FIT:
+                break
+        if not _tries_next(found, rules):
+            best = found
+            break
+        if found.is_better(best):
+            best = found
+    return best, -1 if last == len(group.flavors) - 1 else last
+
+
+def _tries_next(found: _Best, rules: QueueRules) -> bool:
+    """Source: shouldTryNextFlavor."""
+    if found.mode in (FlavorMode.NO_FIT, FlavorMode.NO_CANDIDATES):
+        return True
+    if found.mode in (FlavorMode.PREEMPT, FlavorMode.RECLAIM) and not rules.stops_at_preempting:
+        return True
+    return found.borrows > 0 and not rules.stops_at_borrowing
+
+
+def _mode(slot: Slot, amount: int, rules: QueueRules, node: QuotaNode, oracle: Oracle) -> tuple[FlavorMode, int]:
+    """Source: fitsResourceQuota."""
+    if amount > node.potential(slot):
+        return FlavorMode.NO_FIT, 0
+    far, below_root = node.borrowing(slot, amount)
+    if amount <= max(0, node.available(slot)):
+        return FlavorMode.FIT, far
+    if amount <= node.subtree.get(slot, 0) or below_root or rules.borrows:
+        return oracle(slot, amount)
+    return FlavorMode.NO_FIT, far

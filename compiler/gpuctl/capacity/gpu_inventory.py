@@ -1,0 +1,42 @@
+"""The GPUs that a cluster's nodes have, by pool and type, with the labels that documents put on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.settings import Settings
+
+Labels = Mapping[str, str]
+
+
+def machines(
+    snapshot: Snapshot, settings: Settings, labels: Mapping[str, Labels], left: Collection[str] = ()
+) -> dict[str, dict[str, list[int]]]:
+    """Pool -> GPU type ("" where a node has none) -> GPUs of each of its nodes, cordoned ones too.
+
+    :param labels: what documents put on nodes, by name; nodes that the cluster does not have count nothing.
+    :param left: nodes that documents take out of their pool.
+    """
+    resources = settings.gpu_resources
+    pools: dict[str, dict[str, list[int]]] = {}
+    for node in snapshot.nodes:
+        own = dict(node.get("labels") or {})
+        if node["name"] in left:
+            own.pop(settings.label("pool"), None)
+            own.pop(settings.label("gpu-type"), None)
+        own.update(labels.get(node["name"], {}))
+        gpus = sum(amount for name, amount in amounts(node["allocatable"]).items() if name in resources)
+        types = pools.setdefault(own.get(settings.label("pool"), DEFAULT_POOL), {})
+        types.setdefault(_gpu_type(own, settings), []).append(int(gpus))
+    return pools
+
+
+def _gpu_type(labels: Labels, settings: Settings) -> str:
+    """The type by which jobs select a node: one that the platform maps to labels, else our own label's."""
+    for name, wanted in settings.gpu_types.items():
+        if all(labels.get(key) in ([value] if isinstance(value, str) else value) for key, value in wanted.items()):
+            return name
+    return labels.get(settings.label("gpu-type"), "")

@@ -1,0 +1,397 @@
+"""Whether Kueue admits the jobs that name one of its queues, before the scheduler sees a pod of them.
+
+What a snapshot does not have stays unknown: what admission checks decide, topology-aware scheduling. Under fair sharing
+those are told whose answer does not rest on the order in which Kueue takes the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.capacity.admission_orders import QueueOutcome, is_hopeless, outcome
+from gpuctl.capacity.cohorts import Slot, cohort_of
+from gpuctl.capacity.demand import Demand, owns
+from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.kueue_configuration import QueueConfiguration, queue_configuration
+from gpuctl.capacity.kueue_entries import asks_for_topology
+from gpuctl.capacity.kueue_requests import NamespaceDefaults, counted_units, multiplied, waiting_requests
+from gpuctl.capacity.limit_ranges import kueue_refuses
+from gpuctl.capacity.namespace_labels import NamespaceLabels
+from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.queue_messages import QueueSpot, too_much, unusable
+from gpuctl.capacity.queue_state import UNBORN, PodSet, QueuedJob, QueueRules, QueueWorld, pod_set, queue_world
+from gpuctl.capacity.scheduler_model import Units, units
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.selectors import selects
+
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""The label by which a job names a WorkloadPriorityClass."""
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""The annotation by which a job lets Kueue start it with fewer pods."""
+_LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
+_HELD = ".held-by-gpuctl"
+_DRAINS = "HoldAndDrain"
+KUEUE_COUNTS = "kueueCounts"
+"""Where an object has what Kueue counts of its pods in all, pod set by pod set, if that is known of another source."""
+
+
+class Standing(NamedTuple):
+    """What is known of a job in its queue. ``refusal`` is why it is never admitted as things are, ``doubt`` why it
+    cannot be told; ``later_doubt`` is what decides once it has quota.
+    """
+
+    spot: QueueSpot
+    refusal: str = ""
+    doubt: str = ""
+    later_doubt: str = ""
+    job: QueuedJob | None = None
+
+
+class QueueStage(NamedTuple):
+    """The jobs in queues by the number of their demand, and what becomes of those of each root.
+
+    ``workloads`` are the snapshot's by the number of their job; ``unready`` are those that have quota while pods of
+    theirs are not ready.
+    """
+
+    standings: dict[int, Standing]
+    outcomes: dict[str, QueueOutcome]
+    world: QueueWorld
+    workloads: dict[int, Object]
+    flavors: dict[str, Object]
+    configuration: QueueConfiguration = QueueConfiguration()
+    unready: frozenset[int] = frozenset()
+
+
+def queue_name(obj: Object, snapshot: Snapshot) -> str:
+    """The LocalQueue that an object goes to, "" for none.
+
+    Source: Kueue's ``pkg/controller/jobframework/defaults.go``, ApplyDefaultLocalQueue.
+    """
+    if obj["kind"] not in TRAININGS or snapshot.kueue is None:
+        return ""
+    named = labels_of(obj).get(QUEUE_LABEL, "")
+    if named:
+        return named
+    space = obj["metadata"]["namespace"], DEFAULT_QUEUE
+    has_default = any((item["namespace"], item["name"]) == space for item in snapshot.kueue.get("localqueues") or ())
+    return DEFAULT_QUEUE if has_default else ""
+
+
+def queue_stage(snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]) -> QueueStage | None:
+    """Let the jobs into their queues; None when none of them goes to one."""
+    by_key = {key_of(obj): obj for obj in objects}
+    lists = snapshot.kueue or {}
+    configuration = queue_configuration(lists)
+    named: dict[int, tuple[Object, str]] = {}
+    for number, demand in enumerate(demands):
+        obj = by_key.get(demand.key)
+        queue = "" if obj is None else queue_name(obj, snapshot)
+        if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in TRAININGS)):
+            named[number] = (obj, queue)
+    if not named:
+        return None
+    missing = [name for name in _LISTS if name not in lists]
+    if missing:
+        doubt = f"what decides in Kueue's queues may not be read ({', '.join(missing)})"
+        spots = {number: QueueSpot(queue, "", "") for number, (_, queue) in named.items()}
+        world = queue_world([], [], [])
+        return QueueStage({number: Standing(spot, doubt=doubt) for number, spot in spots.items()}, {}, world, {}, {})
+    return _Builder(snapshot, demands, named, objects, configuration).stage()
+
+
+class _Builder:
+    """Makes the world of a snapshot's queues, and lets jobs come."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        demands: Sequence[Demand],
+        named: Mapping[int, tuple[Object, str]],
+        objects: Sequence[Object],
+        configuration: QueueConfiguration,
+    ) -> None:
+        lists = snapshot.kueue or {}
+        self._lists = lists
+        self._configuration = configuration
+        self._demands = demands
+        self._named = named
+        self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
+        self._queues = {item["name"]: item for item in lists["clusterqueues"]}
+        self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
+        self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
+        self._knows_ranks = "workloadpriorityclasses" in lists
+        self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
+        self._spaces = NamespaceLabels(snapshot, objects)
+        self._world = queue_world(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
+        moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
+        self._ages = {moment: age for age, moment in enumerate(moments)}
+        self._workloads: dict[int, Object] = {}
+        self._freed: set[str] = set()
+        self._guessed: set[str] = set()
+
+    def stage(self) -> QueueStage:
+        replaced = {
+            id(item) for obj, _ in self._named.values() for item in self._lists["workloads"] if is_of(obj, item)
+        }
+        for item in self._lists["workloads"]:
+            if id(item) in replaced:
+                held = (item.get("admission") or {}).get("clusterQueue")
+                self._freed.update([self._world.roots[held]] if held in self._world.roots else [])
+            else:
+                self._add(item)
+        standings = {number: self._standing(number, *named) for number, named in self._named.items()}
+        coming: dict[str, list[QueuedJob]] = {}
+        for number in sorted(standings, key=lambda number: self._demands[number].created):
+            job = standings[number].job
+            if job is not None:
+                coming.setdefault(self._world.roots[job.queue], []).append(job)
+        loose = self._loose(standings.values())
+        found = {}
+        for root, jobs in coming.items():
+            doubt = self._order_doubt(root)
+            own = outcome(self._world.part(root), jobs, fresh=root in self._freed, ordered=not doubt)
+            found[root] = own._replace(is_all=False, sure={}) if root in loose else own
+            for job in jobs if doubt else ():
+                if job.number not in own.sure and not standings[job.number].refusal:
+                    standings[job.number] = Standing(standings[job.number].spot, doubt=doubt)
+        holding = {job.number: self._workloads[job.number] for job in self._world.holding}
+        unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
+        return QueueStage(standings, found, self._world, self._workloads, self._flavors, self._configuration, unready)
+
+    def _add(self, item: Object) -> None:
+        """A Workload of the cluster."""
+        admission = item.get("admission")
+        queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
+        if queue not in self._queues:
+            return
+        owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
+        number = len(self._demands) + len(self._workloads)
+        rules = self._world.rules[queue]
+        sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
+        created = self._configuration.created(item)
+        job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
+        job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
+        job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
+        if admission is not None and self._is_drained(item, queue):
+            job.evicted = job.leaves = True
+        elif job.evicted:
+            job.leaves = item.get("leaves", False) or not self._queue_of(item)
+        self._workloads[number] = item
+        if admission is not None:
+            job.held = _held(admission)
+            self._world.holding.append(job)
+        elif not item.get("later") and (rules.is_strict or not is_hopeless(self._world, job)):
+            self._world.waiting.append(job)
+
+    def _waiting_set(self, item: Object, part: Object, rules: QueueRules) -> PodSet:
+        requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
+        found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
+        # A flavor without a topology is for nobody who asks for one: checkPodSetAndFlavorMatchForTAS.
+        return found.shut(rules) if "refused" in item or "byTopology" in part else found
+
+    def _is_drained(self, item: Object, queue: str) -> bool:
+        """Whether Kueue is about to stop a Workload that has quota, because its queue is."""
+        local = self._local.get((item["namespace"], item["queue"])) or {}
+        return _DRAINS in (local.get("stopPolicy"), self._queues[queue]["spec"].get("stopPolicy"))
+
+    def _queue_of(self, item: Object) -> str:
+        """The ClusterQueue in which a Workload waits; "" where it takes no part."""
+        local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
+        queue = self._queues.get(local["clusterQueue"])
+        if queue is None:
+            return ""
+        refusal, doubt = self._unusable(local, queue, item["namespace"])
+        if doubt:
+            self._guessed.add(self._world.roots[queue["name"]])
+        return "" if refusal else str(queue["name"])
+
+    def _unusable(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
+        """Why the queues take no job of a namespace, and why that is not known."""
+        labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
+        if self._spaces.decide(selector, namespace):
+            return unusable(local, queue, labels, namespace), ""
+        anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
+        refusal = unusable(local, anywhere, labels, namespace)
+        doubt = f"its ClusterQueue takes jobs of some namespaces, and the labels of {namespace} may not be read"
+        return refusal, "" if refusal else doubt
+
+    def _standing(self, number: int, obj: Object, name: str) -> Standing:
+        demand = self._demands[number]
+        if not name:
+            doubt = "Kueue holds back jobs that name no queue (manageJobsWithoutQueueName)"
+            return Standing(QueueSpot("", "", ""), doubt=doubt)
+        local = self._local.get((demand.namespace, name))
+        if local is None:
+            what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
+            return Standing(QueueSpot(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
+        queue = self._queues.get(local["clusterQueue"])
+        spot = QueueSpot(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
+        if queue is None:
+            message = f"Kueue's queue {name} leads to the ClusterQueue {spot.cluster_queue}, which does not exist"
+            return Standing(spot, refusal=message)
+        refusal, unsure = self._unusable(local, queue, demand.namespace)
+        if refusal:
+            return Standing(spot, refusal=f"{spot} {refusal}")
+        rules = self._world.rules[spot.cluster_queue]
+        if not rules.is_active:
+            return Standing(
+                spot, refusal=f"{spot} is not active: a flavor of it or a cohort above it is not as it must be"
+            )
+        rank = labels_of(obj).get(PRIORITY_LABEL)
+        if rank and rank not in self._ranks:
+            if self._knows_ranks:
+                return Standing(spot, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not look at it")
+            return Standing(spot, doubt=f"WorkloadPriorityClass {rank} may not be read")
+        doubt = unsure or self._unmanaged(demand) or self._doubt(obj, queue)
+        if doubt:
+            return Standing(spot, doubt=doubt)
+        priority = self._ranks[rank] if rank else _first_priority(demand, obj)
+        sets = tuple(self._pod_sets(demand, obj, spot.cluster_queue))
+        created = obj["metadata"].get("creationTimestamp") or f"{UNBORN}{number:06d}"
+        job = QueuedJob(
+            number,
+            demand.namespace,
+            demand.kind,
+            demand.name,
+            spot.cluster_queue,
+            priority,
+            created,
+            sets,
+            in_turn=demand.in_turn,
+        )
+        refused = self._refused(demand, obj)
+        if refused:
+            shut = replace(job, pod_sets=tuple(part.shut(rules) for part in sets))
+            return Standing(spot, refusal=f"{spot} does not admit it: {refused}", job=shut if rules.is_strict else None)
+        if is_hopeless(self._world, job):
+            refusal = too_much(spot, job, rules, self._world)
+            return Standing(spot, refusal=refusal, job=job if rules.is_strict else None)
+        checks = ", ".join(queue["spec"].get("checks") or ())
+        later = f"once it has its quota, Kueue's admission checks decide ({checks})" if checks else ""
+        return Standing(spot, later_doubt=later, job=job)
+
+    def _refused(self, demand: Demand, obj: Object) -> str:
+        """Why Kueue does not look at what a job asks for: what it has said itself, or by the LimitRanges."""
+        if "refused" in obj:
+            return str(obj["refused"])
+        ranges = self._defaults.ranges(demand.namespace)
+        for template, _ in pod_templates(obj):
+            if kueue_refuses(self._defaults.added(template["spec"], demand.namespace), ranges):
+                return f"its pods are not within the LimitRanges of {demand.namespace}"
+        return ""
+
+    def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
+        rules = self._world.rules[queue]
+        sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
+        for (_, count), (template, _), asked in zip(demand.groups, pod_templates(obj), sums, strict=True):
+            if asked is None:
+                each = counted_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
+                asked = multiplied(self._configuration.counted(each), count)
+            yield pod_set("", asked, count, template["spec"], rules, self._flavors)
+
+    def _unmanaged(self, demand: Demand) -> str:
+        """Why it is not known whether Kueue looks at a job at all."""
+        selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
+        if not self._configuration.manages(demand.kind):
+            return f"{settings} does not have {demand.kind}s among its integrations: nothing may hold it back"
+        if not self._spaces.decide(selector, demand.namespace):
+            return f"{settings} is for some namespaces, and the labels of {demand.namespace} may not be read"
+        if not selects(selector, self._spaces.of(demand.namespace)):
+            return f"{settings} leaves out the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
+        return ""
+
+    def _doubt(self, obj: Object, queue: Object) -> str:
+        """What decides that is not in a snapshot, or not understood."""
+        if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
+            return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
+        transformed = self._configuration.transforms(self._asked(self._world.roots[queue["name"]]))
+        if transformed:
+            return f"Kueue counts other resources for {' and '.join(transformed)} (resources.transformations)"
+        annotations = obj["metadata"].get("annotations") or {}
+        if MIN_PARALLELISM in annotations:
+            return "Kueue may admit it with fewer pods (job-min-parallelism)"
+        several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
+        if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
+            return "flavorFungibility.preference is understood differently by different versions of Kueue"
+        return ""
+
+    def _loose(self, standings: Iterable[Standing]) -> set[str]:
+        """The roots where somebody takes part of whom it cannot be told what he takes: nothing is certain there."""
+        roots = self._world.roots
+        found = {roots[item.spot.cluster_queue] for item in standings if item.doubt and item.spot.cluster_queue}
+        return (
+            found
+            | self._guessed
+            | {
+                roots[job.queue]
+                for job in self._world.waiting
+                if any({"minCount", "byTopology"} & part.keys() for part in self._workloads[job.number]["podSets"])
+                or self._topologies(self._queues[job.queue])
+            }
+        )
+
+    def _topologies(self, queue: Object) -> list[str]:
+        """The flavors of a ClusterQueue in which Kueue places pods by a topology."""
+        names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
+        return [name for name in names if self._flavors.get(name, {}).get("topology")]
+
+    def _order_doubt(self, root: str) -> str:
+        """Why it cannot be told in which order Kueue takes the jobs of a root, and who is preempted; "" if it can."""
+        own = [item for item in self._lists["clusterqueues"] if self._world.roots[item["name"]] == root]
+        shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
+        if shared:
+            return f"Kueue shares quota fairly in cohort {shared[0]}, which is not worked out here (fair sharing)"
+        if any(item.get("admissionScope") for item in own):
+            return "Kueue orders the queue by what was used before, which is not part of a snapshot (admissionScope)"
+        return ""
+
+    def _asked(self, root: str) -> set[str]:
+        """The resources that are asked for by who comes or waits in the queues of a root."""
+        found: set[str] = set()
+        if not self._configuration.transformed:
+            return found
+        for number, (_, name) in self._named.items():
+            demand = self._demands[number]
+            local = self._local.get((demand.namespace, name)) or {}
+            if self._world.roots.get(local.get("clusterQueue", "")) == root:
+                found.update(*(group.incoming.pod.requests for group, _ in demand.groups))
+        for item in self._lists["workloads"]:
+            if "admission" not in item and self._world.roots.get(self._queue_of(item)) == root:
+                found.update(*(part["pod"]["requests"] for part in item["podSets"]))
+        return found
+
+
+def is_of(obj: Object, workload: Object) -> bool:
+    """Whether a Workload of a snapshot is an object's."""
+    owner = workload.get("owner") or {}
+    if workload["namespace"] != obj["metadata"]["namespace"] or owner.get("kind") != obj["kind"]:
+        return False
+    if obj["kind"] == "JobSet":
+        return bool(owner["name"] == obj["metadata"]["name"])
+    labels = next((item["pod"].get("labels") or {} for item in workload["podSets"]), {})
+    return owns(obj, {"namespace": workload["namespace"], "owner": owner, "labels": labels})
+
+
+def _held(admission: Object) -> dict[Slot, int]:
+    """Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission: pods that have ended give their share back."""
+    held: dict[Slot, int] = {}
+    for item in admission["podSets"]:
+        count, ended = item["count"], min(item.get("ended", 0), item["count"])
+        for resource, amount in units(amounts(item["resourceUsage"])).items():
+            slot = Slot(item["flavors"].get(resource, ""), resource)
+            left = amount // count * (count - ended) if ended else amount
+            held[slot] = held.get(slot, 0) + left
+    return held
+
+
+def _first_priority(demand: Demand, obj: Object) -> int:
+    """That of the first class that is named. Source: ``jobframework/reconciler.go``, extractPriorityFromPodSets."""
+    pairs = zip(demand.groups, pod_templates(obj), strict=True)
+    named = [group for (group, _), (template, _) in pairs if template["spec"].get("priorityClassName")]
+    first = named or [group for group, _ in demand.groups]
+    return first[0].incoming.pod.priority if first else 0

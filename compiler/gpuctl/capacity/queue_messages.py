@@ -1,0 +1,133 @@
+"""What is said of a job in its queue of Kueue: where it stands, and what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuctl.capacity.cohorts import Slot
+from gpuctl.capacity.queue_quota import QuotaNode, forest
+from gpuctl.capacity.queue_state import QueuedJob, QueueRules, QueueWorld
+from gpuctl.capacity.shortage import told
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import Labels, selects
+
+
+class QueueSpot(NamedTuple):
+    """A queue of Kueue, and what is behind it: "" where there is none."""
+
+    queue: str
+    cluster_queue: str
+    cohort: str
+
+    def __str__(self) -> str:
+        behind = [f"ClusterQueue {self.cluster_queue}"] if self.cluster_queue else []
+        behind += [f"cohort {self.cohort}"] if self.cohort else []
+        return f"Kueue's queue {self.queue}" + (f" ({', '.join(behind)})" if behind else "")
+
+
+class QueueRoom(NamedTuple):
+    """What a ClusterQueue has of one resource that a job asks for, in one flavor, in the scheduler's units.
+
+    ``free`` is what the job finds, with what its cohort lends; ``used`` is of the ClusterQueue's ``nominal`` quota.
+    ``largest`` is what the pod set asks for that asks for most of those that may have the flavor.
+    """
+
+    slot: Slot
+    asked: int
+    largest: int
+    nominal: int
+    used: int
+    free: int
+    most: int
+
+
+def unusable(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
+    """Why a LocalQueue, or the ClusterQueue behind it, takes no job of a namespace; "" where it does."""
+    for item in (local, queue["spec"]):
+        if (item.get("stopPolicy") or "None") != "None":
+            return f"is stopped (stopPolicy {item['stopPolicy']}): it admits nothing"
+    if not queue.get("active", True):
+        return f"is not active: {queue.get('message') or 'its controller does not say why'}"
+    if not selects(queue["spec"].get("namespaceSelector"), labels):
+        return f"takes no jobs of namespace {namespace} (namespaceSelector)"
+    return ""
+
+
+def rooms(job: QueuedJob, rules: QueueRules, node: QuotaNode) -> list[QueueRoom]:
+    """What there is for a job in each flavor that is for one of its pod sets."""
+    return [
+        QueueRoom(
+            slot := Slot(flavor, resource),
+            asked,
+            max(sizes),
+            node.own[slot].nominal,
+            node.used.get(slot, 0),
+            max(0, node.available(slot)),
+            node.potential(slot),
+        )
+        for group in rules.groups
+        for flavor in group.flavors
+        for resource, asked in job.requests.items()
+        if resource in group.resources
+        for sizes in [[pods.requests.get(resource, 0) for pods in job.pod_sets if flavor not in pods.closed]]
+        if sizes
+    ]
+
+
+def too_much(spot: QueueSpot, job: QueuedJob, rules: QueueRules, world: QueueWorld) -> str:
+    """Why a job is never admitted."""
+    covered = {resource for group in rules.groups for resource in group.resources}
+    uncovered = [name for name in job.requests if name not in covered]
+    if uncovered:
+        return f"{spot} has no quota for {' and '.join(uncovered)}, which it asks for"
+    found = rooms(job, rules, forest(world.cluster_queues, world.cohorts)[job.queue])
+    for pods in job.pod_sets:
+        for resource, asked in pods.requests.items():
+            own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.closed]
+            if not own:
+                said = ", ".join(f"flavor {flavor} {why}" for flavor, why in pods.closed.items())
+                return f"no flavor of {spot} is for it: {said}"
+            most = max(item.most for item in own)
+            if most < asked:
+                whose = f"its pod set {pods.name} asks" if asked < own[0].asked else "it asks"
+                return _never(spot, whose, resource, asked, most)
+    for resource, asked in job.requests.items():
+        most = sum(item.most for item in found if item.slot.resource == resource)
+        if most < asked:
+            return _never(spot, "it asks", resource, asked, most)
+    return f"it never fits into {spot}: no flavor has all that it asks for"
+
+
+def _never(spot: QueueSpot, whose: str, resource: str, asked: int, most: int) -> str:
+    lent = f", with what cohort {spot.cohort} lends" if spot.cohort else ""
+    in_all = " in all" if whose == "it asks" else ""
+    has = told(resource, most).split()[0]
+    return f"it never fits into {spot}: {whose} for {told(resource, asked)}{in_all}, and {has} is the most{lent}"
+
+
+def waits(spot: QueueSpot, found: Iterable[QueueRoom], ahead: int) -> str:
+    """Why a job is not admitted now: what it lacks in every flavor, and how many of its ClusterQueue come first."""
+    kept = list(found)
+    parts = []
+    for resource in dict.fromkeys(item.slot.resource for item in kept):
+        own = [item for item in kept if item.slot.resource == resource]
+        if all(item.free < item.largest for item in own) or sum(item.free for item in own) < own[0].asked:
+            parts.append(_lack(own))
+    # GPUs are what people ask about.
+    parts.sort(key=lambda part: "/" not in part)
+    lent = f", with what cohort {spot.cohort} lends" if spot.cohort and parts else ""
+    lacks = (
+        f"{' and '.join(parts)}{lent}" if parts else "no single flavor has all that it asks for" if not ahead else ""
+    )
+    first = f"{ahead} job{'s' if ahead > 1 else ''} there {'come' if ahead > 1 else 'comes'} first" if ahead else ""
+    return f"waits in {spot}: {'; '.join(part for part in (lacks, first) if part)}"
+
+
+def _lack(own: list[QueueRoom]) -> str:
+    parts = []
+    for item in own:
+        resource = item.slot.resource
+        free, used, nominal = (told(resource, amount).split()[0] for amount in (item.free, item.used, item.nominal))
+        parts.append(f"{free} free in flavor {item.slot.flavor} ({used} of {nominal} used)")
+    return f"it asks for {told(own[0].slot.resource, own[0].asked)}, {', '.join(parts)}"

@@ -1,0 +1,99 @@
+"""Proofs that a job has room wherever the other jobs of its component go, or has none even alone."""
+
+from __future__ import annotations
+
+from gpuctl.capacity.component_input import Scene
+from gpuctl.capacity.placement import PodGroup, Rooms
+
+
+class Proofs:
+    """Statements that hold for every order of pods and every choice of nodes."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._rooms: dict[object, Rooms] = {}
+        self._known: dict[tuple[int, bool], bool] = {}
+        # Where pods keep others away, labels tell pods apart.
+        self._apart = any(seat.repelling for seat in scene.cluster.seats) or any(
+            pod.anti_affinity for _, pod in scene.cluster.nominated
+        )
+        groups = [group for demand in scene.demands for group, _ in demand.groups]
+        bold = [group.incoming.pod.priority for group in groups if group.incoming.preempts]
+        residents = [pod for seat in scene.cluster.seats for pod in seat.pods if bold and pod.priority < max(bold)]
+        self._peaceful = not residents
+        # Each of the pods that may be evicted, or end with one, once.
+        lost = dict.fromkeys(other for pod in residents for other in scene.cluster.returning.may_end_with(pod))
+        comers = [comer for pod in lost if (comer := scene.cluster.returning.of(pod)) is not None]
+        comers += scene.cluster.waiting
+        self._others = [(PodGroup(("comer", number), comer), 1) for number, comer in enumerate(comers)]
+
+    def fits(self, position: int) -> bool:
+        """Return True if a job starts wherever the others go, in whichever order they come.
+
+        Less important ones take no room from it that it does not get back by evicting them. It must not be evicted
+        itself if it fails then; and what is evicted for more important ones may come again.
+        """
+        demand = self._scene.demands[position]
+        if demand.frail or not self._peaceful:
+            above = (number for number, other in enumerate(self._scene.demands) if other.priority > demand.priority)
+            if not all(self._has_room(number) for number in above):
+                return False
+        preempts = all(group.incoming.preempts for group, _ in demand.groups)
+        return self._has_room(position, least=demand.priority if self._peaceful and preempts else None)
+
+    def _has_room(self, position: int, least: int | None = None) -> bool:
+        """Return True if a job's pods have room beside all others, or those of a priority and above."""
+        key = position, least is None
+        if key not in self._known:
+            self._known[key] = self._fits_beside(position, least)
+        return self._known[key]
+
+    def _fits_beside(self, position: int, least: int | None) -> bool:
+        scene = self._scene
+        demand, admission = scene.demands[position], scene.admissions[position]
+        if demand.refusals or demand.doubts or admission.refusals or not (admission.settled and demand.pods):
+            return False
+        others = [
+            (group, self._most(group, count))
+            for number, (other, groups) in enumerate(zip(scene.demands, scene.shown, strict=True))
+            if number != position and (least is None or other.priority >= least)
+            for group, count in groups
+        ]
+        own = scene.shown[position]
+        return all(
+            self._rooms_of(group).suffice(
+                number, [*others, *self._others, *(item for item in own if item[0] is not group)]
+            )
+            for group, number in own
+        )
+
+    def _most(self, group: PodGroup, number: int) -> int:
+        """Return how many pods of a group may be placed at most."""
+        rooms = self._rooms_of(group) if self._peaceful else None
+        return number if rooms is None or not rooms.known else min(number, rooms.total)
+
+    def lacks_room(self, position: int) -> bool:
+        """Return True if none of a job's pods has room, not even alone, and no eviction or end of a pod makes room."""
+        groups = self._scene.shown[position]
+        if not self._peaceful or not groups:
+            return False
+        rooms = [self._rooms_of(group) for group, _ in groups]
+        return all(room.known and not room.total for room in rooms)
+
+    def _rooms_of(self, group: PodGroup) -> Rooms:
+        own = group.incoming.pod
+        start, open_to = self._scene.start(own.priority), self._scene.open_to(group.incoming)
+        labels = (own.namespace, frozenset(own.labels.items())) if self._apart else None
+        # States and lists of nodes are kept by the scene, so that their ids stay theirs.
+        key = (
+            id(start),
+            id(open_to),
+            group.is_independent,
+            frozenset(own.requests.items()),
+            own.ports,
+            own.volumes,
+            labels,
+        )
+        if key not in self._rooms:
+            self._rooms[key] = Rooms(start, group, open_to)
+        return self._rooms[key]

@@ -1,0 +1,147 @@
+"""What a cluster has and what is taken of it, in one JSON document: enough to tell what would fit, and no secrets.
+
+Of pods only what the scheduler counts is kept: no commands, variables or annotations. Quantities are written as
+Kubernetes does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+
+from gpuctl.capacity.snapshot_schema import ADDED, check
+from gpuctl.objects.api_resources import Object
+
+KIND = "ClusterSnapshot"
+VERSION = 4
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.snapshot_schema.SHAPE`.
+
+    ``finished`` are the Jobs and JobSets that have ended.
+    ``unreadable`` are the lists that the user may not read, ``missing`` those that an older gpuctl did not write; they
+    are empty. ``kueue`` has the lists of Kueue's objects by their plural names, as far as they may be read; None where
+    it is not installed, or was not looked at.
+    """
+
+    taken_at: str
+    nodes: list[Object]
+    pods: list[Object]
+    namespaces: list[Object] = field(default_factory=list)
+    priority_classes: list[Object] = field(default_factory=list)
+    runtime_classes: list[Object] = field(default_factory=list)
+    quotas: list[Object] = field(default_factory=list)
+    limit_ranges: list[Object] = field(default_factory=list)
+    budgets: list[Object] = field(default_factory=list)
+    claims: list[Object] = field(default_factory=list)
+    volumes: list[Object] = field(default_factory=list)
+    storage_classes: list[Object] = field(default_factory=list)
+    csi_nodes: list[Object] = field(default_factory=list)
+    attachments: list[Object] = field(default_factory=list)
+    csi_drivers: list[Object] = field(default_factory=list)
+    storage_capacities: list[Object] = field(default_factory=list)
+    jobs: list[Object] = field(default_factory=list)
+    job_sets: list[Object] = field(default_factory=list)
+    finished: list[Object] = field(default_factory=list)
+    custom_resources: list[Object] = field(default_factory=list)
+    device_classes: list[Object] = field(default_factory=list)
+    resource_slices: list[Object] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    kueue: Object | None = None
+    missing: list[str] = field(default_factory=list)
+
+    @cached_property
+    def claims_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The claims by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.claims}
+
+    @cached_property
+    def volumes_by_name(self) -> Mapping[str, Object]:
+        """The volumes by name."""
+        return {item["name"]: item for item in self.volumes}
+
+    @cached_property
+    def jobs_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The Jobs that have not ended, by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.jobs}
+
+    @cached_property
+    def sets_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The JobSets that have not ended, by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.job_sets}
+
+    @cached_property
+    def final_sets(self) -> frozenset[tuple[str, str]]:
+        """The JobSets that start none of their Jobs again, and leave what they had to anybody."""
+        found = (key for key, item in self.sets_by_name.items() if not ({"restarts", "unsure", "queued"} & item.keys()))
+        return frozenset(found)
+
+    def lacks(self, *names: str) -> list[str]:
+        """Those of some lists, by their names in the document, that could not be read."""
+        return [name for name in names if name in (*self.unreadable, *self.missing)]
+
+
+class DamagedSnapshot(ValueError):
+    """A text is no snapshot, or not a whole one. ``hint`` says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def render(snapshot: Snapshot) -> str:
+    """The snapshot as JSON, with a line for each item so that two can be compared."""
+    value = {camel(name): item for name, item in asdict(snapshot).items() if name != "missing"}
+    parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
+    queues = value.pop("kueue")
+    parts += [f'"{name}": {_listed(item)}' for name, item in value.items()]
+    if queues is not None:
+        lists = (f'"{name}": {_listed(item)}' for name, item in queues.items())
+        parts.append('"kueue": {' + ",\n ".join(lists) + "}")
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def _listed(item: object) -> str:
+    if not isinstance(item, list):
+        return json.dumps(item)
+    lines = (json.dumps(entry, ensure_ascii=False, sort_keys=True) for entry in item)
+    return "[" + ",".join(f"\n  {line}" for line in lines) + ("\n ]" if item else "]")
+
+
+def load(text: str, name: str = "the snapshot") -> Snapshot:
+    """The snapshot that :func:`render` wrote; ``name`` is its file's, for messages.
+
+    :raises DamagedSnapshot: it is something else, or damaged; the message says where.
+    """
+    hint = "make a new one with `gpuctl snapshot > cluster.json`"
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DamagedSnapshot(f"{name} is not JSON: {error}", hint) from None
+    except RecursionError:
+        raise DamagedSnapshot(f"{name} is not a snapshot: it is nested too deeply", hint) from None
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        raise DamagedSnapshot(f"{name} is not a snapshot: its `kind` is not {KIND}", hint)
+    version = value.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
+        told = json.dumps(version)
+        raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
+    missing = [key for since, keys in ADDED.items() if version < since for key in keys if key not in value]
+    value.update({key: [] for key in missing})
+    try:
+        check(value)
+    except ValueError as error:
+        raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
+    known = {camel(item): item for item in Snapshot.__dataclass_fields__}
+    found = {known[key]: item for key, item in value.items() if key in known}
+    return Snapshot(**{**found, "missing": missing})
+
+
+def camel(name: str) -> str:
+    """A field's name in the document: ``limit_ranges`` is ``limitRanges``."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

@@ -1,0 +1,386 @@
+"""What a snapshot keeps of each object: what the scheduler and admission count, and no secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpuctl.capacity.eviction_tolerance import endurance, restarts
+from gpuctl.capacity.pod_requests import pod_requests, scored_requests
+from gpuctl.capacity.quota_charges import format_amount
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+
+ENDED = ("Succeeded", "Failed")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+"""The field of affinity that only ranks nodes."""
+STAYING = ("DaemonSet", "Node")
+"""Controllers whose pods stay on their nodes."""
+_POD_LEVEL = {"cpu", "memory"}
+_TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_FILES = "Filesystem"
+# Seconds: the server's default (pkg/apis/core/v1/defaults.go).
+_GRACE = 30
+_JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+_SET_ENDS = ("Completed", "Failed")
+SCHEDULER = "default-scheduler"
+"""The scheduler whose rules are known."""
+
+
+def counted_node(node: Object) -> Object:
+    spec = node.get("spec") or {}
+    taints = [_pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
+    rest = _without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
+    return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
+
+
+def is_seen(pod: Object) -> bool:
+    """Whether the scheduler counts a pod: it is on a node, or waits for the scheduler to find one."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if status.get("phase") in ENDED:
+        return False
+    is_ours = (spec.get("schedulerName") or SCHEDULER) == SCHEDULER
+    leaves = bool(pod["metadata"].get("deletionTimestamp"))
+    return bool(spec.get("nodeName")) or (is_ours and not leaves and not spec.get("schedulingGates"))
+
+
+def counted_pod(pod: Object) -> Object:
+    spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
+    requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec, status).items())}
+    node, owner = spec.get("nodeName"), _owner(metadata)
+    rest = {
+        "node": node,
+        "nominatedNode": None if node else status.get("nominatedNodeName"),
+        "hostPorts": host_ports(spec),
+        "antiAffinity": anti_affinity(spec),
+        "startTime": status.get("startTime"),
+        # Running goes without saying.
+        "phase": None if status.get("phase") == "Running" else status.get("phase"),
+        "deleting": bool(metadata.get("deletionTimestamp")),
+        "priorityClass": spec.get("priorityClassName"),
+        "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
+        "endsBy": _end(spec, status.get("startTime"), spec),
+        "claims": _claims(pod),
+        "owner": owner,
+        "wants": _wants(spec) if _wants_room(node, owner) else None,
+        "scored": _scored(spec, status),
+    }
+    own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
+    return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def _wants_room(node: str | None, owner: Object | None) -> bool:
+    """Whether a pod wants room, or will if it is evicted: then its controller makes it again."""
+    return node is None or (owner is not None and owner["kind"] not in STAYING)
+
+
+def _end(spec: Object, start: str | None, pod: Object) -> str | None:
+    """When what has started at a time has ended at the latest: its deadline, and the time that pods get to end."""
+    if start is None or spec.get("activeDeadlineSeconds") is None:
+        return None
+    grace = pod.get("terminationGracePeriodSeconds")
+    seconds = int(spec["activeDeadlineSeconds"]) + (_GRACE if grace is None else int(grace))
+    try:
+        end = datetime.fromisoformat(start.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+    return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counted_job(job: Object) -> Object | None:
+    """A Job that has not ended, with what it endures (:class:`~gpuctl.capacity.eviction_tolerance.Endurance`).
+
+    ``endsBy`` tells when it ends at the latest, ``final`` that it fails with the first pod that does. When one in a
+    queue of Kueue's ends tells nothing: what it leaves is given to the next one there.
+    Source: ``pkg/controller/job/job_controller.go`` (syncJob: pastActiveDeadline).
+    """
+    spec, status = job["spec"], job.get("status") or {}
+    if spec.get("suspend") or _has_condition(status, _JOB_ENDS):
+        return None
+    own = endurance(spec, status)
+    found: Object = {"spared": own.spared or None, "enough": own.enough}
+    if QUEUE_LABEL not in labels_of(job):
+        end = _end(spec, status.get("startTime"), spec["template"]["spec"])
+        found.update(endsBy=end, final=endurance(spec, status, evicted=False).fails(1))
+    return {**_named(job, namespaced=True), **_without_empty(found)}
+
+
+def counted_job_set(obj: Object) -> Object | None:
+    """A JobSet that has not ended: whether it ``restarts`` when a Job has failed, or its rules leave it ``unsure``."""
+    if _has_condition(obj.get("status") or {}, _SET_ENDS):
+        return None
+    again = restarts(obj)
+    found = {"restarts": again, "unsure": again is None, "queued": QUEUE_LABEL in labels_of(obj)}
+    return {**_named(obj, namespaced=True), **_without_empty(found)}
+
+
+def finished_training(obj: Object) -> Object | None:
+    """A Job or JobSet that has ended: the ``condition`` that says so, and ``since`` when; None if it has not ended.
+
+    ``app`` is the job's name where a GitOps controller has made it under a name with a hash.
+    """
+    types = _JOB_ENDS if obj["kind"] == "Job" else _SET_ENDS
+    holds = {
+        item["type"]: item for item in (obj.get("status") or {}).get("conditions") or [] if item["status"] == "True"
+    }
+    end = next((holds[name] for name in types if name in holds), None)
+    if end is None:
+        return None
+    found = {"kind": obj["kind"], "condition": end["type"], "since": end.get("lastTransitionTime")}
+    return {**_named(obj, namespaced=True), **_without_empty({**found, "app": labels_of(obj).get("app")})}
+
+
+def _has_condition(status: Object, types: Iterable[str]) -> bool:
+    return any(item["type"] in types and item["status"] == "True" for item in status.get("conditions") or [])
+
+
+def _claims(pod: Object) -> list[str]:
+    """The claims that a pod uses. Source: ``component-helpers/storage/ephemeral/ephemeral.go``, VolumeClaimName."""
+    result = []
+    for volume in pod["spec"].get("volumes") or []:
+        if volume.get("persistentVolumeClaim"):
+            result.append(volume["persistentVolumeClaim"]["claimName"])
+        elif volume.get("ephemeral"):
+            result.append(f"{pod['metadata']['name']}-{volume['name']}")
+    return result
+
+
+def host_ports(spec: Object) -> list[Object]:
+    """The ports of its node that a pod binds. Source: ``pkg/scheduler/util/utils.go``, GetHostPorts."""
+    sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
+    return [
+        {
+            "ip": port.get("hostIP") or "0.0.0.0",  # noqa: S104 - compared, not bound
+            "protocol": port.get("protocol") or "TCP",
+            "port": port["hostPort"] if port.get("hostPort") else port["containerPort"],
+        }
+        for container in [*sidecars, *spec["containers"]]
+        for port in container.get("ports") or []
+        if port.get("hostPort") or spec.get("hostNetwork")
+    ]
+
+
+def _wants(spec: Object) -> Object:
+    """Where a pod may go that waits, or would."""
+    affinity = spec.get("affinity") or {}
+    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []
+    preferred = (affinity.get("nodeAffinity") or {}).get(PREFERRED)
+    return _without_empty(
+        {
+            "nodeSelector": spec.get("nodeSelector"),
+            "tolerations": spec.get("tolerations"),
+            "nodeTerms": nodes.get("nodeSelectorTerms"),
+            "affinity": [_term(term) for term in near],
+            "spread": spec.get("topologySpreadConstraints"),
+            "preferredNodes": preferred,
+        }
+    )
+
+
+def anti_affinity(spec: Object) -> list[Object]:
+    """The required terms of a pod's anti-affinity."""
+    return _terms(spec, "podAntiAffinity")
+
+
+def _terms(spec: Object, side: str) -> list[Object]:
+    return [_term(term) for term in ((spec.get("affinity") or {}).get(side) or {}).get(_REQUIRED) or []]
+
+
+def _term(term: Object) -> Object:
+    return {key: term[key] for key in _TERM if term.get(key) is not None}
+
+
+def _scored(spec: Object, status: Object) -> Object | None:
+    """What a pod counts as where nodes are ranked; where it is what it requests, that goes without saying."""
+    containers = [*spec["containers"], *(spec.get("initContainers") or [])]
+    if all(((item.get("resources") or {}).get("requests") or {}).keys() >= _POD_LEVEL for item in containers):
+        return None
+    found = scored_requests(spec, status)
+    return {name: format_amount(name, found[name]) for name in sorted(_POD_LEVEL)}
+
+
+def _owner(metadata: Object) -> Object | None:
+    """The workload behind a pod; a ReplicaSet's is its Deployment, whose name is the ReplicaSet's but for a hash."""
+    for owner in metadata.get("ownerReferences") or []:
+        if owner.get("controller"):
+            kind, name, group = owner["kind"], owner["name"], owner.get("apiVersion", "").rpartition("/")[0]
+            suffix = "-" + (metadata.get("labels") or {}).get("pod-template-hash", "")
+            if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+                kind, name = "Deployment", name.removesuffix(suffix)
+            return {"group": group, "kind": kind, "name": name}
+    return None
+
+
+def counted_priority_class(obj: Object) -> Object:
+    return {**_named(obj), "value": obj["value"], **_pick(obj, "preemptionPolicy", "globalDefault")}
+
+
+def counted_runtime_class(obj: Object) -> Object:
+    overhead = (obj.get("overhead") or {}).get("podFixed")
+    return {**_named(obj), **_without_empty({"overhead": overhead}), **_scheduling(obj.get("scheduling"))}
+
+
+def _scheduling(scheduling: Object | None) -> Object:
+    return _pick(scheduling, "nodeSelector", "tolerations")
+
+
+def counted_quota(quota: Object) -> Object:
+    metadata = {"namespace": quota["metadata"]["namespace"], "name": quota["metadata"]["name"]}
+    parts = {"spec": quota.get("spec") or {}, "status": quota.get("status") or {}}
+    return {"kind": "ResourceQuota", "metadata": metadata, **parts}
+
+
+def counted_limit_range(obj: Object) -> Object:
+    return {**_named(obj, namespaced=True), "limits": (obj.get("spec") or {}).get("limits") or []}
+
+
+def counted_namespace(obj: Object) -> Object:
+    return {**_labelled(obj), **_without_empty({"deleting": bool(obj["metadata"].get("deletionTimestamp"))})}
+
+
+def counted_storage_class(obj: Object) -> Object:
+    terms = [
+        [{"key": item["key"], "values": item["values"]} for item in term.get("matchLabelExpressions") or []]
+        for term in obj.get("allowedTopologies") or []
+    ]
+    rest = {"topologies": terms, "default": _annotations(obj).get(_DEFAULT_CLASS) == "true"}
+    mode = obj.get("volumeBindingMode", "Immediate")
+    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **_without_empty(rest)}
+
+
+def counted_csi_node(obj: Object) -> Object:
+    return {**_named(obj), "drivers": [_counted_driver(item) for item in obj["spec"].get("drivers") or []]}
+
+
+def _counted_driver(driver: Object) -> Object:
+    count = (driver.get("allocatable") or {}).get("count")
+    own = {"name": driver["name"], "topologyKeys": driver.get("topologyKeys") or []}
+    return own if count is None else {**own, "count": count}
+
+
+def counted_csi_driver(obj: Object) -> Object:
+    return {**_named(obj), **_pick(obj["spec"], "storageCapacity")}
+
+
+def counted_storage_capacity(obj: Object) -> Object:
+    """Source of the size: ``volumebinding/binder.go``, volumeLimit."""
+    size = obj.get("maximumVolumeSize") or obj.get("capacity")
+    rest = {"size": size} if size is not None else {}
+    topology = {} if obj.get("nodeTopology") is None else {"topology": obj["nodeTopology"]}
+    return {"storageClass": obj["storageClassName"], **rest, **topology}
+
+
+def counted_device_class(obj: Object) -> Object | None:
+    """A DeviceClass whose devices pods may request as an extended resource (KEP-5004); None for another."""
+    resource = obj["spec"].get("extendedResourceName")
+    return {**_named(obj), "extendedResource": resource} if resource else None
+
+
+def counted_resource_slice(obj: Object) -> Object:
+    """The number of devices that a driver offers in a ResourceSlice."""
+    return {"driver": obj["spec"]["driver"], "devices": len(obj["spec"].get("devices") or [])}
+
+
+def counted_attachment(obj: Object) -> Object:
+    spec = obj["spec"]
+    return {
+        "node": spec["nodeName"],
+        "driver": spec["attacher"],
+        "volume": spec["source"].get("persistentVolumeName") or "",
+    }
+
+
+def counted_budget(obj: Object) -> Object:
+    status = obj.get("status") or {}
+    own = {**_named(obj, namespaced=True), "disruptionsAllowed": status.get("disruptionsAllowed") or 0}
+    disrupted: Iterable[str] = status.get("disruptedPods") or {}
+    return {**own, **_pick(obj.get("spec"), "selector"), **_without_empty({"disruptedPods": sorted(disrupted)})}
+
+
+def counted_claim(obj: Object) -> Object:
+    spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    named = spec.get("volumeName")
+    rest = {
+        "volume": named if phase in ("Bound", "Lost") else None,
+        "storageClass": _class_of(obj),
+        # What is asked of a volume is over when there is one.
+        **({} if phase in ("Bound", "Lost") else {**wanted_volume(spec), "named": named}),
+        "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
+        # Bound goes without saying.
+        "phase": None if phase == "Bound" else phase,
+        "deleting": bool(obj["metadata"].get("deletionTimestamp")),
+    }
+    return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
+
+
+def wanted_volume(spec: Object) -> Object:
+    """What a claim, by its spec, asks of a volume that is there already."""
+    block = (spec.get("volumeMode") or _FILES) != _FILES
+    rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    selector = {} if spec.get("selector") is None else {"selector": spec["selector"]}
+    return {**_without_empty({**rest, "size": size}), **selector}
+
+
+def counted_volume(obj: Object) -> Object:
+    required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+    source = obj["spec"].get("csi") or {}
+    rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
+    phase = (obj.get("status") or {}).get("phase")
+    # Bound goes without saying, and then nothing else can have it.
+    return {**_labelled(obj), **_without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
+
+
+def _offered(volume: Object, phase: str | None) -> Object:
+    spec = volume["spec"]
+    return {
+        "phase": phase or "Pending",
+        "storageClass": _class_of(volume),
+        "size": (spec.get("capacity") or {}).get("storage"),
+        "accessModes": spec.get("accessModes"),
+        "block": (spec.get("volumeMode") or _FILES) != _FILES,
+        "attributesClass": spec.get("volumeAttributesClassName"),
+        "claim": _claim_of(spec.get("claimRef") or {}),
+        "deleting": bool(volume["metadata"].get("deletionTimestamp")),
+    }
+
+
+def _claim_of(reference: Object) -> Object:
+    """Whom a volume is kept for. With a ``uid`` it has been somebody's: of another claim of that name it is not."""
+    return _pick(reference, "namespace") if reference.get("uid") else _pick(reference, "namespace", "name")
+
+
+def _class_of(obj: Object) -> str | None:
+    """Source: ``component-helpers/storage/volume/helpers.go``, GetPersistentVolumeClaimClass, ...VolumeClass."""
+    return _annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName")
+
+
+def _annotations(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def counted_custom_resource(obj: Object) -> Object:
+    versions = [item["name"] for item in obj["spec"]["versions"] if item.get("served")]
+    return {**_named(obj), "kind": obj["spec"]["names"]["kind"], "versions": versions}
+
+
+def _without_empty(value: Mapping[str, Any]) -> Object:
+    return {key: item for key, item in value.items() if item not in (None, {}, [], False, "")}
+
+
+def _pick(value: Mapping[str, Any] | None, *keys: str) -> Object:
+    return _without_empty({key: (value or {}).get(key) for key in keys})
+
+
+def _named(obj: Object, *, namespaced: bool = False) -> Object:
+    metadata = obj["metadata"]
+    return {**({"namespace": metadata["namespace"]} if namespaced else {}), "name": metadata["name"]}
+
+
+def _labelled(obj: Object) -> Object:
+    return {**_named(obj), "labels": labels_of(obj)}

@@ -1,0 +1,79 @@
+"""Pods that are alike to the scheduler, and the nodes that suit them whatever runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuctl.capacity.scheduler_model import Incoming, Seat
+from gpuctl.capacity.scheduling import NO_CENSUS, SchedulingRule, rules_of_nodes
+
+_SELECTING = ("node-selector", "node-affinity", "volumes")
+_AMOUNTS = ("pods", "resources")
+
+
+class Landscape:
+    """Nodes without their pods: which of them suit pods, worked out once for all that select the same ones."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = [Seat(seat.node) for seat in seats]
+        rules = rules_of_nodes()
+        self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
+        self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
+        # One node of each kind, by what there is on it: amounts do not tell the others from it.
+        alike: dict[object, int] = {}
+        self._alike = [
+            alike.setdefault(frozenset(seat.node.allocatable.items()), number)
+            for number, seat in enumerate(self._seats)
+        ]
+        self._suiting: dict[object, list[int]] = {}
+        self._open: dict[object, list[int]] = {}
+
+    def open_to(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that suit a pod, and are large enough for it."""
+        selection = *selection_of(incoming), str(incoming.tolerations)
+        key = *selection, frozenset(incoming.pod.requests.items())
+        if selection not in self._suiting:
+            self._suiting[selection] = self._kept(incoming, self._others, range(len(self._seats)))
+        if key not in self._open:
+            large = set(self._kept(incoming, self._by_amounts, set(self._alike)))
+            self._open[key] = [index for index in self._suiting[selection] if self._alike[index] in large]
+        return self._open[key]
+
+    def selected_by(self, incoming: Incoming) -> list[int]:
+        """The numbers of the nodes that a pod selects, whatever keeps it from them."""
+        key = selection_of(incoming)
+        if key not in self._open:
+            rules = [rule for rule in self._others if rule.name in _SELECTING]
+            self._open[key] = self._kept(incoming, rules, range(len(self._seats)))
+        return self._open[key]
+
+    def _kept(self, incoming: Incoming, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
+        seats = self._seats
+        return [index for index in numbers if all(rule.holds(incoming, seats[index], NO_CENSUS) for rule in rules)]
+
+
+def selection_of(incoming: Incoming) -> tuple[object, ...]:
+    """Equal for pods that select the same nodes."""
+    return (
+        frozenset(incoming.node_selector.items()),
+        str(incoming.node_terms),
+        str(incoming.volume_terms),
+        incoming.volume_nodes,
+    )
+
+
+def shape_key(incoming: Incoming) -> object:
+    """Equal for pods that no rule tells apart."""
+    pod = incoming.pod
+    return (
+        frozenset(pod.requests.items()),
+        pod.scored,
+        pod.priority,
+        incoming.preempts,
+        *selection_of(incoming),
+        str(incoming.tolerations),
+        str(incoming.preferred_nodes),
+        pod.ports,
+        pod.volumes,
+        (pod.namespace, frozenset(pod.labels.items()), str(incoming.terms)) if incoming.terms else None,
+    )

@@ -1,0 +1,101 @@
+"""Why it cannot be known from a snapshot where pods would go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuctl.capacity.pod_claims import claims_of, find_claim, volume_of
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.scheduler_model import units
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot_entries import SCHEDULER
+from gpuctl.capacity.volume_binding import NEEDED, ephemeral_claim, is_late, storage_class_of
+from gpuctl.objects.api_resources import Object
+
+# Source: HAMi, docs/config.md (resource names); Volcano, pkg/scheduler/api/devices (vgpu).
+_SHARES = {"nvidia.com/gpumem": "HAMi", "nvidia.com/gpucores": "HAMi", "volcano.sh/": "Volcano"}
+
+
+def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
+    """The RuntimeClass that a pod names, as far as the snapshot has it."""
+    wanted = spec.get("runtimeClassName")
+    return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
+
+
+def doubts(
+    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
+) -> Iterator[str]:
+    """Why it cannot be known from a snapshot where such pods would go."""
+    for resource in units(pod_requests(spec)):
+        if resource not in shown:
+            yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
+    scheduler = spec.get("schedulerName") or SCHEDULER
+    if scheduler != SCHEDULER:
+        yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
+    if spec.get("resourceClaims"):
+        yield "its pods claim devices (resourceClaims), which are not part of a snapshot"
+    if spec.get("schedulingGates"):
+        yield "its pods have scheduling gates, which have to be removed first"
+    if spec.get("schedulingGroup"):
+        yield "its pods are scheduled as a group (schedulingGroup)"
+    name = spec.get("priorityClassName")
+    if name and name not in classes and not name.startswith("system-"):
+        yield f"PriorityClass {name} was not found"
+    if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
+        yield f"RuntimeClass {spec['runtimeClassName']} was not found"
+    yield from _doubts_of_volumes(spec, namespace, snapshot)
+
+
+def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
+    """Return why nodes may have more of what a pod requests than they report as allocatable.
+
+    The scheduler allocates an extended resource out of ResourceSlices, too, where a DeviceClass names it (KEP-5004).
+    """
+    lacking = ""
+    if "deviceClasses" in snapshot.unreadable:
+        lacking = "DeviceClasses could not be read"
+    elif "deviceClasses" in snapshot.missing:
+        lacking = "a snapshot of an older gpuctl has no DeviceClasses"
+    offers = bool(snapshot.lacks("resourceSlices")) or any(item["devices"] for item in snapshot.resource_slices)
+    for resource in units(pod_requests(spec)):
+        if "/" not in resource:
+            continue
+        if lacking:
+            yield f"whether nodes have more {resource} than they report is not known: {lacking}"
+        for item in snapshot.device_classes:
+            if item["extendedResource"] == resource and offers:
+                yield (
+                    f"nodes may have more {resource} than they report: the DeviceClass {item['name']} offers it out of "
+                    "ResourceSlices, whose devices gpuctl does not count"
+                )
+
+
+def _handed_out(resource: str) -> str:
+    """Whose scheduler hands a share of a card out: nodes need not report such a resource."""
+    whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)
+    return f": the scheduler of {whose} hands it out" if whose else ""
+
+
+def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
+    for name in claims_of(spec):
+        claim = find_claim(name, namespace, snapshot)
+        if claim is None:
+            is_known = "claims" not in snapshot.unreadable
+            why = f"was not found in {namespace}" if is_known else "is not known: claims could not be read"
+            yield f"claim {name} {why}"
+        elif volume_of(claim, snapshot) is None:
+            yield from _unbound(claim, f"claim {name}", snapshot)
+    for volume in spec.get("volumes") or []:
+        if volume.get("ephemeral"):
+            yield from _unbound(ephemeral_claim(volume, namespace), f"ephemeral volume {volume['name']}", snapshot)
+
+
+def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
+    storage = storage_class_of(claim, snapshot)
+    if claim.get("phase") != "Pending" or storage is None:
+        yield f"{title} is not bound to a volume that was found"
+    elif not is_late(claim, snapshot):
+        yield f"{title} is not bound to a volume yet (storage class {storage['name']})"
+    elif lacking := snapshot.lacks(*NEEDED):
+        where = f"gets its volume with the first pod that uses it (storage class {storage['name']})"
+        yield f"{title} {where}, and {', '.join(lacking)} could not be read"

@@ -1,0 +1,211 @@
+"""Claims that get their volume with the first pod that uses it: on which nodes there is one, or one can be made.
+
+Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins/volumebinding/binder.go`` (findMatchingVolumes,
+checkVolumeProvisions, hasEnoughCapacity), ``component-helpers/storage/volume/pv_helpers.go`` (FindMatchingVolume).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.capacity.pod_requests import quantity
+from gpuctl.capacity.scheduler_model import HOST_NAME, LateClaim, SchedulableNode
+from gpuctl.capacity.scheduling import in_term
+from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot_entries import wanted_volume
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.selectors import selects
+
+_LATE = "WaitForFirstConsumer"
+_STATIC = "kubernetes.io/no-provisioner"
+NEEDED = ("volumes", "storageClasses", "csiDrivers", "storageCapacities")
+"""The lists of a snapshot by which volumes are found."""
+
+
+class Way(NamedTuple):
+    """How claims of a pod get their volumes on a node: the volume by the claim's name, None for one that is made."""
+
+    volumes: Mapping[str, str | None]
+
+
+def storage_class_of(claim: Object, snapshot: Snapshot) -> Object | None:
+    """The class of a claim; the only default of the cluster for one that names none."""
+    named = claim.get("storageClass")
+    if named is None:
+        defaults = [item for item in snapshot.storage_classes if item.get("default")]
+        return defaults[0] if len(defaults) == 1 else None
+    return next((item for item in snapshot.storage_classes if item["name"] == named), None)
+
+
+def is_late(claim: Object, snapshot: Snapshot) -> bool:
+    """Whether the scheduler decides where a claim's volume is. Source: GetPodVolumeClaims, IsDelayBindingMode."""
+    if claim.get("phase") != "Pending" or claim.get("named"):
+        return False
+    storage = storage_class_of(claim, snapshot)
+    return storage is not None and storage.get("bindingMode") == _LATE
+
+
+def late_claims(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[LateClaim]:
+    """The claims of a pod that get their volumes when it is placed."""
+    for volume in spec.get("volumes") or []:
+        if volume.get("persistentVolumeClaim"):
+            name = volume["persistentVolumeClaim"]["claimName"]
+            claim = snapshot.claims_by_name.get((namespace, name))
+            if claim is not None and is_late(claim, snapshot):
+                yield LateClaim(_with_class(claim, snapshot), False)
+        elif volume.get("ephemeral"):
+            claim = ephemeral_claim(volume, namespace)
+            if is_late(claim, snapshot):
+                yield LateClaim(_with_class(claim, snapshot), True)
+
+
+def ephemeral_claim(volume: Object, namespace: str) -> Object:
+    """The claim that is made for each pod with an ephemeral volume."""
+    spec = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
+    named = {"storageClass": spec["storageClassName"]} if spec.get("storageClassName") is not None else {}
+    modes = {"accessModes": spec.get("accessModes") or []}
+    own = {"namespace": namespace, "name": volume["name"], "phase": "Pending"}
+    return {**own, **named, **modes, **wanted_volume(spec)}
+
+
+def _with_class(claim: Object, snapshot: Snapshot) -> Object:
+    storage = storage_class_of(claim, snapshot)
+    return claim if storage is None else {**claim, "storageClass": storage["name"]}
+
+
+class VolumeFinder:
+    """The volumes that nobody has, and what can be made where."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._classes = {item["name"]: item for item in snapshot.storage_classes}
+        self._by_class: dict[str, list[Object]] = {}
+        for item in sorted(snapshot.volumes, key=_size):
+            if "phase" in item and not item.get("deleting"):
+                self._by_class.setdefault(item.get("storageClass", ""), []).append(item)
+        self._measured = {item["name"] for item in snapshot.csi_drivers if item.get("storageCapacity")}
+        self._capacities: dict[str, list[Object]] = {}
+        for item in snapshot.storage_capacities:
+            self._capacities.setdefault(item["storageClass"], []).append(item)
+        self._open: dict[str, _Open] = {}
+
+    def way(self, claims: Sequence[LateClaim], node: SchedulableNode) -> Way | None:
+        """How all claims get their volumes on a node; None where one of them gets none."""
+        found: dict[str, str | None] = {}
+        for late in sorted(claims, key=lambda item: _size(item.claim)):
+            claim = late.claim
+            selected = claim.get("selectedNode")
+            if selected is not None and selected != node.name:
+                return None
+            volume = None if selected else self._smallest(claim, node, set(found.values()))
+            if volume is None and not self.is_made(claim, node):
+                return None
+            found[claim["name"]] = None if volume is None else volume["name"]
+        return Way(found)
+
+    def _smallest(self, claim: Object, node: SchedulableNode, taken: set[str | None]) -> Object | None:
+        known = self.open_to(claim)
+        if known.kept is not None:
+            return known.kept if is_reached(known.kept, node) else None
+        near = (item for item in known.on(node) if item["name"] not in taken)
+        return next((item for item in near if is_reached(item, node)), None)
+
+    def open_to(self, claim: Object) -> _Open:
+        """The volumes that a claim may get, on whichever node, the smallest first."""
+        key = str(sorted(claim.items(), key=str))
+        if key not in self._open:
+            fitting = [item for item in self._by_class.get(claim["storageClass"], ()) if _suits(item, claim)]
+            self._open[key] = _Open(fitting, claim)
+        return self._open[key]
+
+    def is_made(self, claim: Object, node: SchedulableNode) -> bool:
+        """Whether the class's driver makes a volume for a node, as far as is known before."""
+        storage = self._classes[claim["storageClass"]]
+        if storage["provisioner"] in ("", _STATIC):
+            return False
+        terms = storage.get("topologies") or []
+        if terms and not any(_in_topology(term, node.labels) for term in terms):
+            return False
+        if "size" not in claim or storage["provisioner"] not in self._measured:
+            return True
+        wanted = quantity(claim["size"])
+        return any(
+            quantity(item.get("size", 0)) >= wanted and selects(item["topology"], node.labels)
+            for item in self._capacities.get(storage["name"], ())
+            if "topology" in item and "size" in item
+        )
+
+    def provisioner(self, claim: Object) -> str:
+        """The driver that makes a claim's volume."""
+        return str(self._classes[claim["storageClass"]]["provisioner"])
+
+
+class _Open:
+    """Volumes that a claim may get; ``kept`` is the one that is kept for it, which is the only one then."""
+
+    def __init__(self, volumes: Sequence[Object], claim: Object) -> None:
+        own = claim["namespace"], claim["name"]
+        self.kept = next((item for item in volumes if _kept_for(item) == own), None)
+        self.volumes = [item for item in volumes if "claim" not in item]
+        self._by_host: dict[str, list[tuple[int, Object]]] = {}
+        self._anywhere: list[tuple[int, Object]] = []
+        for place, item in enumerate(self.volumes):
+            hosts = _hosts(item)
+            for host in hosts or ():
+                self._by_host.setdefault(host, []).append((place, item))
+            if hosts is None:
+                self._anywhere.append((place, item))
+
+    def on(self, node: SchedulableNode) -> Iterator[Object]:
+        """Those that may be reached from a node, the smallest first."""
+        here = self._by_host.get(node.labels.get(HOST_NAME, ""), [])
+        return (item for _, item in sorted([*here, *self._anywhere], key=lambda found: found[0]))
+
+
+def is_reached(volume: Object, node: SchedulableNode) -> bool:
+    """Whether a volume is reached from a node."""
+    terms = volume.get("nodeTerms")
+    return terms is None or any(in_term(term, node) for term in terms)
+
+
+def _suits(volume: Object, claim: Object) -> bool:
+    if _size(volume) < _size(claim) or volume.get("block", False) != claim.get("block", False):
+        return False
+    if volume.get("attributesClass", "") != claim.get("attributesClass", ""):
+        return False
+    if "claim" in volume:
+        return _kept_for(volume) == (claim["namespace"], claim["name"])
+    if volume["phase"] != "Available" or not {*claim.get("accessModes", ())} <= {*volume.get("accessModes", ())}:
+        return False
+    return "selector" not in claim or selects(claim["selector"], volume.get("labels") or {})
+
+
+def _kept_for(volume: Object) -> tuple[str | None, str | None]:
+    claim = volume.get("claim") or {}
+    return claim.get("namespace"), claim.get("name")
+
+
+def _size(item: Object) -> Fraction:
+    return quantity(item.get("size", 0))
+
+
+def _hosts(volume: Object) -> list[str] | None:
+    """The host names of the nodes that reach a volume, None where something else tells."""
+    terms: Iterable[Object] = volume.get("nodeTerms") or ()
+    found: list[str] = []
+    for term in terms:
+        named = [
+            item["values"]
+            for item in term.get("matchExpressions") or []
+            if item["key"] == HOST_NAME and item["operator"] == "In"
+        ]
+        if not named:
+            return None
+        found += named[0]
+    return list(dict.fromkeys(found)) if found else None
+
+
+def _in_topology(term: Sequence[Object], labels: Mapping[str, str]) -> bool:
+    """Source: ``pkg/apis/core/v1/helper/helpers.go``, MatchTopologySelectorTerms: an empty term has no nodes."""
+    return bool(term) and all(labels.get(item["key"]) in item["values"] for item in term)

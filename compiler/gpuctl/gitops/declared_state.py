@@ -1,0 +1,232 @@
+"""One of the two states that an impact compares: what its documents declare, and what they ask for."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+from gpuctl.backend.context import Context
+from gpuctl.backend.pod import is_shared
+from gpuctl.backend.quota import hard_limits
+from gpuctl.compilation import Compilation
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.pool_links import replicas
+from gpuctl.gitops.object_changes import ObjectKey, by_key
+from gpuctl.language.job import Workload
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.quantities import parse_quantity
+
+ANY_TYPE = ""
+"""The GPU type of jobs that take any, and of nodes that name none."""
+ALL_TYPES = "*"
+"""Stands for a pool as a whole."""
+_EXTENDED = "requests."
+_OVERSIZED = ("GPU402", "GPU403")
+DOES_NOT_FIT = frozenset({*_OVERSIZED, "GPU404", "GPU405", "GPU406", "GPU419"})
+"""Codes of the linker for what an impact is asked about: no mistakes that leave it without an answer."""
+
+PodRequests = Callable[[Object], Mapping[str, Fraction]]
+"""What a pod of a ``spec`` takes of its node: resource -> amount."""
+
+
+class JobId(NamedTuple):
+    """Which job: its kind, namespace and name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} in {self.namespace}"
+
+
+class JobDemand(NamedTuple):
+    """What a job asks for: ``pods`` at the fewest and ``most`` at the most, ``gpus`` of each pod.
+
+    ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
+    that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use; ``cards`` are the
+    GPUs among them, which pools limit. ``apart``: it is not counted against pools and quotas, because it waits for room
+    in a queue of Kueue, or because it has finished in the cluster.
+    """
+
+    pool: str
+    gpu_type: str
+    gpus: Fraction | None
+    pods: int
+    most: int
+    requests: dict[str, Fraction]
+    cards: Fraction
+    apart: Literal["queued", "finished"] | None = None
+
+    @property
+    def total(self) -> Fraction:
+        """GPUs at the fewest replicas, without shares in memory."""
+        return (self.gpus or Fraction(0)) * self.pods
+
+    @property
+    def total_most(self) -> Fraction:
+        """GPUs at the most replicas, without shares in memory."""
+        return (self.gpus or Fraction(0)) * self.most
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What of it the table of GPUs shows."""
+        return self[:5]
+
+
+class PoolLimits(NamedTuple):
+    """What a pool allows: unfinished jobs in it, and GPUs of one job (None: no limit)."""
+
+    jobs: int | None
+    gpus_per_job: int | None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two states: what its documents declare and ask for.
+
+    ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say. ``limits`` are those of
+    quotas, by namespace and key; ``pool_limits`` those of pools. ``oversized``: what the linker says of jobs that no
+    node of their pool can take.
+    """
+
+    jobs: dict[JobId, JobDemand] = field(default_factory=dict)
+    objects: dict[ObjectKey, Object] = field(default_factory=dict)
+    nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
+    limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    pool_limits: dict[str, PoolLimits] = field(default_factory=dict)
+    oversized: dict[JobId, list[str]] = field(default_factory=dict)
+    prices: dict[str, Fraction] = field(default_factory=dict)
+
+
+def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
+    """The state that a compilation describes; None is one without documents.
+
+    ``pod_requests`` counts what a pod takes: its manifest says it, for a ``podPatch`` can change it.
+    """
+    if compilation is None:
+        return Side()
+    platform = compilation.settings.platform
+    side = Side(prices={pool: Fraction(str(price)) for pool, price in platform.prices.items()})
+    side.objects.update(by_key(compilation.objects))
+    context = Context(compilation.settings)
+    pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}
+    queued = {id(item.document) for item in compilation.lowered if QUEUE_LABEL in labels_of(item.object)}
+    for document in compilation.documents:
+        model = document.model
+        if isinstance(model, Workload):
+            name = JobId(document.kind, document.namespace, model.job.name)
+            demand = _demand(context, document, pods[id(document)], pod_requests)
+            side.jobs[name] = demand._replace(apart="queued" if id(document) in queued else None)
+        elif model.kind == "pool":
+            types = side.nodes.setdefault(model.header.name, {})
+            for node in model.nodes.values():
+                unknown = None if node.gpu_type else 0
+                types.setdefault(node.gpu_type, []).append(unknown if node.gpu_count is None else node.gpu_count)
+            if model.quota is not None:
+                side.pool_limits[model.header.name] = PoolLimits(model.quota.maxJobs, model.quota.maxGpuPerJob)
+        elif model.kind == "quota":
+            for namespace, entry in model.entries.items():
+                for resource, text in hard_limits(context, entry).items():
+                    value = parse_quantity(text)
+                    if value is not None:
+                        # Several quotas of a namespace all hold.
+                        least = side.limits.get((namespace, resource), value)
+                        side.limits[namespace, resource] = min(least, value)
+    side.oversized.update(_oversized(compilation))
+    return side
+
+
+def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
+    told = [(item.span, item.message) for item in compilation.diagnostics if item.code in _OVERSIZED and item.span]
+    files = {span.file for span, _ in told}
+    # Where a document begins is known when it is read again, which only those that something is said of are worth.
+    starts = sorted(
+        (document.file, document.span().line, index)
+        for index, document in enumerate(compilation.documents)
+        if document.file in files
+    )
+    found: dict[JobId, list[str]] = {}
+    for span, message in told:
+        document = compilation.documents[starts[bisect(starts, (span.file, span.line + 1)) - 1][2]]
+        if isinstance(document.model, Workload):
+            job = JobId(document.kind, document.namespace, document.model.job.name)
+            found.setdefault(job, []).append(message)
+    return found
+
+
+def _pod_of(obj: Object) -> Object | None:
+    """The PodSpec in an object of a workload."""
+    spec = obj.get("spec") or {}
+    if obj["kind"] == "JobSet":
+        spec = spec["replicatedJobs"][0]["template"]["spec"]
+    found: Object | None = spec.get("template", {}).get("spec")
+    return found
+
+
+def _demand(context: Context, document: Document, pod: Object, pod_requests: PodRequests) -> JobDemand:
+    model: Any = document.model
+    resources = model.resources
+    settings = context.settings
+    gpu = settings.gpu_of(resources)
+    requests = pod_requests(pod)
+    gpus: Fraction | None = requests.get(gpu.resource, Fraction(0)) if gpu is not None else Fraction(0)
+    if is_shared(context, model):
+        share = parse_quantity(resources.gpu_share)
+        gpus = resources.gpu * share if share is not None and share < 1 else None
+    default = settings.platform.quota.defaultRequest
+    counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
+    cards = settings.gpu_resources
+    return JobDemand(
+        resources.pool or DEFAULT_POOL,
+        document.gpu_type or ANY_TYPE,
+        gpus,
+        replicas(model),
+        replicas(model, most=True),
+        {_EXTENDED + name: value for name, value in counted.items()},
+        sum((value for name, value in requests.items() if name in cards), Fraction(0)),
+    )
+
+
+def _filled(pod: Object, default: dict[str, str]) -> Object:
+    """A pod as it is where a quota is: our LimitRange gives containers that ask for nothing a default."""
+
+    def filled(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        missing = {name: value for name, value in default.items() if name not in limits}
+        return {**container, "resources": {**resources, "requests": {**missing, **(resources.get("requests") or {})}}}
+
+    lists = {key: [filled(item) for item in pod[key]] for key in ("containers", "initContainers") if pod.get(key)}
+    return {**pod, **lists}
+
+
+def with_finished(side: Side, jobs: Collection[JobId]) -> Side:
+    """The side with these jobs as finished ones."""
+    demands = {job: demand._replace(apart="finished") for job, demand in side.jobs.items() if job in jobs}
+    return replace(side, jobs={**side.jobs, **demands})
+
+
+def demands_of(
+    side: Side, pool: str, gpu_type: str, apart: Literal["queued", "finished"] | None = None
+) -> list[JobDemand]:
+    """Of the jobs that ask for a type; those that take any are of a type of their own."""
+    demands = (demand for demand in side.jobs.values() if demand.pool == pool and demand.apart == apart)
+    return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
+
+
+def counts_of(side: Side, pool: str, gpu_type: str) -> list[int] | None:
+    """GPUs of each node that such jobs can run on; None when nobody says."""
+    if pool not in side.nodes:
+        return None
+    counts: list[int] = []
+    for kind, numbers in side.nodes[pool].items():
+        for number in numbers if gpu_type in (ALL_TYPES, ANY_TYPE, kind) else ():
+            if number is None:
+                return None
+            counts.append(number)
+    return counts

@@ -1,0 +1,206 @@
+"""An impact for people: Markdown that fits a pull request's comment, and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.gitops.breakages import amount
+from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.resource_impact import Impact
+from gpuctl.language.wording import first_few, visible
+from gpuctl.objects.quantities import format_number
+
+_MANY = 50
+"""Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
+_PATHS = 4
+_LONGEST_PATH = 120
+
+
+Lists = Sequence[tuple[str, Sequence[str]]]
+"""What is said of a cluster as it is: lists with their headings."""
+
+
+class _Style(NamedTuple):
+    """How a format writes a heading, a word that a user chose, a sentence, a table, and what may be folded away."""
+
+    heading: Callable[[str], str]
+    word: Callable[[str], str]
+    sentence: Callable[[str], str]
+    table: Callable[[Sequence[str], list[list[str]]], list[str]]
+    folded: Callable[[str, list[str]], list[str]]
+
+
+def markdown(impact: Impact, live: Lists = ()) -> str:
+    """A comment on a pull request."""
+    return "\n".join(_lines(impact, live, _MARKDOWN)) + "\n"
+
+
+def text(impact: Impact, live: Lists = ()) -> str:
+    """The same for a terminal."""
+    return "\n".join(_lines(impact, live, _TEXT)) + "\n"
+
+
+def _lines(impact: Impact, live: Lists, style: _Style) -> list[str]:
+    lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
+    if impact.breakages:
+        items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]
+        lines += ["Does not fit:", "", *_list(items), ""]
+    for heading, told in live:
+        lines += [heading, "", *_list([style.sentence(item) for item in told])]
+        lines += [""] if told else []
+    if impact.restarts:
+        told = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
+        lines += ["Starts anew:", "", *_list(told), ""]
+    if impact.jobs:
+        rows = [_job_row(*item) for item in impact.jobs]
+        lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
+    pools = [row for row in impact.pools if row.before != row.after]
+    if pools:
+        head = ["pool", "GPU type", "GPUs asked for", "GPUs there"]
+        queued = any(row.before.queued or row.after.queued for row in pools)
+        rows = [[*_pool_row(row), *([_queued(row)] if queued else [])] for row in pools]
+        lines += [*_table(style, [*head, *(["GPUs queued for"] if queued else [])], rows), ""]
+        if any(None in (row.before.there, row.after.there) for row in pools):
+            lines += ["`?`: no pool document says how many there are.", ""]
+    quotas = [row for row in impact.quotas if row.changed]
+    if quotas:
+        head = ["namespace", "resource", "asked for at most", "quota"]
+        lines += [*_table(style, head, [_quota_row(row) for row in quotas]), ""]
+    if impact.costs is not None:
+        before, after = (_range(cost.least, cost.most) for cost in impact.costs)
+        without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
+        lines += [f"Price per hour: {_change(before, after)}{''.join(without)}", ""]
+    changed = [f"{style.word(str(key))}: {_shown_paths(paths, style)}" for key, paths in impact.changed]
+    added, removed = ([style.word(str(key)) for key in keys] for keys in (impact.added, impact.removed))
+    for name, items in (("Added", added), ("Changed", changed), ("Removed", removed)):
+        if items:
+            lines += [*style.folded(f"{name}: {_objects(len(items))}", _list(items)), ""]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _headline(impact: Impact) -> str:
+    def total(most: bool) -> Fraction:
+        change = Fraction(0)
+        for _, before, after in impact.jobs:
+            for sign, demand in ((-1, before), (1, after)):
+                if demand is not None:
+                    change += sign * (demand.total_most if most else demand.total)
+        return change
+
+    least, most = total(False), total(True)
+    gpus = _signed(least) if least == most else f"{_signed(least)} to {_signed(most)}"
+    counts = ((impact.added, "added"), (impact.changed, "changed"), (impact.removed, "removed"))
+    objects = ", ".join(f"{_objects(len(items))} {word}" for items, word in counts if items)
+    parts = ["no change of GPUs" if not least and not most else f"{gpus} GPUs", objects or "no object changes"]
+    return "; ".join(parts)
+
+
+def _signed(value: Fraction) -> str:
+    return ("+" if value > 0 else "") + format_number(value)
+
+
+def _objects(number: int) -> str:
+    return "1 object" if number == 1 else f"{number} objects"
+
+
+def _list(items: list[str]) -> list[str]:
+    left = len(items) - _MANY
+    return [f"- {item}" for item in items[:_MANY]] + ([f"- and {left} more"] if left > 0 else [])
+
+
+def _table(style: _Style, head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    left = len(rows) - _MANY
+    more = ["", f"and {left} more rows"] if left > 0 else []
+    return [*style.table(head, rows[:_MANY]), *more]
+
+
+def _shown_paths(paths: list[str], style: _Style) -> str:
+    def short(path: str) -> str:
+        return path if len(path) <= _LONGEST_PATH else f"{path[: _LONGEST_PATH - 3]}..."
+
+    return first_few((style.word(short(path)) for path in paths), _PATHS)
+
+
+def _job_row(job: JobId, before: JobDemand | None, after: JobDemand | None) -> list[str]:
+    return [str(job), _gpus(before), _gpus(after)]
+
+
+def _gpus(demand: JobDemand | None) -> str:
+    if demand is None:
+        return "-"
+    where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
+    if demand.gpus is None:
+        return f"shares in memory ({where})"
+    return f"{_range(demand.total, demand.total_most)} ({where})" if demand.gpus else f"0 ({demand.pool})"
+
+
+def _pool_row(row: PoolRow) -> list[str]:
+    kind = {ALL_TYPES: "all", ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type)
+    before, after = (_range(value.asked, value.most) for value in (row.before, row.after))
+    return [row.pool, kind, _change(before, after), _change(_there(row.before), _there(row.after))]
+
+
+def _queued(row: PoolRow) -> str:
+    return _change(format_number(row.before.queued), format_number(row.after.queued))
+
+
+def _change(before: str, after: str) -> str:
+    return after if before == after else f"{before} -> {after}"
+
+
+def _range(least: Fraction, most: Fraction) -> str:
+    return format_number(least) if least == most else f"{format_number(least)} to {format_number(most)}"
+
+
+def _there(value: Amount) -> str:
+    return "?" if value.there is None else str(value.there)
+
+
+def _quota_row(row: QuotaRow) -> list[str]:
+    def shown(value: Fraction | None) -> str:
+        return "none" if value is None else amount(row.resource, value)
+
+    asked = _change(shown(row.asked_before), shown(row.asked_after))
+    hard = _change(shown(row.hard_before), shown(row.hard_after))
+    return [row.namespace, row.resource.removeprefix("requests."), asked, hard]
+
+
+def _code(word: str) -> str:
+    """A code span, whatever is in the word. Source: CommonMark 0.31, 6.1."""
+    word = visible(word)
+    longest = max((len(run) for run in re.findall("`+", word)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if word[:1] == "`" or word[-1:] == "`" else ""
+    return f"{fence}{space}{word}{space}{fence}"
+
+
+def _escaped(sentence: str) -> str:
+    """Text that no character of which means anything in Markdown; people mentioned in it get no mail."""
+    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(sentence)).replace("@", "@<!-- -->")
+
+
+def _markdown_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    return [line(head), line("---" for _ in head), *(line(map(_escaped, row)) for row in rows)]
+
+
+def _folded(summary: str, lines: list[str]) -> list[str]:
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
+
+
+def _text_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    cells = [[name.upper() for name in head], *([visible(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(head))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+_MARKDOWN = _Style("## {}".format, _code, _escaped, _markdown_table, _folded)
+_TEXT = _Style(str, visible, visible, _text_table, lambda summary, lines: [f"{summary}", "", *lines])

@@ -1,0 +1,90 @@
+"""What a change of documents does to the machines: jobs, GPUs by pool and type, quotas, and what no longer fits.
+
+Numbers are of what documents ask for, not of what runs. A service that scales counts twice: at its fewest replicas and
+at its most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.gitops.breakages import Breakage, breakages
+from gpuctl.gitops.declared_state import JobDemand, JobId, Side
+from gpuctl.gitops.impact_rows import PoolRow, QuotaRow, pool_rows, quota_rows
+from gpuctl.gitops.object_changes import ObjectKey
+from gpuctl.gitops.restarts import Rendered, Restart, restarts
+from gpuctl.gitops.value_changes import value_changes
+
+
+class Cost(NamedTuple):
+    """Price per hour, at the fewest and at the most replicas."""
+
+    least: Fraction
+    most: Fraction
+
+
+@dataclass(frozen=True)
+class Impact:
+    """The difference of two states.
+
+    ``costs`` are before and after, None without prices; ``unpriced`` are pools with GPUs in use that have none.
+    ``restarts`` are the jobs that start anew.
+    """
+
+    added: list[ObjectKey]
+    changed: list[tuple[ObjectKey, list[str]]]
+    removed: list[ObjectKey]
+    jobs: list[tuple[JobId, JobDemand | None, JobDemand | None]]
+    pools: list[PoolRow]
+    quotas: list[QuotaRow]
+    breakages: list[Breakage]
+    costs: tuple[Cost, Cost] | None
+    unpriced: list[str]
+    restarts: list[Restart] = field(default_factory=list)
+
+
+def impact(before: Side, after: Side, rendered: Rendered = frozenset(), kept: Rendered = frozenset()) -> Impact:
+    """Return what going from one state to the other does.
+
+    :param rendered: what was built of the first, and ``kept`` what of it a build of the second keeps.
+    """
+    pools = list(pool_rows(before, after))
+    quotas = list(quota_rows(before, after))
+    pairs = [(job, before.jobs.get(job), after.jobs.get(job)) for job in sorted({*before.jobs, *after.jobs})]
+    return Impact(
+        added=sorted(after.objects.keys() - before.objects.keys()),
+        changed=[
+            (key, paths)
+            for key in sorted(after.objects.keys() & before.objects.keys())
+            if (paths := [change.path for change in value_changes(before.objects[key], after.objects[key])])
+        ],
+        removed=sorted(before.objects.keys() - after.objects.keys()),
+        restarts=restarts(before, after, rendered, kept),
+        jobs=[
+            (job, old, new)
+            for job, old, new in pairs
+            if (old.place if old is not None else None) != (new.place if new is not None else None)
+        ],
+        pools=pools,
+        quotas=quotas,
+        breakages=list(breakages(before, after, pools, quotas)),
+        costs=(_cost(before), _cost(after)) if before.prices or after.prices else None,
+        unpriced=sorted(
+            {
+                demand.pool
+                for side in (before, after)
+                for demand in side.jobs.values()
+                if demand.total_most and demand.pool not in side.prices
+            }
+        ),
+    )
+
+
+def _cost(side: Side) -> Cost:
+    priced = [(side.prices.get(demand.pool, Fraction(0)), demand) for demand in side.jobs.values()]
+    return Cost(
+        sum((price * demand.total for price, demand in priced), Fraction(0)),
+        sum((price * demand.total_most for price, demand in priced), Fraction(0)),
+    )
