@@ -16,8 +16,8 @@ from gpuctl.apply.plan.plan import WRITING, Exists, Plan
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.options import RunCallbacks, RunOptions
 from gpuctl.capacity.pod_requests import amounts
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain

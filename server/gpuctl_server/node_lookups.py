@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gpuctl.api.nodes import JobOnNodes
-from gpuctl.kube.absent import no_such
+from gpuctl.kube.not_found import no_such
 from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
-from gpuctl.kube.right_cluster import difference
+from gpuctl.kube.cluster_identity import address_mismatch
 from gpuctl.language.platform import NamedCluster
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key
@@ -27,7 +27,7 @@ def own_name(service: Service) -> str | None:
 
 def _is_own(service: Service, cluster: NamedCluster) -> bool:
     inside = not service.connection.context
-    if not inside and difference(service.connection, cluster) is not None:
+    if not inside and address_mismatch(service.connection, cluster) is not None:
         return False
     if cluster.uid is None:
         # In a pod the API server has another address than outside, and there is no context.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuctl.acts.membership import add_to_pool, remove_from_pool
 from gpuctl.acts.node_labels import Report
-from gpuctl.kube.absent import no_such
+from gpuctl.kube.not_found import no_such
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.audit import AuditTrail

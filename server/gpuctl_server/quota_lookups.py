@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.kube.absent import no_such
+from gpuctl.kube.not_found import no_such
 from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.usecases.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller

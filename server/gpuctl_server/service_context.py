@@ -13,7 +13,7 @@ from anyio import CapacityLimiter
 
 from gpuctl.frontend.source import Source
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.reflector import Watched
+from gpuctl.kube.reflector import WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
@@ -215,19 +215,19 @@ class Service:
         self.connection.close()
 
 
-def followed(keys: Records) -> list[Watched]:
+def followed(keys: Records) -> list[WatchedList]:
     """What the mirror has. Of other people's objects only what takes room: pods, nodes, quotas, devices."""
     ours = (*WORKLOADS, "Service", "HorizontalPodAutoscaler")
     return [
-        Watched("Pod", None),
-        Watched("Node", None),
-        *(Watched(kind, None, keys.job_type) for kind in ours),
-        Watched("ResourceQuota", None),
-        Watched("LimitRange", None),
-        Watched("Namespace", None),
-        Watched("ConfigMap", SYSTEM_NAMESPACE, keys.pool),
-        Watched("Event", None, fields="reason=FailedCreate"),
-        *(Watched(kind, None, is_needed=False) for kind in DEVICE_KINDS),
+        WatchedList("Pod", None),
+        WatchedList("Node", None),
+        *(WatchedList(kind, None, keys.job_type) for kind in ours),
+        WatchedList("ResourceQuota", None),
+        WatchedList("LimitRange", None),
+        WatchedList("Namespace", None),
+        WatchedList("ConfigMap", SYSTEM_NAMESPACE, keys.pool),
+        WatchedList("Event", None, fields="reason=FailedCreate"),
+        *(WatchedList(kind, None, is_needed=False) for kind in DEVICE_KINDS),
     ]
 
 

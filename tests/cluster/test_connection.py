@@ -30,9 +30,9 @@ from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from gpuctl.cli.main import run
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
-from gpuctl.kube.configuration import Impersonated, open_session
+from gpuctl.kube.api_requests import ApiRequests
+from gpuctl.kube.configuration import Impersonation, open_session
 from gpuctl.kube.proxies import proxy_for
-from gpuctl.kube.requests import Requests
 from gpuctl.objects.api_resources import RESOURCES
 from support.cluster_tools import Place, notebook
 from support.command import on_a_terminal
@@ -828,7 +828,7 @@ def who(value: Any) -> Who:
     return Who(info["username"], info.get("groups") or [], info.get("uid") or "", extra)
 
 
-def ours(client: Client, impersonated: Impersonated | None = None) -> Who:
+def ours(client: Client, impersonated: Impersonation | None = None) -> Who:
     """Whom the server takes gpuctl for."""
     session = open_session(kubeconfig=str(client.file), impersonated=impersonated)
     try:
@@ -914,12 +914,12 @@ def test_who_we_are(client: Client, shape: str) -> None:
 @pytest.mark.parametrize(
     ("options", "impersonated"),
     [
-        (["--as=bob"], Impersonated("bob")),
-        (["--as=bob", "--as-group=x", "--as-group=y", "--as-uid=7"], Impersonated("bob", ("x", "y"), "7")),
-        (["--as-group=x"], Impersonated("", ("x",))),
+        (["--as=bob"], Impersonation("bob")),
+        (["--as=bob", "--as-group=x", "--as-group=y", "--as-uid=7"], Impersonation("bob", ("x", "y"), "7")),
+        (["--as-group=x"], Impersonation("", ("x",))),
     ],
 )
-def test_who_we_are_by_options(client: Client, options: list[str], impersonated: Impersonated) -> None:
+def test_who_we_are_by_options(client: Client, options: list[str], impersonated: Impersonation) -> None:
     """Each option goes before its field of the kubeconfig."""
     client.write(client.config(user={"as": "alice", "as-groups": ["one"], "as-user-extra": EXTRA}))
     assert ours(client, impersonated) == theirs(client, *options)
@@ -1217,7 +1217,7 @@ def test_answers_that_are_none(client: Client, body: bytes) -> None:
 )
 def test_heads_that_lie(client: Client, head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     # How long such a server is asked again is no matter here.
-    monkeypatch.setitem(Requests.__init__.__kwdefaults__, "patience", 0.5)
+    monkeypatch.setitem(ApiRequests.__init__.__kwdefaults__, "patience", 0.5)
     with page(b"{}", head) as server:
         code, text = client.look(client.config(cluster={"server": server}))
         assert code == 3

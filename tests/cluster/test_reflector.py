@@ -26,7 +26,7 @@ from fault_tools.world import path_of
 from gpuctl.kube import session as session_module
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.configuration import open_session
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from support.cluster_tools import Place
 
@@ -43,7 +43,7 @@ class Witness:
         self.errors: list[ClusterError] = []
         self._changed = threading.Condition()
         self._versions: set[str] = set()
-        watched = Watched("ConfigMap", namespace, "watched=yes")
+        watched = WatchedList("ConfigMap", namespace, "watched=yes")
         self.reflector = Reflector(session, [watched], self._hear)
         self.reflector.start()
 
@@ -271,7 +271,7 @@ def test_what_may_no_longer_be_read(site: Site, proxy: Proxy, session: Session, 
     site.create("a")
     message = 'configmaps is forbidden: User "x" cannot watch resource "configmaps" in API group ""'
     proxy.reset(on(WATCH, refuse(403, "Forbidden", message)))
-    reflector = Reflector(session, [Watched("ConfigMap", place.namespace, "watched=yes")])
+    reflector = Reflector(session, [WatchedList("ConfigMap", place.namespace, "watched=yes")])
     reflector.start()
     told: list[str] = []
     with pytest.raises(ApiError, match="may not watch configmaps"):
@@ -282,7 +282,7 @@ def test_what_may_no_longer_be_read(site: Site, proxy: Proxy, session: Session, 
 @pytest.mark.slow
 def test_the_end_comes_at_once(site: Site, session: Session, place: Place) -> None:
     """However long the watch would have been silent, and whoever waits for events."""
-    reflector = Reflector(session, [Watched("ConfigMap", place.namespace, "watched=yes")])
+    reflector = Reflector(session, [WatchedList("ConfigMap", place.namespace, "watched=yes")])
     before = set(threading.enumerate())
     reflector.start()
     listed = threading.Event()
@@ -341,7 +341,7 @@ def test_fields_narrow_a_list_and_its_watch(site: Site, proxy: Proxy, session: S
         if told[-1] == "DELETED a":
             done.set()
 
-    watched = Watched("ConfigMap", site.place.namespace, fields="metadata.name=a")
+    watched = WatchedList("ConfigMap", site.place.namespace, fields="metadata.name=a")
     reflector = Reflector(session, [watched], hear)
     reflector.start()
     site.place.until(lambda: "LISTED" in told, "the list")
@@ -372,7 +372,7 @@ def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, m
         assert isinstance(event, Event)
         told.append(event)
 
-    reflector = Reflector(session, [Watched("ConfigMap", site.place.namespace, "watched=yes")], hear, keep)
+    reflector = Reflector(session, [WatchedList("ConfigMap", site.place.namespace, "watched=yes")], hear, keep)
     reflector.start()
     site.place.until(lambda: any(event.type == "LISTED" for event in told), "the list")
     site.change("a", "1")
@@ -399,7 +399,9 @@ def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Ses
         name = event.object["metadata"]["name"] if isinstance(event, Event) and event.object else ""
         told.append(f"{event.type} {name}".strip() if isinstance(event, Event) else f"error {event.status}")  # type: ignore[attr-defined]
 
-    reflector = Reflector(session, [Watched("ConfigMap", site.place.namespace, "watched=yes")], hear, again=0.3)
+    reflector = Reflector(
+        session, [WatchedList("ConfigMap", site.place.namespace, "watched=yes")], hear, retry_after=0.3
+    )
     reflector.start()
     site.place.until(lambda: told.count(f"error {status}") > 1, "two attempts")
     site.delete("a")
@@ -429,7 +431,7 @@ def test_a_kind_that_is_not_installed(place: Place, proxy: Proxy, session: Sessi
         assert isinstance(event, Event), event
         told.append(f"{event.type} {event.object['metadata']['name']}" if event.object else event.type)
 
-    reflector = Reflector(session, [Watched("JobSet", place.namespace)], hear, again=0.3)
+    reflector = Reflector(session, [WatchedList("JobSet", place.namespace)], hear, retry_after=0.3)
     reflector.start()
     place.until(lambda: len(told) > 2, "several attempts")
     assert set(told) == {"LISTED"}

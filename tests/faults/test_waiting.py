@@ -103,8 +103,8 @@ IMPATIENCE = 8
 _IMPATIENT = f"""
 import sys
 from gpuctl.cli.main import run
-from gpuctl.kube import requests
-requests.READ_TIMEOUT = {IMPATIENCE}
+from gpuctl.kube import api_requests
+api_requests.READ_TIMEOUT = {IMPATIENCE}
 sys.exit(run(sys.argv[1:]))
 """
 

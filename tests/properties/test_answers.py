@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.kube.credentials import Credential, Fixed
+from gpuctl.kube.credentials import Credential, StaticCredential
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import Response, ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 from properties.scale import examples
 
 
@@ -45,7 +45,7 @@ def read(data: bytes) -> Response:
     """Return what the transport makes of the bytes of a server that then hangs up."""
     ours, theirs = socket.socketpair()
     ours.settimeout(10)
-    access = ServerAccess("http://here", Trust(), Fixed(Credential()), (), None, "")
+    access = ServerAccess("http://here", TlsSettings(), StaticCredential(Credential()), (), None, "")
     transport = Transport(access)
     with ours, theirs, patch("urllib3.util.connection.create_connection", lambda *_, **__: ours):
         theirs.sendall(data)

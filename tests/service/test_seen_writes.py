@@ -11,7 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, cut_before, matching, on
 from gpuctl.kube.configuration import connect
-from gpuctl.kube.reflector import Watched
+from gpuctl.kube.reflector import WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.mirror.mirror import Mirror
@@ -25,7 +25,7 @@ WATCHED = "ConfigMap"
 def mirrored(kubeconfig: Path, namespace: str) -> Iterator[Mirror]:
     """A mirror of a namespace's ConfigMaps that have a label, as soon as it has read them."""
     connection = connect(kubeconfig=str(kubeconfig))
-    mirror = Mirror(Session(connection, threads=1), [Watched(WATCHED, namespace, "watched=yes")])
+    mirror = Mirror(Session(connection, threads=1), [WatchedList(WATCHED, namespace, "watched=yes")])
     mirror.start()
     try:
         version = -1

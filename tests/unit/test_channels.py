@@ -20,8 +20,8 @@ import pytest
 
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.channels import PORTION, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels, Message
+from gpuctl.kube.pod_exec import ExecStreams, NotStarted, _run
 from gpuctl.kube.port_forwarding import _join
-from gpuctl.kube.remote import Ends, NotStarted, _run
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -156,7 +156,7 @@ def test_a_command_whose_server_dies_says_so(pair: Pair) -> None:
     ours, theirs = pair
     theirs.sendall(frame(b"\x03\xf3server died", 0x8))
     with pytest.raises(ConnectionFailed, match="code 1011: server died"):
-        _run(Channels(ours, V5), Ends(None, lambda data: None, lambda data: None))
+        _run(Channels(ours, V5), ExecStreams(None, lambda data: None, lambda data: None))
 
 
 def status(code: str) -> bytes:
@@ -172,7 +172,7 @@ def ran(pair: Pair, *messages: tuple[int, bytes]) -> tuple[int, bytes, bytes]:
     theirs.sendall(b"".join(frame(bytes([channel]) + data) for channel, data in messages))
     theirs.shutdown(socket.SHUT_WR)
     out, err = bytearray(), bytearray()
-    code = _run(Channels(ours, V5), Ends(None, out.extend, err.extend))
+    code = _run(Channels(ours, V5), ExecStreams(None, out.extend, err.extend))
     return code, bytes(out), bytes(err)
 
 
@@ -272,7 +272,7 @@ def test_the_status_counts_however_the_connection_ends(
             # More than once: the first is what the other side answers with a reset.
             channels.send(STDIN, bytes(PORTION))
             time.sleep(0.01)
-        ends = Ends(stdin, out.extend, out.extend)
+        ends = ExecStreams(stdin, out.extend, out.extend)
         if told:
             assert _run(channels, ends) == (0 if told == (SUCCESS,) else 42)
         else:
@@ -282,10 +282,10 @@ def test_the_status_counts_however_the_connection_ends(
 
 def test_a_status_after_which_nothing_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the connection is lost on its way, by a load balancer for instance."""
-    monkeypatch.setattr("gpuctl.kube.remote._LAST", 0.2)
+    monkeypatch.setattr("gpuctl.kube.pod_exec._LAST", 0.2)
     ours, theirs = pair
     theirs.sendall(frame(bytes([STATUS]) + SUCCESS))
-    assert _run(Channels(ours, V5), Ends(None, print, print)) == 0
+    assert _run(Channels(ours, V5), ExecStreams(None, print, print)) == 0
 
 
 def test_what_a_port_has_said_arrives_however_the_connection_ends() -> None:

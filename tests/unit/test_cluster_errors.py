@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.kube.api_errors import ApiError, api_error, explanation
-from gpuctl.kube.reasons import reason_of
+from gpuctl.kube.error_text import reason_text
 
 IMMUTABLE = (
     'Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", Labels:map[string]string{"a":"b"}}, '
@@ -91,5 +91,6 @@ def test_control_characters_and_length() -> None:
 
 def test_a_handshake_that_gets_no_answer() -> None:
     assert (
-        reason_of(TimeoutError("_ssl.c:989: The handshake operation timed out")) == "The handshake operation timed out"
+        reason_text(TimeoutError("_ssl.c:989: The handshake operation timed out"))
+        == "The handshake operation timed out"
     )

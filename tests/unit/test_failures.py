@@ -17,7 +17,7 @@ NEVER_LEAVE = {
     "Damaged": "a Secret that is passed over, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
-    "HungUp": "becomes the failure of a checkpoint",
+    "ExecAbandoned": "becomes the failure of a checkpoint",
     "NotALedger": "becomes a refusal of what answered so",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",

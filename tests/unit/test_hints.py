@@ -24,10 +24,10 @@ from gpuctl.hints import (
     Surface,
     set_request_surface,
 )
-from gpuctl.kube.credentials import Credential, Fixed
-from gpuctl.kube.side_by_side import begun
+from gpuctl.kube.credentials import Credential, StaticCredential
+from gpuctl.kube.thread_map import start_each
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 
 SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
 ROOMS = ("apply", "acts", "reading", "usecases", "kube", "capacity")
@@ -133,7 +133,7 @@ def test_a_command_line_without_kubeconfig_is_not_told_to_take_over(name: str) -
 
 
 def test_threads_of_a_request_write_for_its_surface(rest: None) -> None:
-    assert begun(lambda name: f"{RecoverHint(name)}", ["a", "b"])() == [
+    assert start_each(lambda name: f"{RecoverHint(name)}", ["a", "b"])() == [
         "`POST /recoveries?namespace=a`",
         "`POST /recoveries?namespace=b`",
     ]
@@ -141,7 +141,7 @@ def test_threads_of_a_request_write_for_its_surface(rest: None) -> None:
 
 def transport() -> Transport:
     access = ServerAccess(
-        "https://10.0.0.1:6443", Trust(None, "", True, ""), Fixed(Credential("")), (), None, "context"
+        "https://10.0.0.1:6443", TlsSettings(None, "", True, ""), StaticCredential(Credential("")), (), None, "context"
     )
     return Transport(access)
 

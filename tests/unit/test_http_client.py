@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.kube.credentials import Credential, Fixed
-from gpuctl.kube.streams import Stream
+from gpuctl.kube.credentials import Credential, StaticCredential
+from gpuctl.kube.response_streams import ResponseStream
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 from support.byte_server import Server
 from support.certificates import Pair, self_signed
 
@@ -34,9 +34,9 @@ def start() -> Iterator[Start]:
         ) -> tuple[Server, Transport]:
             server = Server(answer, certificate=certificate, **how)  # type: ignore[arg-type]
             stack.callback(server.close)
-            trust = Trust(verify=False)
+            trust = TlsSettings(verify=False)
             access = ServerAccess(
-                server.url + path, trust, Fixed(Credential("Bearer t")), (("Name", "grün"),), None, ""
+                server.url + path, trust, StaticCredential(Credential("Bearer t")), (("Name", "grün"),), None, ""
             )
             transport = Transport(access)
             stack.callback(transport.close)
@@ -117,7 +117,7 @@ def test_a_server_that_is_away_was_sent_nothing(start: Start) -> None:
 def test_portions_come_as_they_are_sent(start: Start) -> None:
     """What is being watched does not wait for more."""
     server, transport = start(CHUNKED + b"5\r\nfirst\r\n")
-    portions = iter(Stream(transport.open("/x"), "it"))
+    portions = iter(ResponseStream(transport.open("/x"), "it"))
     assert next(portions) == b"first"
     server.say(b"6\r\nsecond\r\n")
     assert next(portions) == b"second"
@@ -128,7 +128,7 @@ def test_a_waiting_read_ends_when_another_thread_closes_the_stream(
     start: Start, certificate: Pair, secure: bool
 ) -> None:
     _, transport = start(CHUNKED + b"5\r\nfirst\r\n", certificate=certificate if secure else None)
-    stream = Stream(transport.open("/x"), "it")
+    stream = ResponseStream(transport.open("/x"), "it")
     portions = iter(stream)
     assert next(portions) == b"first"
     threading.Timer(0.1, stream.close).start()
@@ -142,7 +142,7 @@ def test_a_waiting_read_ends_when_another_thread_closes_the_stream(
 
 def test_closing_a_stream_after_its_end_breaks_no_other_request(start: Start) -> None:
     _, transport = start(CHUNKED + b"0\r\n\r\n")
-    stream = Stream(transport.open("/x"), "it")
+    stream = ResponseStream(transport.open("/x"), "it")
     assert list(stream) == []
     transport.send("GET", "/y")
     stream.close()

@@ -12,9 +12,9 @@ from kubernetes import client as kubernetes
 
 import gpuctl
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.kube.configuration import Impersonated
+from gpuctl.kube.configuration import Impersonation
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.trust import Trust
+from gpuctl.kube.tls_settings import TlsSettings
 from support.byte_server import Server
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -114,7 +114,7 @@ def test_what_is_not_a_client() -> None:
     with pytest.raises(ConfigurationError, match=r"`client` is not a kubernetes\.client\.ApiClient"):
         gpuctl.connect(client=object())
     with pytest.raises(ConfigurationError, match="`client` is given beside"):
-        gpuctl.connect(client=configured("http://x"), impersonated=Impersonated("alice"))
+        gpuctl.connect(client=configured("http://x"), impersonated=Impersonation("alice"))
     client = configured("http://x")
     client.set_default_header("Impersonate-User", "a\nb")
     with pytest.raises(ConfigurationError, match="what Impersonate-User should carry contains a line break"):
@@ -124,6 +124,6 @@ def test_what_is_not_a_client() -> None:
 def test_a_bundle_with_comments_in_any_encoding() -> None:
     """As certifi's has them; a client's ``ssl_ca_cert`` is often that."""
     bundle = "# Issuer: CN=Főtanúsítvány\n".encode() + Path(certifi.where()).read_bytes()
-    assert Trust(bundle).context(None).cert_store_stats()["x509"] > 10
+    assert TlsSettings(bundle).context(None).cert_store_stats()["x509"] > 10
     with pytest.raises(ConfigurationError, match="holds no certificate in PEM form"):
-        Trust("# Főtanúsítvány\nnothing else\n".encode()).context(None)
+        TlsSettings("# Főtanúsítvány\nnothing else\n".encode()).context(None)

@@ -13,7 +13,7 @@ import pytest
 
 from control_plane.processes import free_ports
 from fault_tools.proxy import write_kubeconfig
-from gpuctl.kube import requests
+from gpuctl.kube import api_requests
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.kube.configuration import connect, open_session
 from gpuctl.kube.connection import Connection
@@ -59,7 +59,7 @@ def test_refusals_in_a_row(
         ok = SimpleNamespace(status=200, data=b'{"kind": "Job"}', headers=SimpleNamespace(getlist=lambda name: []))
         return answers.pop() if answers else ok
 
-    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr(api_requests, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     monkeypatch.setattr("random.random", lambda: jitter)
     monkeypatch.setattr(session, "_transport", SimpleNamespace(send=send, reached=True, close=lambda: None))
     if passes:
@@ -67,7 +67,7 @@ def test_refusals_in_a_row(
     else:
         with pytest.raises(ApiError):
             session.get(KEY)
-    assert now <= requests.PATIENCE
+    assert now <= api_requests.PATIENCE
 
 
 def test_a_server_that_never_answered_is_given_up_soon(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +77,10 @@ def test_a_server_that_never_answered_is_given_up_soon(session: Session, monkeyp
         nonlocal slept
         slept += seconds
 
-    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: slept, sleep=sleep))
+    monkeypatch.setattr(api_requests, "time", SimpleNamespace(monotonic=lambda: slept, sleep=sleep))
     with pytest.raises(ConnectionFailed):
         session.get(KEY)
-    assert slept < requests.PATIENCE / 2
+    assert slept < api_requests.PATIENCE / 2
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def test_what_belongs_to_an_operation_is_in_no_other(mute: Connection) -> None:
     one, other = Session(mute), Session(mute)
     one.patience = 100.0
     one.warnings["of one"] = None
-    assert (other.patience, other.warnings) == (requests.PATIENCE, {})
-    assert one.less_patient(2.0).patience == 2.0
+    assert (other.patience, other.warnings) == (api_requests.PATIENCE, {})
+    assert one.with_time_limit(2.0).patience == 2.0
     assert one.patience == 100.0
     assert one.executor is not other.executor
     one.close()

@@ -15,8 +15,8 @@ from gpuctl.api.nodes import NodeItem, NodeReport
 from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
-from gpuctl.kube.absent import no_such, suggestion
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records

@@ -9,10 +9,10 @@ import pytest
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.sequential_create import Turns
-from gpuctl.kube.reflector import Event, Watched
+from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.objects.api_resources import Key
 
-PODS = Watched("Pod", "n")
+PODS = WatchedList("Pod", "n")
 
 
 def lane(number: int) -> list[Step]:

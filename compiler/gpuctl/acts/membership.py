@@ -22,8 +22,8 @@ from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pool
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.emitter import emit_object
 from gpuctl.hints import CREATE_POOL, OR_MOVE_NODE
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings

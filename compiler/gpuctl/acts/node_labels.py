@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuctl.hints import OVERWRITE_LABEL
-from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.not_found import suggestion
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of

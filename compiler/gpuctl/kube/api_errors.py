@@ -172,7 +172,7 @@ class ApiError(ClusterError):
         return self.status == 403 and re.search(_QUOTA, self.raw) is None and re.search(_RBAC, self.raw) is not None
 
     @property
-    def by_policy(self) -> bool:
+    def is_policy_refusal(self) -> bool:
         """Whether a policy of the cluster refuses it: a ValidatingAdmissionPolicy or a webhook."""
         return re.search(_POLICY, self.raw) is not None
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, api_error
-from gpuctl.kube.reasons import innermost
+from gpuctl.kube.error_text import innermost_reason
 from gpuctl.language.wording import visible
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -64,7 +64,7 @@ class Channels:
         return self._socket.fileno()
 
     @property
-    def has_more(self) -> bool:
+    def has_buffered(self) -> bool:
         """Whether there is something to receive that polling does not see: TLS has decrypted it already."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
@@ -74,7 +74,7 @@ class Channels:
         return len(self._out)
 
     @property
-    def takes_more(self) -> bool:
+    def can_send(self) -> bool:
         """Whether a sender may go on: there is somebody who hears it, and not too much that waits."""
         return not self.closed and not self._unsent and len(self._out) < _FULL
 
@@ -113,7 +113,7 @@ class Channels:
             return
         except OSError as error:
             # Most often the server has said all and hung up: what it said is still to be read.
-            self._unsent = innermost(error)
+            self._unsent = innermost_reason(error)
             self._out = bytearray()
 
     def receive(self) -> list[Message]:
@@ -125,7 +125,7 @@ class Channels:
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             data = b""
         except OSError as error:
-            self.closed, self._problem = True, innermost(error)
+            self.closed, self._problem = True, innermost_reason(error)
             return []
         if not data:
             self.closed, self._problem = True, self._unsent
@@ -211,7 +211,7 @@ def open_channels(connected: socket.socket, url: str, headers: Sequence[str], pr
         raise ConnectionFailed(f"the pod's node gave no answer within {HANDSHAKE:.0f} s") from None
     except (websocket.WebSocketException, OSError, ValueError) as error:
         raise ConnectionFailed(
-            f"no WebSocket to the API server came about: {innermost(error)}",
+            f"no WebSocket to the API server came about: {innermost_reason(error)}",
             "a proxy in between may not know WebSockets",
         ) from None
     # The client library tells the protocol only of handshakes that it wrote the header of.

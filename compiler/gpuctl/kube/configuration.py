@@ -14,24 +14,24 @@ from urllib.parse import urlsplit
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.credentials import (
-    Certificate,
+    ClientCertificate,
     Credential,
     CredentialSource,
-    Fixed,
-    TokenFile,
+    StaticCredential,
+    TokenFileSource,
     basic,
     bearer,
-    impersonation,
+    impersonation_headers,
     read_file,
 )
-from gpuctl.kube.exec_plugin import Plugin
-from gpuctl.kube.kubeconfig import Chosen, Named, choose
+from gpuctl.kube.exec_plugin import ExecPlugin
+from gpuctl.kube.kubeconfig import ChosenContext, KubeconfigEntry, choose
 from gpuctl.kube.kubeconfig import context_names as kubeconfig_contexts
 from gpuctl.kube.official_client import connection_of
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.session import Session
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 from gpuctl.language.wording import visible
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -39,7 +39,7 @@ _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"
 """The extension of a cluster's entry that its credential plugin gets."""
 
 
-class Impersonated(NamedTuple):
+class Impersonation(NamedTuple):
     """Whom to act as: ``--as``, ``--as-group`` and ``--as-uid`` of kubectl, each before the kubeconfig's."""
 
     user: str = ""
@@ -51,7 +51,7 @@ def connect(
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
-    impersonated: Impersonated | None = None,
+    impersonated: Impersonation | None = None,
     client: Any = None,
 ) -> Connection:
     """Connect as kubectl would: ``--kubeconfig``, else ``KUBECONFIG``, else ``~/.kube/config``, else in a cluster.
@@ -67,10 +67,10 @@ def connect(
                 "`client` is given beside kubeconfig, context or impersonated", "the client knows its server and user"
             )
         return connection_of(client)
-    impersonated = impersonated or Impersonated()
+    impersonated = impersonated or Impersonation()
     listed, present = _kubeconfigs(kubeconfig)
     if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
-        access = _service_account(impersonation(impersonated.user, impersonated.uid, impersonated.groups))
+        access = _service_account(impersonation_headers(impersonated.user, impersonated.uid, impersonated.groups))
         return Connection(Transport(access), _service_account_namespace(), "")
     if not present:
         raise ConfigurationError(
@@ -95,7 +95,7 @@ def _kubeconfigs(kubeconfig: str | None) -> tuple[str, list[str]]:
 
 
 def open_session(
-    *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonated | None = None
+    *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonation | None = None
 ) -> Session:
     """A session with a connection of its own, as :func:`connect` makes it."""
     return Session(connect(kubeconfig=kubeconfig, context=context, impersonated=impersonated), alone=True)
@@ -111,26 +111,28 @@ def session_of(cluster: Connection | None) -> Iterator[Session]:
         session.close()
 
 
-def _access(chosen: Chosen, impersonated: Impersonated) -> ServerAccess:
+def _access(chosen: ChosenContext, impersonated: Impersonation) -> ServerAccess:
     user = chosen.user
     server, trust = _server(chosen.cluster), _trust(chosen.cluster)
     stated = chosen.cluster.text("proxy-url")
     if not (impersonated.user or user.text("as")):
         for field in ("as-uid", "as-groups", "as-user-extra"):
             if user.body.get(field):
-                raise user.refuse(field, "is given without `as`", "name the user to impersonate in `as`, or with --as")
-    headers = impersonation(
+                raise user.field_error(
+                    field, "is given without `as`", "name the user to impersonate in `as`, or with --as"
+                )
+    headers = impersonation_headers(
         impersonated.user or user.text("as"),
         impersonated.uid or user.text("as-uid"),
         impersonated.groups or user.body.get("as-groups") or (),
         user.body.get("as-user-extra"),
     )
     # kubectl does the same: in plain text, credentials are anybody's.
-    source = _source(chosen, server, trust) if server.startswith("https://") else Fixed(Credential())
+    source = _source(chosen, server, trust) if server.startswith("https://") else StaticCredential(Credential())
     return ServerAccess(server, trust, source, headers, proxy_for(server, stated), chosen.context)
 
 
-def _server(cluster: Named) -> str:
+def _server(cluster: KubeconfigEntry) -> str:
     """The address, without a query: a path may be before that of the API."""
     server = cluster.text("server")
     try:
@@ -145,17 +147,19 @@ def _server(cluster: Named) -> str:
             "it has to be an address such as https://10.0.0.1:6443",
         )
     if "@" in parts.netloc:
-        raise cluster.refuse("server", "has a user in its address", "credentials belong to a user of the kubeconfig")
+        raise cluster.field_error(
+            "server", "has a user in its address", "credentials belong to a user of the kubeconfig"
+        )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def _trust(cluster: Named) -> Trust:
+def _trust(cluster: KubeconfigEntry) -> TlsSettings:
     for field in ("certificate-authority", "certificate-authority-data"):
         if cluster.text(field) and cluster.body.get("insecure-skip-tls-verify"):
-            raise cluster.refuse(field, "is given beside insecure-skip-tls-verify", "keep one of the two")
+            raise cluster.field_error(field, "is given beside insecure-skip-tls-verify", "keep one of the two")
     authority = _content(cluster, "certificate-authority")
     origin = f"{cluster.path}.certificate-authority{'-data' if not cluster.text('certificate-authority') else ''}"
-    return Trust(
+    return TlsSettings(
         authority,
         cluster.text("tls-server-name"),
         not cluster.body.get("insecure-skip-tls-verify"),
@@ -163,20 +167,20 @@ def _trust(cluster: Named) -> Trust:
     )
 
 
-def _content(entry: Named, field: str) -> bytes | None:
+def _content(entry: KubeconfigEntry, field: str) -> bytes | None:
     """What a field's data or file holds; data goes before the file."""
     data, path = entry.text(f"{field}-data"), entry.file_of(field)
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except binascii.Error:
-            raise entry.refuse(f"{field}-data", "is not base64") from None
+            raise entry.field_error(f"{field}-data", "is not base64") from None
     if path is None:
         return None
     try:
         return read_file(path)
     except OSError as error:
-        raise entry.refuse(field, f"names {path}, which cannot be read: {_reason(error)}") from None
+        raise entry.field_error(field, f"names {path}, which cannot be read: {_reason(error)}") from None
 
 
 def _reason(error: OSError) -> str:
@@ -184,26 +188,26 @@ def _reason(error: OSError) -> str:
     return error.strerror.lower() if error.strerror else str(error)
 
 
-def _source(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
+def _source(chosen: ChosenContext, server: str, trust: TlsSettings) -> CredentialSource:
     user = chosen.user
     pair = (_content(user, "client-certificate"), _content(user, "client-key"))
-    certificate = Certificate(pair[0], pair[1]) if pair[0] and pair[1] else None
+    certificate = ClientCertificate(pair[0], pair[1]) if pair[0] and pair[1] else None
     path = user.file_of("tokenFile")
     if path is not None:
-        return TokenFile(path, user.text("token"), certificate)
+        return TokenFileSource(path, user.text("token"), certificate)
     if user.text("token"):
-        return Fixed(Credential(bearer(user.text("token")), certificate))
+        return StaticCredential(Credential(bearer(user.text("token")), certificate))
     if user.text("username"):
-        return Fixed(Credential(basic(user.text("username"), user.text("password")), certificate))
+        return StaticCredential(Credential(basic(user.text("username"), user.text("password")), certificate))
     if certificate is not None or user.body.get("exec") is None:
-        return Fixed(Credential("", certificate))
+        return StaticCredential(Credential("", certificate))
     return _plugin(chosen, server, trust)
 
 
-def _plugin(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
+def _plugin(chosen: ChosenContext, server: str, trust: TlsSettings) -> CredentialSource:
     entry = chosen.user.body["exec"]
     command: str = entry["command"]
-    return Plugin(
+    return ExecPlugin(
         chosen.user.resolved(command) if os.sep in command else command,
         chosen.user.name,
         entry["apiVersion"],
@@ -215,7 +219,7 @@ def _plugin(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
     )
 
 
-def _told(cluster: Named, server: str, trust: Trust) -> dict[str, Any]:
+def _told(cluster: KubeconfigEntry, server: str, trust: TlsSettings) -> dict[str, Any]:
     """What a plugin is told of its cluster (``ConfigToExecCluster``)."""
     extensions = cluster.body.get("extensions") or []
     configuration = next(
@@ -243,14 +247,14 @@ def _service_account(headers: tuple[tuple[str, str], ...]) -> ServerAccess:
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     try:
         authority = read_file(os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
-        source = TokenFile(os.path.join(_SERVICE_ACCOUNT, "token"))
+        source = TokenFileSource(os.path.join(_SERVICE_ACCOUNT, "token"))
     except (OSError, ConfigurationError) as error:
         why = error.message if isinstance(error, ConfigurationError) else f"{error.filename}: {_reason(error)}"
         raise ConfigurationError(
             f"the service account of this pod cannot be used: {why}",
             "check automountServiceAccountToken of the pod and its service account",
         ) from None
-    trust = Trust(authority, origin=os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
+    trust = TlsSettings(authority, origin=os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
     return ServerAccess(server, trust, source, headers, proxy_for(server, ""), "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuctl.kube.credentials import Credential, bearer, impersonation
+from gpuctl.kube.credentials import Credential, bearer, impersonation_headers
 from gpuctl.kube.transport import Transport
 
 
@@ -32,14 +32,14 @@ class Connection:
 
         :raises ConfigurationError: it is none that can be sent, when a request is made.
         """
-        return replace(self, transport=self.transport.on_behalf(Credential(bearer(token))))
+        return replace(self, transport=self.transport.with_credential(Credential(bearer(token))))
 
     def acting_as(self, user: str, groups: Sequence[str] = (), uid: str = "") -> Connection:
         """The same cluster, asking to act as somebody else, which takes the right to impersonate.
 
         :raises ConfigurationError: a name that cannot be sent.
         """
-        return replace(self, transport=self.transport.on_behalf(None, impersonation(user, uid, groups)))
+        return replace(self, transport=self.transport.with_credential(None, impersonation_headers(user, uid, groups)))
 
     def close(self) -> None:
         """Let go of the sockets that wait for a request."""

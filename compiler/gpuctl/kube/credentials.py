@@ -20,7 +20,7 @@ _LARGEST = 1024 * 1024
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")
 
 
-class Certificate(NamedTuple):
+class ClientCertificate(NamedTuple):
     """A client certificate and its key, as PEM."""
 
     certificate: bytes
@@ -31,7 +31,7 @@ class Credential(NamedTuple):
     """What goes with a request: ``authorization`` is the header's value, "" for none."""
 
     authorization: str = ""
-    certificate: Certificate | None = None
+    certificate: ClientCertificate | None = None
 
 
 class CredentialSource(Protocol):
@@ -47,7 +47,7 @@ class CredentialSource(Protocol):
         """Whether there is something else to send after the server refused this (401)."""
 
 
-class Fixed:
+class StaticCredential:
     """Credentials that stay as they are."""
 
     def __init__(self, credential: Credential) -> None:
@@ -60,10 +60,10 @@ class Fixed:
         return False
 
 
-class TokenFile:
+class TokenFileSource:
     """A token in a file that somebody keeps fresh; ``otherwise`` is sent while it cannot be read."""
 
-    def __init__(self, path: str, otherwise: str = "", certificate: Certificate | None = None) -> None:
+    def __init__(self, path: str, otherwise: str = "", certificate: ClientCertificate | None = None) -> None:
         self._path = path
         self._token = otherwise
         self._certificate = certificate
@@ -124,7 +124,7 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def impersonation(
+def impersonation_headers(
     user: str, uid: str = "", groups: Sequence[str] = (), extra: Mapping[str, Sequence[str]] | None = None
 ) -> Headers:
     """The headers that ask to act as somebody else (``NewImpersonatingRoundTripper``).

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import IO, Any
 
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.kube.credentials import Certificate, Credential, bearer
+from gpuctl.kube.credentials import ClientCertificate, Credential, bearer
 from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
@@ -29,7 +29,7 @@ _INSTALL = "install the plugin, or correct `exec.command` in the kubeconfig"
 
 
 @dataclass(eq=False)
-class Plugin:
+class ExecPlugin:
     """A user's credential plugin. ``version`` is its API's; ``cluster`` what it is told of that, None for nothing."""
 
     command: str
@@ -142,7 +142,7 @@ class Plugin:
             raise self._failure("its output has neither token nor client certificate")
         if bool(certificate) != bool(key):
             raise self._failure("its output has a client certificate without key, or a key without certificate")
-        pair = Certificate(certificate.encode(), key.encode()) if certificate else None
+        pair = ClientCertificate(certificate.encode(), key.encode()) if certificate else None
         return Credential(bearer(token) if token else "", pair), self._moment(status.get("expirationTimestamp"))
 
     def _moment(self, stamp: Any) -> datetime | None:

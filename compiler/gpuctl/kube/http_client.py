@@ -16,8 +16,8 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util.ssltransport import SSLTransport
 
 from gpuctl.kube.credentials import Headers
+from gpuctl.kube.error_text import reason_text
 from gpuctl.kube.proxies import Proxy
-from gpuctl.kube.reasons import reason_of
 
 CONNECT_TIMEOUT = 10.0
 _IDLE = 32
@@ -179,7 +179,7 @@ def failure_text(error: Exception) -> str:
         return "the connection was closed before the end of the answer"
     if isinstance(cause, (http.client.BadStatusLine, http.client.UnknownProtocol)):
         return "what came is no HTTP"
-    return reason_of(cause)
+    return reason_text(cause)
 
 
 def _port(parts: Any) -> int:

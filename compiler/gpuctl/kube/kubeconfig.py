@@ -63,7 +63,7 @@ _ANOTHER = "name another with --kubeconfig or KUBECONFIG"
 _LOOK = "`kubectl config view` shows what kubectl makes of it"
 
 
-class Named(NamedTuple):
+class KubeconfigEntry(NamedTuple):
     """An entry of a kubeconfig: its name, the file that has it, and what it says."""
 
     name: str
@@ -72,7 +72,7 @@ class Named(NamedTuple):
     path: str
     """As in ``users[admin].user``."""
 
-    def refuse(self, field: str, why: str, hint: str = _LOOK) -> ConfigurationError:
+    def field_error(self, field: str, why: str, hint: str = _LOOK) -> ConfigurationError:
         """The error about a field, which never repeats its value: it may be a secret."""
         return ConfigurationError(f"{self.path}.{field} of the kubeconfig {self.file} {why}", hint)
 
@@ -89,13 +89,13 @@ class Named(NamedTuple):
         return os.path.join(os.path.dirname(os.path.abspath(os.path.expanduser(self.file))), path)
 
 
-class Chosen(NamedTuple):
+class ChosenContext(NamedTuple):
     """The context that is meant: its name, namespace ("" when it says none), its cluster's and its user's entry."""
 
     context: str
     namespace: str
-    cluster: Named
-    user: Named
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
 
 
 def context_names(files: Sequence[str]) -> list[str]:
@@ -106,7 +106,7 @@ def context_names(files: Sequence[str]) -> list[str]:
     return list(_merged([(name, _read(name)) for name in files], "context"))
 
 
-def choose(files: Sequence[str], wanted: str | None) -> Chosen:
+def choose(files: Sequence[str], wanted: str | None) -> ChosenContext:
     """Read the files and find the context ``wanted``, or the current one.
 
     :raises ConfigurationError: a file is no kubeconfig, names what is not there, or asks for what gpuctl cannot do.
@@ -139,7 +139,7 @@ def choose(files: Sequence[str], wanted: str | None) -> Chosen:
     for part, entry in (("cluster", cluster), ("user", user), ("context", context)):
         _refuse_unknown(entry, part)
     _check_user(user)
-    return Chosen(name, namespace, cluster, user)
+    return ChosenContext(name, namespace, cluster, user)
 
 
 def _read(name: str) -> Entry:
@@ -208,9 +208,9 @@ def _of_yaml(text: str) -> Any:
     return yaml.load(text, loader)  # noqa: S506 - both loaders are safe ones
 
 
-def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, Named]:
+def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, KubeconfigEntry]:
     """The entries of one of the three lists by name, those of earlier files first."""
-    found: dict[str, Named] = {}
+    found: dict[str, KubeconfigEntry] = {}
     for file, value in contents:
         entries = value.get(f"{part}s")
         _expect(file, f"{part}s", [] if entries is None else entries, list)
@@ -219,7 +219,7 @@ def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, Named
             _expect(file, f"{part}s[{number}].name", entry.get("name"), str)
             path = f"{part}s[{visible(entry['name'])}].{part}"
             _check(file, part, path, entry.get(part))
-            found.setdefault(entry["name"], Named(entry["name"], file, entry[part], path))
+            found.setdefault(entry["name"], KubeconfigEntry(entry["name"], file, entry[part], path))
     return found
 
 
@@ -253,43 +253,45 @@ def _check_plugin(file: str, path: str, plugin: Any) -> None:
             _expect(file, f"{path}.env[{number}].{field}", variable.get(field), str)
 
 
-def _refuse_unknown(entry: Named, part: str) -> None:
+def _refuse_unknown(entry: KubeconfigEntry, part: str) -> None:
     """What kubectl would act on, or was meant for it, and gpuctl does not know."""
     if part == "user" and entry.body.get("auth-provider") is not None:
-        raise entry.refuse("auth-provider", "is not supported by gpuctl", "use a credential plugin (`exec`) or a token")
+        raise entry.field_error(
+            "auth-provider", "is not supported by gpuctl", "use a credential plugin (`exec`) or a token"
+        )
     known = {*_FIELDS[part], "exec", "auth-provider"}
     for field in entry.body:
         if field not in known:
-            raise entry.refuse(visible(str(field)), "is not a field that gpuctl knows", "correct or remove it")
+            raise entry.field_error(visible(str(field)), "is not a field that gpuctl knows", "correct or remove it")
     for field in entry.body.get("exec") or () if part == "user" else ():
         if field not in {*_FIELDS["exec"], "args", "env"}:
-            raise entry.refuse(
+            raise entry.field_error(
                 f"exec.{visible(str(field))}", "is not a field that gpuctl knows", "correct or remove it"
             )
 
 
-def _check_user(user: Named) -> None:
+def _check_user(user: KubeconfigEntry) -> None:
     """Combinations that have no meaning (``validateAuthInfo``)."""
     if user.text("username") and (user.text("token") or user.text("tokenFile")):
-        raise user.refuse("username", "is given beside a token", "keep one of the two")
+        raise user.field_error("username", "is given beside a token", "keep one of the two")
     for field in ("client-certificate", "client-key"):
         if user.text(field) and user.text(f"{field}-data"):
-            raise user.refuse(field, f"is given beside {field}-data", "keep one of the two")
+            raise user.field_error(field, f"is given beside {field}-data", "keep one of the two")
     has = {
         part: bool(user.text(f"client-{part}") or user.text(f"client-{part}-data")) for part in ("certificate", "key")
     }
     if has["certificate"] and not has["key"]:
-        raise user.refuse("client-certificate", "has no client-key beside it")
+        raise user.field_error("client-certificate", "has no client-key beside it")
     plugin = user.body.get("exec")
     if plugin is None:
         return
     if not plugin["command"]:
-        raise user.refuse("exec.command", "is empty")
+        raise user.field_error("exec.command", "is empty")
     if plugin["apiVersion"] not in EXEC_VERSIONS:
-        raise user.refuse("exec.apiVersion", f"is none of {' and '.join(EXEC_VERSIONS)}")
+        raise user.field_error("exec.apiVersion", f"is none of {' and '.join(EXEC_VERSIONS)}")
     mode = plugin.get("interactiveMode")
     if mode not in _MODES and not (mode is None and plugin["apiVersion"].endswith("/v1beta1")):
-        raise user.refuse("exec.interactiveMode", f"is none of {', '.join(_MODES)}")
+        raise user.field_error("exec.interactiveMode", f"is none of {', '.join(_MODES)}")
 
 
 def _texts(file: str, path: str, value: Any) -> None:

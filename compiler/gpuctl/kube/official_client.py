@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.credentials import Certificate, Credential, Headers, checked, read_file
-from gpuctl.kube.proxies import Proxy, is_exception, parse_proxy
+from gpuctl.kube.credentials import ClientCertificate, Credential, Headers, checked, read_file
+from gpuctl.kube.proxies import Proxy, matches_no_proxy, parse_proxy
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 
 _OWN = frozenset(
     {"accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host", "user-agent"}
@@ -62,7 +62,7 @@ class _Credentials:
         settings = client.configuration
         certificate = _content(settings, "cert_file")
         key = _content(settings, "key_file") or certificate
-        self._certificate = Certificate(certificate, key) if certificate and key else None
+        self._certificate = ClientCertificate(certificate, key) if certificate and key else None
 
     def current(self) -> Credential:
         try:
@@ -77,11 +77,11 @@ class _Credentials:
         return self.current() != refused
 
 
-def _trust(settings: Any) -> Trust:
+def _trust(settings: Any) -> TlsSettings:
     data = getattr(settings, "ca_cert_data", None)
     authority = (data.encode() if isinstance(data, str) else data) or _content(settings, "ssl_ca_cert")
     origin = f"ssl_ca_cert of the client ({settings.ssl_ca_cert})"
-    return Trust(authority, settings.tls_server_name or "", bool(settings.verify_ssl), origin)
+    return TlsSettings(authority, settings.tls_server_name or "", bool(settings.verify_ssl), origin)
 
 
 def _content(settings: Any, name: str) -> bytes | None:
@@ -98,7 +98,7 @@ def _content(settings: Any, name: str) -> bytes | None:
 
 
 def _proxy(settings: Any, server: str) -> Proxy | None:
-    if not settings.proxy or is_exception(urlsplit(server), settings.no_proxy or ""):
+    if not settings.proxy or matches_no_proxy(urlsplit(server), settings.no_proxy or ""):
         return None
     proxy = parse_proxy(settings.proxy, "the client's configuration")
     stated: Headers = tuple((settings.proxy_headers or {}).items())

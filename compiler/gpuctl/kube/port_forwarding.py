@@ -31,7 +31,7 @@ class NotForwarded(ClusterError):
     """The pod's side of a connection: nothing listens there, or it broke."""
 
 
-def carry(session: Session, pod: Key, port: int, client: socket.socket) -> None:
+def forward_connection(session: Session, pod: Key, port: int, client: socket.socket) -> None:
     """Join a client's connection to a port of a pod, until either ends it; closes neither side's listener.
 
     :raises ApiError: the user may not, or the pod does not run.
@@ -65,10 +65,10 @@ def _join(channels: Channels, client: socket.socket) -> str:
             # A client that does not read is not read for either.
             wanted = (select.POLLIN if len(to_client) < _FULL else 0) | (select.POLLOUT if channels.waiting else 0)
             poll.register(channels.fileno(), wanted)
-        reads = silent is None and channels.takes_more
+        reads = silent is None and channels.can_send
         if reads or to_client:
             poll.register(client, (select.POLLIN if reads else 0) | (select.POLLOUT if to_client else 0))
-        ready = dict(poll.poll(0 if channels.has_more and len(to_client) < _FULL else _TICK))
+        ready = dict(poll.poll(0 if channels.has_buffered and len(to_client) < _FULL else _TICK))
         try:
             if reads and client.fileno() in ready:
                 silent = _read(client, channels)

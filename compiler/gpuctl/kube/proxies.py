@@ -72,10 +72,10 @@ def parse_proxy(address: str, where: str) -> Proxy:
 def _is_exempt(target: SplitResult, exceptions: str) -> bool:
     host = (target.hostname or "").lower()
     address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback) or is_exception(target, exceptions)
+    return host == "localhost" or (address is not None and address.is_loopback) or matches_no_proxy(target, exceptions)
 
 
-def is_exception(target: SplitResult, exceptions: str) -> bool:
+def matches_no_proxy(target: SplitResult, exceptions: str) -> bool:
     """Return True if an entry of NO_PROXY means the server."""
     host = (target.hostname or "").lower()
     port = str(target.port or _PORTS[target.scheme])

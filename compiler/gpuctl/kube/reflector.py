@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from gpuctl.kube import pauses
+from gpuctl.kube import backoff
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.response_streams import WatchStream
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
-from gpuctl.kube.streams import Watch
 from gpuctl.objects.api_resources import RESOURCES, Object
 
 _SOON = 5.0
@@ -30,7 +30,7 @@ _SILENT = 2
 _PASSING = (429, 500, 502, 503)
 
 
-class Watched(NamedTuple):
+class WatchedList(NamedTuple):
     """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels and fields.
 
     :param is_needed: False if its reader also works without the kind, and without the right to it.
@@ -52,10 +52,10 @@ class Event(NamedTuple):
     type: str
     kind: str
     object: Object
-    watched: Watched
+    watched: WatchedList
 
 
-Heard = Callable[["Event | ClusterError"], None]
+EventHandler = Callable[["Event | ClusterError"], None]
 
 
 def _whole(obj: Object) -> Object:
@@ -63,11 +63,12 @@ def _whole(obj: Object) -> Object:
 
 
 class Reflector:
-    """Follows lists in threads of its own until :meth:`stop`: nothing is missed, and nothing comes twice.
+    """Follows lists in threads of its own until :meth:`stop`; each change is reported once.
 
-    ``heard`` is called from those threads with each event, and with the error that ends one of them: its list may not
-    be read, or the cluster could not be reached at the start. Without it, :meth:`events` has them in order. ``keep``
-    makes of each object what is told, and remembered, of it: ``metadata.uid`` and ``metadata.resourceVersion`` stay.
+    ``on_event`` is called from these threads with each event, and with the error that ends a list: the list is
+    forbidden, or the cluster cannot be reached at the start. Without ``on_event``, :meth:`events` yields them in order.
+    ``transform`` reduces each object before it is reported and stored; it must keep ``metadata.uid`` and
+    ``metadata.resourceVersion``.
 
     :param again: seconds after which a list that ended, because it may not be read or its kind is not installed, is
         tried again; LISTED is told again once it was read. None: it has ended for good.
@@ -76,29 +77,29 @@ class Reflector:
     def __init__(
         self,
         session: Session,
-        watched: Iterable[Watched],
-        heard: Heard | None = None,
-        keep: Callable[[Object], Object] = _whole,
-        again: float | None = None,
+        watched: Iterable[WatchedList],
+        on_event: EventHandler | None = None,
+        transform: Callable[[Object], Object] = _whole,
+        retry_after: float | None = None,
     ) -> None:
         self._session = session
-        self._again = again
-        self._keep = keep
+        self._retry_after = retry_after
+        self._transform = transform
         self._watched = list(watched)
         self._events: queue.SimpleQueue[Event | ClusterError | None] = queue.SimpleQueue()
-        self._heard = heard or self._events.put
+        self._on_event = on_event or self._events.put
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._watches: set[Watch] = set()
+        self._watches: set[WatchStream] = set()
         self._followed = [_Followed(item) for item in self._watched]
 
     @property
-    def known_until(self) -> float | None:
+    def synced_until(self) -> float | None:
         """Until when everything that happened has been told, by the monotonic clock: each list was read, or its watch
         said something, at that time or later. None before every list was read once. A watch that has nothing to tell
         says so once a minute.
         """
-        times = [followed.known_until for followed in self._followed if followed.known_until is not None]
+        times = [followed.synced_until for followed in self._followed if followed.synced_until is not None]
         return min(times) if len(times) == len(self._followed) else None
 
     @property
@@ -135,9 +136,9 @@ class Reflector:
             if event is not None:
                 yield event
 
-    def _tell(self, event: Event | ClusterError) -> None:
+    def _emit(self, event: Event | ClusterError) -> None:
         if not self._stopped.is_set():
-            self._heard(event)
+            self._on_event(event)
 
     def _follow(self, followed: _Followed) -> None:
         while not self._stopped.is_set():
@@ -150,13 +151,13 @@ class Reflector:
             except ClusterError as error:
                 if not self._ends(followed, error):
                     followed.note(error)
-                elif self._again is None:
+                elif self._retry_after is None:
                     return
                 elif not isinstance(error, ConnectionFailed):
-                    self._stopped.wait(self._again)
+                    self._stopped.wait(self._retry_after)
                     continue
             followed.failures += 1
-            self._stopped.wait(pauses.after(followed.failures))
+            self._stopped.wait(backoff.delay_after(followed.failures))
 
     def _ends(self, followed: _Followed, error: ClusterError) -> bool:
         """Whether a list ends with an error, which is told then; a kind that is not installed has no objects."""
@@ -167,11 +168,11 @@ class Reflector:
         if not absent and followed.listed and not _is_final(error):
             return False
         if not absent:
-            self._tell(error)
-        elif not followed.listed or self._again is not None:
+            self._emit(error)
+        elif not followed.listed or self._retry_after is not None:
             for obj in followed.known.values():
-                self._tell(Event("DELETED", watched.kind, obj, watched))
-            self._tell(Event("LISTED", watched.kind, {}, watched))
+                self._emit(Event("DELETED", watched.kind, obj, watched))
+            self._emit(Event("LISTED", watched.kind, {}, watched))
             followed.known.clear()
         followed.version, followed.listed = "", False
         return True
@@ -191,20 +192,20 @@ class Reflector:
             on_version=versions.append,
             on_restart=now.clear,
         ):
-            now.update((item["metadata"]["uid"], self._keep(item)) for item in page)
+            now.update((item["metadata"]["uid"], self._transform(item)) for item in page)
         known = followed.known
         for uid in [uid for uid in known if uid not in now]:
-            self._tell(Event("DELETED", watched.kind, known.pop(uid), watched))
+            self._emit(Event("DELETED", watched.kind, known.pop(uid), watched))
         for uid, item in now.items():
             before = known.get(uid)
             if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
                 known[uid] = item
-                self._tell(Event("ADDED" if before is None else "MODIFIED", watched.kind, item, watched))
+                self._emit(Event("ADDED" if before is None else "MODIFIED", watched.kind, item, watched))
         followed.version = versions[-1]
         if not followed.listed:
             followed.listed = True
-            self._tell(Event("LISTED", watched.kind, {}, watched))
-        followed.known_until = begun
+            self._emit(Event("LISTED", watched.kind, {}, watched))
+        followed.synced_until = begun
 
     def _watch(self, followed: _Followed) -> bool:
         """One watch, until it ends; whether it did so in order: for its age, or after it had told something."""
@@ -229,11 +230,11 @@ class Reflector:
                     # Most often 410; whatever it is, a fresh list is right.
                     followed.version = ""
                     return followed.told
-                heard = time.monotonic()
-                change = followed.take(event, self._keep)
+                on_event = time.monotonic()
+                change = followed.take(event, self._transform)
                 if change is not None:
-                    self._tell(change)
-                followed.known_until = heard
+                    self._emit(change)
+                followed.synced_until = on_event
         finally:
             with self._lock:
                 self._watches.discard(watch)
@@ -244,10 +245,10 @@ class _Followed:
     """How far a list is followed: ``known`` are its objects by uid, ``version`` where the next watch begins.
 
     Without a version a list has to be read first. ``told`` is whether the watch has said anything, ``failures`` how
-    many attempts in a row were in vain, ``watches`` how many were begun, ``known_until`` when it last heard of it.
+    many attempts in a row were in vain, ``watches`` how many were begun, ``synced_until`` when it last heard of it.
     """
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedList) -> None:
         self.watched = watched
         self.known: dict[str, Object] = {}
         self.version = ""
@@ -255,17 +256,17 @@ class _Followed:
         self.told = False
         self.failures = 0
         self.watches = 0
-        self.known_until: float | None = None
+        self.synced_until: float | None = None
         self._silent = 0
 
-    def take(self, event: Object, keep: Callable[[Object], Object]) -> Event | None:
+    def take(self, event: Object, transform: Callable[[Object], Object]) -> Event | None:
         """Take up what a watch says; None when it says only how far it is."""
         self.told = True
         self.version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return None
         resource = RESOURCES[self.watched.kind]
-        obj = keep({"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]})
+        obj = transform({"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]})
         if event["type"] == "DELETED":
             self.known.pop(obj["metadata"]["uid"], None)
         else:

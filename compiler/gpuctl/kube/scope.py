@@ -61,7 +61,7 @@ class Scope:
         """The namespace that is looked at where all may not be."""
         return self.namespace or self.session.namespace
 
-    def reach(self, kind: str) -> str | None:
+    def watch_namespace(self, kind: str) -> str | None:
         """The namespace to watch a kind in: the scope's, or None for all, or the context's where all are forbidden."""
         if self.namespace is None:
             resource = RESOURCES[kind]
@@ -87,7 +87,7 @@ class Scope:
         """The objects of several kinds, listed at the same time."""
         return self.session.each(lambda kind: self.all(kind, labels=labels), kinds)
 
-    def maybe(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
+    def all_if_allowed(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
         """As :meth:`all`, but what may not be read is None and noted: ``why`` says what is missing without it."""
         try:
             return self.all(kind, labels=labels, fields=fields)

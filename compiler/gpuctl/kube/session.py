@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from gpuctl.kube.api_errors import ApiError, api_error
-from gpuctl.kube.pauses import jittered
-from gpuctl.kube.requests import Requests
-from gpuctl.kube.streams import Watch, is_object
+from gpuctl.kube.api_requests import ApiRequests
+from gpuctl.kube.backoff import jittered
+from gpuctl.kube.response_streams import WatchStream, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
 from gpuctl.objects.api_resources import Key, Object, Resource, key_of
 
@@ -20,15 +20,15 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 
-class Session(Requests):
-    """One operation on a cluster: the objects that it reads and writes, by the rules of its :class:`Requests`.
+class Session(ApiRequests):
+    """One operation on a cluster: the objects that it reads and writes, by the rules of its :class:`ApiRequests`.
 
     ``caller`` is the name of the user on whose behalf it works; None: not known yet.
     """
 
     caller: str | None = None
 
-    def less_patient(self, patience: float) -> Session:
+    def with_time_limit(self, patience: float) -> Session:
         """Another session of the same connection, for what is not worth more than these seconds."""
         deadline = min(self.deadline or float("inf"), time.monotonic() + patience)
         return Session(self.connection, patience=min(self.patience, patience), deadline=deadline)
@@ -204,7 +204,7 @@ class Session(Requests):
 
     def watch(
         self, resource: Resource, namespace: str | None, version: str, *, labels: str = "", fields: str = ""
-    ) -> Watch:
+    ) -> WatchStream:
         """Events ``{"type", "object"}`` since a list's version, until the server or the network ends them.
 
         :raises ApiError: refused.
@@ -222,4 +222,4 @@ class Session(Requests):
         response = self._transport.open(resource.path(namespace), query)
         if response.status != 200:
             raise api_error(response.status, response.refusal(), response.headers)
-        return Watch(response, f"the watch on {resource.plural}")
+        return WatchStream(response, f"the watch on {resource.plural}")

@@ -19,10 +19,10 @@ from urllib3.exceptions import HTTPError
 
 from gpuctl.kube.api_errors import ApiError, ConfigurationError, ConnectionFailed
 from gpuctl.kube.channels import HANDSHAKE, Channels, open_channels
-from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Fixed, Headers
+from gpuctl.kube.credentials import ClientCertificate, Credential, CredentialSource, Headers, StaticCredential
 from gpuctl.kube.http_client import HttpClient, NotConnected, Reply, cause_of, failure_text, is_timeout
 from gpuctl.kube.proxies import Proxy
-from gpuctl.kube.trust import Trust
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.objects.api_resources import Object
 from gpuctl.release import __version__
 
@@ -43,7 +43,7 @@ class ServerAccess(NamedTuple):
     """Where an API server is, how it is trusted, and as whom it is asked."""
 
     server: str
-    trust: Trust
+    trust: TlsSettings
     source: CredentialSource
     impersonation: Headers
     proxy: Proxy | None
@@ -70,7 +70,7 @@ class Transport:
         self.reached = False
         self._lock = threading.Lock()
         self._client: HttpClient | None = None
-        self._client_certificate: Certificate | None = None
+        self._client_certificate: ClientCertificate | None = None
         parts = urlsplit(access.server)
         self._prefix = quote(parts.path, safe=_SAFE)
         self._always = (
@@ -79,10 +79,10 @@ class Transport:
             ("User-Agent", f"gpuctl/{__version__}"),
         )
 
-    def on_behalf(self, credential: Credential | None, impersonation: Headers = ()) -> Transport:
+    def with_credential(self, credential: Credential | None, impersonation: Headers = ()) -> Transport:
         """The way to the same server for somebody else: with a credential of theirs instead of ours, or (None) with
         ours, asking to act as them. Nothing is shared, no socket either."""
-        source = self._access.source if credential is None else Fixed(credential)
+        source = self._access.source if credential is None else StaticCredential(credential)
         return Transport(self._access._replace(source=source, impersonation=impersonation))
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
     scalers: list[Object] = []
     if job.workload is not None and job.workload["kind"] in SERVING:
         why = "what it wants is not known"
-        scalers = local.maybe("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
+        scalers = local.all_if_allowed("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:
         scope.note(note)
     names = counting_claims(labels(settings, keys), scope, [job])
@@ -102,7 +102,7 @@ def own_labels(job: Job, keys: Records) -> str:
 
 def services_of(scope: Scope, job: Job, keys: Records) -> list[Object]:
     """The Services of a job; ``scope`` is its namespace."""
-    return scope.maybe("Service", labels=own_labels(job, keys), why="how it is reached is not known") or []
+    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why="how it is reached is not known") or []
 
 
 def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:

@@ -271,7 +271,9 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         # Of the others the events are about what they made: a ReplicaSet, a Job.
         if job.workload is not None and job.workload["kind"] in ("Job", "StatefulSet"):
             field = f",involvedObject.name={job.workload['metadata']['name']}"
-    events = scope.maybe("Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown")
+    events = scope.all_if_allowed(
+        "Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown"
+    )
     named: dict[tuple[str, str], list[Job]] = {}
     for job in without.values():
         named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.generations import bare_name
@@ -135,7 +135,9 @@ class Following:
         identity = self._job.identity
         kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
         labels = f"{self._keys.job_type}={identity.kind},app={identity.name}"
-        reflector = Reflector(self._session, [Watched(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]])
+        reflector = Reflector(
+            self._session, [WatchedList(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]]
+        )
         self._unlisted = {*kinds, "Pod"}
         reflector.start()
         threading.Thread(target=self._pump, args=(reflector,), daemon=True, name="gpuctl-follow").start()

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
+from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
-from gpuctl.kube.streams import Stream
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
@@ -83,7 +83,7 @@ class ContainerLog:
     wanted: Wanted
     position: Position = field(default_factory=Position)
     lock: threading.Condition = field(default_factory=threading.Condition)
-    _stream: Stream | None = None
+    _stream: ResponseStream | None = None
     _closed: bool = False
     _was_empty: bool = False
 
@@ -141,7 +141,7 @@ class ContainerLog:
         if stream is not None:
             stream.close()
 
-    def _fresh(self, stream: Stream) -> Iterator[list[LogLine]]:
+    def _fresh(self, stream: ResponseStream) -> Iterator[list[LogLine]]:
         for lines in parse(stream):
             if fresh := self.position.fresh(lines):
                 yield fresh

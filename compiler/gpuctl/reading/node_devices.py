@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.devices import serves_devices
+from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
@@ -64,7 +64,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
         try:
             lists.append(scope.session.list_objects(RESOURCES[kind])[0])
         except ApiError as error:
-            if error.is_missing or (error.lacks_permission and not serves_devices(scope.session)):
+            if error.is_missing or (error.lacks_permission and not serves_dra(scope.session)):
                 return NO_DEVICES
             if not error.lacks_permission:
                 raise

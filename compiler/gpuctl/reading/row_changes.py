@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
@@ -33,8 +33,8 @@ def changes(
     """
     names = labels(settings, keys)
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
-    namespace = scope.reach("Pod")
-    reflector = Reflector(scope.session, [Watched(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
+    namespace = scope.watch_namespace("Pod")
+    reflector = Reflector(scope.session, [WatchedList(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
     reflector.start()
     objects: dict[Key, Object] = {}
     shown: dict[tuple[Identity, str], Row] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from gpuctl.apply.run.wait_running import is_up
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object
@@ -217,13 +217,13 @@ class _Wait:
         finally:
             reflector.stop()
 
-    def _watched(self) -> list[Watched]:
+    def _watched(self) -> list[WatchedList]:
         """The kinds in each namespace that a job is in: watches of all namespaces would need more rights."""
         result = []
         for namespace in sorted({identity.namespace for identity in self._waiting}):
             names = sorted({identity.name for identity in self._waiting if identity.namespace == namespace})
             labels = f"{self._keys.job_type},app in ({','.join(names)})"
-            result += [Watched(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
+            result += [WatchedList(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
         return result
 
     def _decided(self) -> Iterator[WaitResult]:

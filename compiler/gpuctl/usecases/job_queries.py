@@ -179,7 +179,7 @@ def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
     if reader.service is not None:
         return GpuUse(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
-    nodes = reader.scope.maybe("Node", why="the total of GPUs is not shown")
+    nodes = reader.scope.all_if_allowed("Node", why="the total of GPUs is not shown")
     total = None
     if nodes is None or reader.scope.namespace is not None:
         labels = job_rows.counting_claims(labels, reader.scope, jobs)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, cast
 
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
+from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.api.nodes import NodeReport
-from gpuctl.kube.absent import no_such
+from gpuctl.kube.not_found import no_such
 from gpuctl.reading import inventory
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import read_nodes

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuctl.kube.api_errors import ClusterError, NotPossible
-from gpuctl.kube.port_forwarding import carry
+from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Job
@@ -101,7 +101,7 @@ class PortForward:
     def _carry(self, client: socket.socket) -> None:
         with client:
             try:
-                carry(self._reader.scope.session, self._pod(), self._port, client)
+                forward_connection(self._reader.scope.session, self._pod(), self._port, client)
             except ClusterError as error:
                 self._report(error.message)
             except OSError as error:

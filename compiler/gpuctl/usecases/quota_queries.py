@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gpuctl.apply.plan import removal
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.hints import NAMED_NAMESPACE
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
 from gpuctl.reading.inventory import UNFINISHED
@@ -73,7 +73,7 @@ def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
             if error.status != 403:
                 raise
             return None
-    pods = Scope(reader.scope.session, namespace).maybe("Pod", fields=UNFINISHED)
+    pods = Scope(reader.scope.session, namespace).all_if_allowed("Pod", fields=UNFINISHED)
     if pods is None:
         return None
     gpus = Gpus(reader.settings)

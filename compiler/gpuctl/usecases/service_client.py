@@ -10,12 +10,12 @@ from itertools import count
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
-from gpuctl.kube.credentials import Credential, Fixed, bearer
+from gpuctl.kube.backoff import jittered
+from gpuctl.kube.credentials import Credential, StaticCredential, bearer
 from gpuctl.kube.http_client import Reply
-from gpuctl.kube.pauses import jittered
 from gpuctl.kube.proxies import proxy_for
+from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import Response, ServerAccess, Transport
-from gpuctl.kube.trust import Trust
 from gpuctl.language.wording import visible
 from gpuctl.release import __version__
 from gpuctl.usecases.kept_servers import KeptServer
@@ -73,9 +73,9 @@ class ServiceClient:
     def __init__(self, server: KeptServer) -> None:
         """:raises ConfigurationError: the certificates to trust cannot be read."""
         self.url = server.url
-        trust = Trust(_authority(server.authority), "", True, server.authority)
+        trust = TlsSettings(_authority(server.authority), "", True, server.authority)
         credential = Credential(bearer(server.token))
-        access = ServerAccess(server.url, trust, Fixed(credential), (), proxy_for(server.url, ""), "")
+        access = ServerAccess(server.url, trust, StaticCredential(credential), (), proxy_for(server.url, ""), "")
         self._transport = Transport(access)
 
     def close(self) -> None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from urllib3.exceptions import HTTPError
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.kube.backoff import delay_after
 from gpuctl.kube.http_client import Reply, failure_text
-from gpuctl.kube.pauses import after
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.log_follower import Notice
 from gpuctl.reading.log_parsing import LogLine
@@ -211,7 +211,7 @@ class FollowedServiceLogs:
         elif now > self._until:
             raise self._away if closing is None and self._away is not None else _refusal(closing, "followed")
         self._failures += 1
-        time.sleep(after(self._failures))
+        time.sleep(delay_after(self._failures))
         try:
             self._reply = self._open_again()
         except ClusterError as error:

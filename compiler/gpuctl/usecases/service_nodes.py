@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from gpuctl.acts.node_labels import mistake_in_key
-from gpuctl.kube.absent import no_such
+from gpuctl.kube.not_found import no_such
 from gpuctl.language.names import is_dns_subdomain
 from gpuctl.reading.label_rows import GpuLabelRow, GpuType, Label
 from gpuctl.reading.node_rows import GpuOnNode, NodeGpus, NodeRow, PodOnNode

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import wait_running
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.kube.pauses import jittered
+from gpuctl.kube.backoff import jittered
 from gpuctl.reading.job_lookup import Absent
 from gpuctl.reading.job_rows import Identity, Row
 from gpuctl.reading.row_changes import changed_rows

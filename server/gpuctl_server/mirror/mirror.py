@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
@@ -22,7 +22,7 @@ APP = "app"
 class _Kept:
     """The objects of one kind, as of one list that is followed."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedList) -> None:
         self.watched = watched
         self.selector = LabelSelector(watched.labels)
         self.fields = FieldSelector(watched.fields)
@@ -119,7 +119,7 @@ class Mirror:
     :param again: seconds after which a list that may not be read, or is of no kind that there is, is tried again.
     """
 
-    def __init__(self, session: Session, watched: Iterable[Watched], *, again: float = 15.0) -> None:
+    def __init__(self, session: Session, watched: Iterable[WatchedList], *, again: float = 15.0) -> None:
         self._kept = {item.kind: _Kept(item) for item in watched}
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -128,7 +128,9 @@ class Mirror:
         self.heard_at = time.monotonic()
         # One for each list, so that it is known which one an error is about.
         self._reflectors = [
-            Reflector(session, [kept.watched], heard=partial(self._hear, kept), keep=self._trim, again=again)
+            Reflector(
+                session, [kept.watched], on_event=partial(self._hear, kept), transform=self._trim, retry_after=again
+            )
             for kept in self._kept.values()
         ]
 

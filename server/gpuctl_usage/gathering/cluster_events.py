@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.object_facts import FactMaker, Facts
@@ -48,7 +48,11 @@ class ClusterEvents:
         self._heard: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
         self._followed = {
             kind: Reflector(
-                session, [Watched(kind, None)], heard=partial(self._hear, kind), keep=self._keep, again=_AGAIN
+                session,
+                [WatchedList(kind, None)],
+                on_event=partial(self._hear, kind),
+                transform=self._keep,
+                retry_after=_AGAIN,
             )
             for kind in KINDS
         }
@@ -82,7 +86,7 @@ class ClusterEvents:
         return self._all_until("ResourceQuota", "Node")
 
     def _all_until(self, *kinds: str) -> float | None:
-        times = [self._followed[kind].known_until for kind in kinds]
+        times = [self._followed[kind].synced_until for kind in kinds]
         known = [time for time in times if time is not None]
         return self._clock.then(min(known)) if len(known) == len(times) else None
 
@@ -127,7 +131,7 @@ class ClusterEvents:
 
     def _gap(self, kind: str, at: float) -> float:
         """When a list last said something; it is noted when that was too long ago."""
-        known = self._followed[kind].known_until
+        known = self._followed[kind].synced_until
         before = at if known is None else self._clock.then(known)
         if at - before > _SILENCE:
             self._gaps[kind] = (before, time.monotonic() + _CATCHING_UP)

@@ -13,7 +13,7 @@ from gpuctl.apply.plan.dry_run_pods import TrialPod
 from gpuctl.apply.plan.plan import WRITING, Plan
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.devices import DEVICE_CLAIMS, may_offer, serves_devices
+from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import first_few
@@ -86,7 +86,7 @@ def _objects(session: Session, plan: Plan, pods: list[TrialPod], findings: _Find
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
     named = sorted({need.key for _, found in needs for need in found} - planned)
-    if any(key.kind in DEVICE_CLAIMS for key in named) and not serves_devices(session):
+    if any(key.kind in DEVICE_CLAIMS for key in named) and not serves_dra(session):
         # Kubernetes before 1.34 has other versions of them.
         named = [key for key in named if key.kind not in DEVICE_CLAIMS]
     answers = dict(zip(named, session.each(lambda key: _state(session, key), named), strict=True))
@@ -179,7 +179,7 @@ def _nodes(
         selected = [host for host in selected if _is_in_terms(pod, host.labels)]
         for resource, amount in _gpus(pod, gpu_resources).items():
             text = _too_large(selected, resource, amount)
-            if text and not may_offer(session, resource):
+            if text and not may_offer_extended_resource(session, resource):
                 where = f" with {', '.join(f'{name}={value}' for name, value in selector.items())}" if selector else ""
                 findings.add(pod, f"no node{where} has {amount} {resource}{text}", certain=False)
 

@@ -107,7 +107,7 @@ def _advice(error: ApiError, lenient: bool | None) -> str:
     if "no PriorityClass" in error.message:
         # Where the class may be written it is part of the plan.
         return str(PRIORITY_CLASS)
-    if error.by_policy and lenient is False:
+    if error.is_policy_refusal and lenient is False:
         return str(NO_PROBE)
     return ""
 

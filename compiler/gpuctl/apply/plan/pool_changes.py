@@ -87,5 +87,5 @@ def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
     """The pool's jobs that have not ended, in all namespaces, or where that is forbidden in the context's."""
     labels = f"{OURS},{keys.pool}={pool}"
     scope = Scope(session, None)
-    found = [obj for kind in WORKLOADS for obj in scope.maybe(kind, labels=labels) or []]
+    found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=labels) or []]
     return {key_of(obj) for obj in found if finished(obj) is None}

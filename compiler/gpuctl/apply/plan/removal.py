@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_about_users
 from gpuctl.hints import ListHint
-from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings

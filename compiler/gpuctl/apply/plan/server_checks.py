@@ -290,7 +290,7 @@ def _dry_run_elsewhere(session: Session, desired: Object) -> None:
     try:
         _dry_run_create(session, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
     except ApiError as error:
-        if error.status != 403 and not error.by_policy:
+        if error.status != 403 and not error.is_policy_refusal:
             raise
 
 

@@ -19,7 +19,7 @@ from gpuctl.apply.run.options import RunCallbacks
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.hints import CHECKPOINT_LESS
 from gpuctl.kube.api_errors import Changed, ClusterError
-from gpuctl.kube.remote import Command, Ends, HungUp, NotStarted, execute
+from gpuctl.kube.pod_exec import Command, ExecAbandoned, ExecStreams, NotStarted, execute
 from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint import Checkpoint, parse_checkpoint
 from gpuctl.language.masking import redact
@@ -248,7 +248,7 @@ class _Run:
             return why or self._await_end(task, deadline)
         try:
             code, said = self._execute(task, task.checkpoint.command, deadline)
-        except HungUp:
+        except ExecAbandoned:
             return f"it has not ended within {format_duration(int(self._seconds(task)))}"
         except ClusterError as error:
             return self._unless_over(task, error.message)
@@ -261,7 +261,7 @@ class _Run:
         def is_over() -> bool:
             return self._over.is_set() or time.monotonic() >= deadline
 
-        ends = Ends(None, out.write, err.write, is_over=is_over)
+        ends = ExecStreams(None, out.write, err.write, is_over=is_over)
         code = execute(self._session, task.key, Command(arguments, MAIN_CONTAINER), ends)
         return code, str(err) or str(out)
 
@@ -276,7 +276,7 @@ class _Run:
         for arguments in (("kill", "-s", name, "1"), ("sh", "-c", f"kill -s {name} 1")):
             try:
                 code, said = self._execute(task, arguments, deadline)
-            except HungUp:
+            except ExecAbandoned:
                 return "the signal could not be sent in time"
             except NotStarted as error:
                 refusal = refusal or error.message

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
@@ -32,7 +32,7 @@ class Departures:
             if (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") != "gpuctl":
                 unlabelled.add((key.kind, key.namespace))
         self._awaited = {
-            Watched(kind, namespace, "" if (kind, namespace) in unlabelled else OURS): awaited
+            WatchedList(kind, namespace, "" if (kind, namespace) in unlabelled else OURS): awaited
             for (kind, namespace), awaited in groups.items()
         }
         self._starting = True
@@ -79,7 +79,7 @@ class Departures:
         if isinstance(event, Event) and event.type == "DELETED":
             self._report(self._awaited[event.watched], event.object["metadata"]["uid"])
 
-    def _report_missing(self, watched: Watched, awaited: dict[str, Key]) -> None:
+    def _report_missing(self, watched: WatchedList, awaited: dict[str, Key]) -> None:
         resource = next(iter(awaited.values())).resource
         items, _ = self._session.list_objects(resource, watched.namespace, labels=watched.labels)
         there = {item["metadata"]["uid"] for item in items}

@@ -25,8 +25,8 @@ from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
+from gpuctl.kube.api_requests import PATIENCE
 from gpuctl.kube.kueue import find_workloads
-from gpuctl.kube.requests import PATIENCE
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import Key, Object, key_of

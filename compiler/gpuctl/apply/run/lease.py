@@ -149,7 +149,7 @@ class Leases:
     def release(self) -> None:
         """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
         self._stop.set()
-        session = self._session.less_patient(2.0)
+        session = self._session.with_time_limit(2.0)
         if self._thread is not None:
             self._thread.join(timeout=2)
         for key, asked in self._asked.items():

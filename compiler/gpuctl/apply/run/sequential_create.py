@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, controller_of
 from gpuctl.objects.pod_templates import pod_templates
@@ -63,9 +63,9 @@ class Turns:
         self._pods: Counter[Key] = Counter()
         self._answered: set[Key] = set()
         namespaces = sorted({key.namespace for key in self._lanes})
-        watched = [Watched("Pod", namespace, OURS) for namespace in namespaces]
+        watched = [WatchedList("Pod", namespace, OURS) for namespace in namespaces]
         for reason in (_MADE, _REFUSED):
-            watched += [Watched("Event", namespace, fields=f"reason={reason}") for namespace in namespaces]
+            watched += [WatchedList("Event", namespace, fields=f"reason={reason}") for namespace in namespaces]
         self._unlisted = len(watched)
         # Namespaces whose pods may not be listed: nothing can be waited for.
         self._unseen = len(namespaces)

@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Reflector, Watched
+from gpuctl.kube.reflector import Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.wording import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
@@ -81,7 +81,7 @@ def _wait(
 ) -> None:
     waiting = dict.fromkeys(awaited(plan))
     behind: dict[Key, str] = {}
-    lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
+    lists = {WatchedList(key.kind, key.namespace, OURS) for key in waiting}
     unread = len(lists)
     seen: dict[Key, Object] = {}
     reflector = Reflector(session, lists)

@@ -42,7 +42,7 @@ from gpuctl.capacity.snapshot_entries import (
     is_seen,
 )
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.devices import serves_devices
+from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object, Resource
@@ -115,7 +115,7 @@ def take_snapshot(
             if name in needed or not (error.lacks_permission or error.is_missing):
                 raise
             # Without its API there is no object of a kind; whoever has no right to it is not told that.
-            absent = error.is_missing or (name in _DEVICES and not serves_devices(session))
+            absent = error.is_missing or (name in _DEVICES and not serves_dra(session))
             if name not in ("job_sets", *_DEVICES) or not absent:
                 unreadable.append(camel(name))
             return []

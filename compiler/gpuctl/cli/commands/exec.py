@@ -12,7 +12,7 @@ from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
-from gpuctl.kube.remote import Command, Ends, execute
+from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pod_access import choose_pod
@@ -75,9 +75,9 @@ def _run(looking: Reader, pod: Key, what: Command) -> int:
     stdin = sys.stdin.fileno() if what.stdin else None
     try:
         if not what.tty:
-            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2)))
+            return execute(looking.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2)))
         with raw_terminal() as resized:
-            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
+            return execute(looking.scope.session, pod, what, ExecStreams(stdin, _to(1), _to(2), resized, size))
     except KeyboardInterrupt:
         return 130
 

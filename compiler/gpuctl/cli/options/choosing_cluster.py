@@ -10,8 +10,8 @@ import click
 from gpuctl.cli.named_clusters import note_clusters, platform_files, stated_clusters
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completing_locally import complete_cluster
-from gpuctl.kube.absent import suggestion
-from gpuctl.kube.right_cluster import WrongCluster, find_name
+from gpuctl.kube.cluster_identity import WrongCluster, find_cluster_name
+from gpuctl.kube.not_found import suggestion
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
@@ -108,14 +108,14 @@ def chosen_context(name: str, cluster: NamedCluster, context: str | None) -> str
     return cluster.context or context
 
 
-def see_that_it_is_known(session: Session, clusters: Clusters, *, changes: bool) -> None:
+def check_known_cluster(session: Session, clusters: Clusters, *, changes: bool) -> None:
     """Where no cluster was chosen: see that it is one of the platform's, if that names any.
 
     Whoever only looks gets a note; who would change a cluster that a repository does not know is most likely wrong.
 
     :raises WrongCluster: it is none of them.
     """
-    if find_name(session, clusters.by_name, ask=changes) is not None:
+    if find_cluster_name(session, clusters.by_name, ask=changes) is not None:
         return
     place = f"the context {session.context}" if session.context else "the service account of this pod"
     said = (

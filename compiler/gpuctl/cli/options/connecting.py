@@ -16,10 +16,10 @@ import click
 from gpuctl.api.failures import failure_value, meaning_of
 from gpuctl.cli.named_clusters import stated_clusters
 from gpuctl.cli.options.choosing_cluster import (
+    check_known_cluster,
     chosen_context,
     cluster_option,
     platform_clusters,
-    see_that_it_is_known,
     stated_cluster,
 )
 from gpuctl.cli.options.choosing_service import chosen_service, server_option
@@ -28,8 +28,8 @@ from gpuctl.cli.options.completing_locally import complete_context
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import columns_of
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.configuration import Impersonated, open_session
-from gpuctl.kube.right_cluster import see_that_it_is
+from gpuctl.kube.cluster_identity import check_cluster
+from gpuctl.kube.configuration import Impersonation, open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import shown
 from gpuctl.language.settings import Settings
@@ -194,13 +194,13 @@ def connected_to(
     if name is not None and cluster is not None:
         context = chosen_context(name, cluster, context)
     session = open_session(
-        kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
+        kubeconfig=kubeconfig, context=context, impersonated=Impersonation(user or "", groups or (), uid or "")
     )
     try:
         if name is not None and cluster is not None:
-            see_that_it_is(session, name, cluster, file=clusters.file)
+            check_cluster(session, name, cluster, file=clusters.file)
         elif clusters.by_name:
-            see_that_it_is_known(session, clusters, changes=changes)
+            check_known_cluster(session, clusters, changes=changes)
     except BaseException:
         session.close()
         raise

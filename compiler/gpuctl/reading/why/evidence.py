@@ -12,7 +12,7 @@ from gpuctl.capacity.cluster_model import Cluster
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.devices import DEVICE_CLAIMS, serves_devices
+from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
@@ -154,7 +154,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         claims=claims,
         device_claims=_device_claims(local, pods),
         quotas=quotas,
-        neighbours=local.maybe("Pod") if quotas else None,
+        neighbours=local.all_if_allowed("Pod") if quotas else None,
         logs=logs or {},
         reads_logs=logs is not None,
         admission=admission,
@@ -177,7 +177,7 @@ def read_events(scope: Scope, job: Job) -> list[Object] | None:
 
 
 def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list[Object] | None:
-    events = scope.maybe("Event", why="the cause rests on the states of the pods alone")
+    events = scope.all_if_allowed("Event", why="the cause rests on the states of the pods alone")
     if events is None:
         return None
     about = sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
@@ -218,7 +218,7 @@ def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
 def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str], Object | None]:
     named = {key: None for pod in pods if not _runs(pod) for key in named_device_claims(pod["spec"])}
     found: dict[tuple[str, str], Object | None] = {}
-    if not named or not serves_devices(scope.session):
+    if not named or not serves_dra(scope.session):
         return found
     for kind in DEVICE_CLAIMS:
         keys = [Key(kind, scope.namespace or "", name) for of, name in named if of == kind]
@@ -266,7 +266,7 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     workload = job.workload
     if workload is None or finished(workload) or len(pods) >= replicas(workload):
         return None
-    return scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
+    return scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
 
 
 def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | None:
@@ -330,7 +330,7 @@ def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
 def _scaler(scope: Scope, job: Job) -> Object | None:
     if job.workload is None or job.workload["kind"] not in SERVING:
         return None
-    return scaler_of(scope.maybe("HorizontalPodAutoscaler", why="what it wants is not known") or [], job)
+    return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why="what it wants is not known") or [], job)
 
 
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
@@ -341,11 +341,11 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     why = "how it is reached is not known"
     subdomain = subdomain_of(workload)
     if subdomain is not None:
-        return scope.maybe("Service", fields=f"metadata.name={subdomain}", why=why)
+        return scope.all_if_allowed("Service", fields=f"metadata.name={subdomain}", why=why)
     if workload["kind"] not in SERVING:
         return None
     labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
-    return scope.maybe("Service", labels=labels, why=why)
+    return scope.all_if_allowed("Service", labels=labels, why=why)
 
 
 def subdomain_of(workload: Object) -> str | None:

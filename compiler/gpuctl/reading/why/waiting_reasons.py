@@ -97,7 +97,7 @@ class WaitingReasons:
         """The refusals by namespace and the names that a job may have whose they are."""
         found: dict[tuple[str, str], list[Object]] = {}
         why = "why jobs have no pods is not shown"
-        for event in self._scope.maybe("Event", fields="reason=FailedCreate", why=why) or []:
+        for event in self._scope.all_if_allowed("Event", fields="reason=FailedCreate", why=why) or []:
             about = event.get("involvedObject") or {}
             for name in beginnings(about.get("name") or ""):
                 found.setdefault((about.get("namespace") or "", name), []).append(event)
@@ -105,7 +105,7 @@ class WaitingReasons:
 
     @cached_property
     def _quotas(self) -> Mapping[str, list[Object]] | None:
-        listed = self._scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
+        listed = self._scope.all_if_allowed("ResourceQuota", why="the numbers are those of the refusal")
         found: dict[str, list[Object]] = {}
         for item in listed or []:
             found.setdefault(item["metadata"]["namespace"], []).append(item)
@@ -113,7 +113,7 @@ class WaitingReasons:
 
     @cached_property
     def _claims(self) -> Mapping[tuple[str, str], Object] | None:
-        listed = self._scope.maybe("PersistentVolumeClaim", why="whether they exist is not known")
+        listed = self._scope.all_if_allowed("PersistentVolumeClaim", why="whether they exist is not known")
         if listed is None:
             return None
         return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in listed}

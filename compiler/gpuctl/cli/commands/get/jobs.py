@@ -14,8 +14,8 @@ from gpuctl.cli.options.completing import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
-from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.job_rows import Job, Row

@@ -21,8 +21,8 @@ from gpuctl.cli.options.connecting import cluster_errors
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.output.usage_amounts import gpu_hours, told_known
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.cluster_identity import kube_system_uid
 from gpuctl.kube.configuration import open_session
-from gpuctl.kube.right_cluster import system_uid
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.reading.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageRange
@@ -133,7 +133,7 @@ def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
     try:
         session = open_session(kubeconfig=kubeconfig, context=context)
         try:
-            return system_uid(session)
+            return kube_system_uid(session)
         finally:
             session.close()
     except ClusterError:
@@ -160,7 +160,7 @@ def kept_way(looking: Reader) -> Iterator[UsageWay | None]:
         # A file of settings need not name one.
         yield None
         return
-    way = DatabaseWay(address, lambda: system_uid(looking.scope.session))
+    way = DatabaseWay(address, lambda: kube_system_uid(looking.scope.session))
     try:
         yield way
     finally:

@@ -37,7 +37,7 @@ class _Call(threading.Thread, Generic[Item, Result]):
         return self._results[0]
 
 
-def begun(function: Callable[[Any], Result], items: Sequence[Any]) -> Callable[[], list[Result]]:
+def start_each(function: Callable[[Any], Result], items: Sequence[Any]) -> Callable[[], list[Result]]:
     """Begin with ``function`` of every item. What is returned waits for the results, and has them in order.
 
     Of several exceptions it raises that of the first item, without waiting for those behind it.

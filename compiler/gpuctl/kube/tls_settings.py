@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.kube.credentials import Certificate
+from gpuctl.kube.credentials import ClientCertificate
 
 
-class Trust(NamedTuple):
+class TlsSettings(NamedTuple):
     """``authority`` are the certificates (PEM) that servers are held against, None for the system's.
 
     ``name`` is the server's, "" when it is that of its address; ``origin`` tells where the authority stands.
@@ -23,7 +23,7 @@ class Trust(NamedTuple):
     verify: bool = True
     origin: str = ""
 
-    def context(self, certificate: Certificate | None) -> ssl.SSLContext:
+    def context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
         """What a connection is made with.
 
         :raises ConfigurationError: a certificate or key cannot be read.
@@ -51,7 +51,7 @@ class Trust(NamedTuple):
         return context
 
 
-def _present(context: ssl.SSLContext, certificate: Certificate) -> None:
+def _present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """Load a client certificate: Python's ssl takes it from a file only, which is in memory where that can be."""
     data = certificate.certificate.rstrip() + b"\n" + certificate.key
     try:

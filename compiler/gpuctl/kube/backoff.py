@@ -12,6 +12,6 @@ def jittered(seconds: float) -> float:
     return seconds * (0.5 + random.random())  # noqa: S311 - jitter, not a secret
 
 
-def after(failures: int) -> float:
+def delay_after(failures: int) -> float:
     """Seconds to wait after so many failures in a row."""
     return jittered(_PAUSES[min(max(failures, 1), len(_PAUSES)) - 1])

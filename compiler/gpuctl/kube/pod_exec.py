@@ -29,7 +29,7 @@ class NotStarted(ClusterError):
     """The container's runtime could not run the command, or lost it."""
 
 
-class HungUp(ClusterError):
+class ExecAbandoned(ClusterError):
     """Whoever waited for a command waits no longer; the command itself may go on."""
 
 
@@ -43,7 +43,7 @@ class Command(NamedTuple):
 
 
 @dataclass
-class Ends:
+class ExecStreams:
     """Where the command's streams end here.
 
     ``stdin`` is a descriptor to read from, None for none; ``out`` and ``err`` take bytes; ``resized`` is a descriptor
@@ -59,12 +59,12 @@ class Ends:
     is_over: Callable[[], bool] | None = None
 
 
-def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
+def execute(session: Session, pod: Key, command: Command, streams: ExecStreams) -> int:
     """Run a command in a container and return its exit code.
 
     :raises ApiError: the user may not, or the pod does not run.
     :raises NotStarted: the container has no such program, or it ended in another way than by itself.
-    :raises HungUp: ``ends.is_over`` said so before it ended.
+    :raises ExecAbandoned: ``ends.is_over`` said so before it ended.
     :raises ConnectionFailed: the connection ended before the command did.
     """
     query = [("container", command.container), ("stdout", "true"), ("stderr", "false" if command.tty else "true")]
@@ -72,28 +72,28 @@ def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
     query += [("command", argument) for argument in command.arguments]
     channels = session.channels(f"{pod.path}/exec", query, (V5, V4))
     try:
-        return _run(channels, ends if command.stdin else replace(ends, stdin=None))
+        return _run(channels, streams if command.stdin else replace(streams, stdin=None))
     finally:
         channels.close()
 
 
-def _run(channels: Channels, ends: Ends) -> int:
+def _run(channels: Channels, streams: ExecStreams) -> int:
     poll = select.poll()
-    stdin = ends.stdin
+    stdin = streams.stdin
     said: bytes | None = None
     last = float("inf")
-    if ends.resized is not None:
-        poll.register(ends.resized, select.POLLIN)
-        _resize(channels, ends)
-    tick = _TICK if ends.is_over is None else _SHORT_TICK
+    if streams.resized is not None:
+        poll.register(streams.resized, select.POLLIN)
+        _resize(channels, streams)
+    tick = _TICK if streams.is_over is None else _SHORT_TICK
     while not channels.closed and time.monotonic() < last:
-        if said is None and ends.is_over is not None and ends.is_over():
-            raise HungUp("nobody waits for the command any longer")
+        if said is None and streams.is_over is not None and streams.is_over():
+            raise ExecAbandoned("nobody waits for the command any longer")
         poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.waiting else 0))
         if stdin is not None:
             # What the other side does not take is not read here either.
-            poll.register(stdin, select.POLLIN if channels.takes_more else 0)
-        ready = dict(poll.poll(0 if channels.has_more else tick))
+            poll.register(stdin, select.POLLIN if channels.can_send else 0)
+        ready = dict(poll.poll(0 if channels.has_buffered else tick))
         if channels.waiting:
             channels.flush()
         if stdin in ready and stdin is not None:
@@ -104,15 +104,15 @@ def _run(channels: Channels, ends: Ends) -> int:
                 poll.unregister(stdin)
                 stdin = None
                 if not channels.end(STDIN):
-                    ends.err(_NO_END)
-        if ends.resized in ready and ends.resized is not None:
-            os.read(ends.resized, 1024)
-            _resize(channels, ends)
+                    streams.err(_NO_END)
+        if streams.resized in ready and streams.resized is not None:
+            os.read(streams.resized, 1024)
+            _resize(channels, streams)
         for channel, data in channels.receive():
             if channel == STDOUT and data:
-                ends.out(data)
+                streams.out(data)
             elif channel == STDERR and data:
-                ends.err(data)
+                streams.err(data)
             elif channel == STATUS and data:
                 said = (said or b"") + data
                 last = time.monotonic() + _LAST
@@ -122,9 +122,9 @@ def _run(channels: Channels, ends: Ends) -> int:
     return _exit_code(said)
 
 
-def _resize(channels: Channels, ends: Ends) -> None:
-    if ends.size is not None:
-        columns, rows = ends.size()
+def _resize(channels: Channels, streams: ExecStreams) -> None:
+    if streams.size is not None:
+        columns, rows = streams.size()
         channels.send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
 

@@ -50,7 +50,7 @@ def address_of(url: str) -> Address:
     return Address(scheme, host, parts.port or _PORTS.get(scheme, 0), parts.path.rstrip("/"))
 
 
-def difference(connection: Connection, cluster: NamedCluster) -> str | None:
+def address_mismatch(connection: Connection, cluster: NamedCluster) -> str | None:
     """What a connection says of itself that is not so of a cluster; None where all agrees. Nothing is sent."""
     if cluster.server is not None and address_of(cluster.server) != address_of(connection.server):
         return f"its server is {cluster.server}, and {_place(connection)} leads to {connection.server}"
@@ -60,18 +60,18 @@ def difference(connection: Connection, cluster: NamedCluster) -> str | None:
     return None
 
 
-def see_that_it_is(session: Session, name: str, cluster: NamedCluster, *, file: str) -> None:
+def check_cluster(session: Session, name: str, cluster: NamedCluster, *, file: str) -> None:
     """See that a session is with the cluster of a name.
 
     :param file: the platform's file, which says what the cluster is.
     :raises WrongCluster: it is not, or may not be asked what it is.
     """
-    other = difference(session.connection, cluster)
+    other = address_mismatch(session.connection, cluster)
     if other is not None:
         raise _wrong(name, other, file)
     if cluster.uid is None:
         return
-    uid = system_uid(session)
+    uid = kube_system_uid(session)
     if uid is None:
         raise WrongCluster(
             f"whether {session.server} is the cluster {name} cannot be told: its uid is that of the namespace "
@@ -82,7 +82,7 @@ def see_that_it_is(session: Session, name: str, cluster: NamedCluster, *, file: 
         raise _wrong(name, f"its uid is {cluster.uid}, and that of {session.server} is {uid}", file)
 
 
-def find_name(session: Session, clusters: Mapping[str, NamedCluster], *, ask: bool) -> str | None:
+def find_cluster_name(session: Session, clusters: Mapping[str, NamedCluster], *, ask: bool) -> str | None:
     """The cluster among those of a platform that a session is with; None where it is none of them.
 
     :param ask: compare uids too, which takes a request. A user who may not read the uid is believed the rest; in a pod,
@@ -90,15 +90,17 @@ def find_name(session: Session, clusters: Mapping[str, NamedCluster], *, ask: bo
     """
     inside = not session.context
     fitting = {
-        name: cluster for name, cluster in clusters.items() if inside or difference(session.connection, cluster) is None
+        name: cluster
+        for name, cluster in clusters.items()
+        if inside or address_mismatch(session.connection, cluster) is None
     }
     if not ask or all(cluster.uid is None for cluster in fitting.values()):
         return next(iter(fitting), None)
-    uid = system_uid(session)
+    uid = kube_system_uid(session)
     return next((name for name, cluster in fitting.items() if uid is None or cluster.uid in (None, uid)), None)
 
 
-def system_uid(session: Session) -> str | None:
+def kube_system_uid(session: Session) -> str | None:
     """The uid of the namespace kube-system, by which a cluster is known; None where it may not be read."""
     found = if_allowed(lambda: session.get_metadata(_SYSTEM) or {"metadata": {}}, None)
     return str(found["metadata"].get("uid") or "") if found is not None else None

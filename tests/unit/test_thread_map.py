@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpuctl.kube.side_by_side import begun
+from gpuctl.kube.thread_map import start_each
 
 
 def test_calls_run_at_the_same_time_and_their_results_are_in_order() -> None:
@@ -16,11 +16,11 @@ def test_calls_run_at_the_same_time_and_their_results_are_in_order() -> None:
         meeting.wait()
         return number
 
-    results = begun(meet, [1, 2, 3])
-    # All three have begun, or nobody would be met here.
+    results = start_each(meet, [1, 2, 3])
+    # All three have start_each, or nobody would be met here.
     meeting.wait()
     assert results() == [1, 2, 3]
-    assert begun(meet, [])() == []
+    assert start_each(meet, [])() == []
 
 
 def test_the_exception_is_that_of_the_first_item_that_failed() -> None:
@@ -36,7 +36,7 @@ def test_the_exception_is_that_of_the_first_item_that_failed() -> None:
         return number
 
     with pytest.raises(KeyError):
-        begun(fail, [1, 2, 3])()
+        start_each(fail, [1, 2, 3])()
 
 
 def test_an_exception_does_not_wait_for_what_stands_behind_it() -> None:
@@ -50,7 +50,7 @@ def test_an_exception_does_not_wait_for_what_stands_behind_it() -> None:
 
     try:
         with pytest.raises(ValueError, match="the first"):
-            begun(fail, [1, 2])()
+            start_each(fail, [1, 2])()
         assert not going_on.is_set()
     finally:
         going_on.set()

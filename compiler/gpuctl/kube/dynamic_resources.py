@@ -11,7 +11,7 @@ DEVICE_CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 """The kinds that pods name for their devices."""
 
 
-def serves_devices(session: Session) -> bool:
+def serves_dra(session: Session) -> bool:
     """Return True if the server has the API, or does not tell: it is on by default since Kubernetes 1.34."""
     try:
         session.request("GET", f"/apis/{_CLASSES.api_version}")
@@ -22,7 +22,7 @@ def serves_devices(session: Session) -> bool:
     return True
 
 
-def may_offer(session: Session, resource: str) -> bool:
+def may_offer_extended_resource(session: Session, resource: str) -> bool:
     """Return True if nodes may have more of an extended resource than they report: a DeviceClass offers it (KEP-5004).
 
     Also where DeviceClasses may not be read.
@@ -32,5 +32,5 @@ def may_offer(session: Session, resource: str) -> bool:
     except ApiError as error:
         if not (error.is_missing or error.lacks_permission):
             raise
-        return error.lacks_permission and serves_devices(session)
+        return error.lacks_permission and serves_dra(session)
     return any(item["spec"].get("extendedResourceName") == resource for item in classes)

@@ -15,7 +15,7 @@ from gpuctl.objects.api_resources import Object
 _LONGEST_EVENT = 64 * 1024 * 1024
 
 
-class Stream:
+class ResponseStream:
     """Bytes of an answer, in portions as they arrive, until the server ends it; :meth:`close` ends it from here.
 
     :raises ConnectionFailed: it broke, or nothing came for longer than the connection's read timeout.
@@ -38,7 +38,7 @@ class Stream:
         self._response.abort()
 
 
-class Watch:
+class WatchStream:
     """Events of a watch as they come, until the server ends it; :meth:`close` ends it from here.
 
     :raises ConnectionFailed: it broke, told what is no event, or nothing came for longer than the server's time for it.

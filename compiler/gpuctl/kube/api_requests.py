@@ -17,11 +17,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
+from gpuctl.kube.backoff import jittered
 from gpuctl.kube.channels import Channels
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.pauses import jittered
-from gpuctl.kube.side_by_side import begun
-from gpuctl.kube.streams import Stream
+from gpuctl.kube.response_streams import ResponseStream
+from gpuctl.kube.thread_map import start_each
 from gpuctl.kube.transport import READ_TIMEOUT, Response
 from gpuctl.objects.api_resources import Object
 
@@ -42,7 +42,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Requests:
+class ApiRequests:
     """The requests of one operation: what it was warned of, how patient it is, until when, and the threads it may use.
 
     ``patience`` is how many seconds passing failures are retried; a command raises it once it has begun to change
@@ -220,7 +220,7 @@ class Requests:
             raise api_error(response.status, response.data, response.headers)
         return str(response.data.decode("utf-8", "replace"))
 
-    def stream(self, path: str, query: Mapping[str, str] | None = None) -> Stream:
+    def stream(self, path: str, query: Mapping[str, str] | None = None) -> ResponseStream:
         """The body of an answer as it comes. The request is sent, and its status known, when this returns.
 
         What fails for a passing reason before that is tried again, as :meth:`request` does.
@@ -237,7 +237,7 @@ class Requests:
                 error = failure
             else:
                 if response.status == 200:
-                    return Stream(response, f"the answer to GET {path}")
+                    return ResponseStream(response, f"the answer to GET {path}")
                 error = api_error(response.status, response.refusal(), response.headers)
                 # 500 is what the API server makes of a node that does not answer.
                 if not error.is_transient or error.status == 500:
@@ -264,7 +264,7 @@ class Requests:
     def begin(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Callable[[], list[Result]]:
         """Begin with ``function`` of every item; what is returned waits for the results, as :meth:`each` has them."""
         if len(items) <= min(_FEW, self._threads):
-            return begun(function, items)
+            return start_each(function, items)
         # Texts that they make are for whoever asked: a context can be entered by one thread at a time.
         contexts = [copy_context() for _ in items]
         results = self.executor.map(lambda context, item: context.run(function, item), contexts, items)
