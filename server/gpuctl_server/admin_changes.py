@@ -28,22 +28,22 @@ from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.removing import delete_pools, delete_quotas
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.body_parsing import NotReadable
-from gpuctl_server.change_results import VALIDATED, intended, plan_answer, see_that_all_was_done
+from gpuctl_server.body_parsing import InvalidBody
+from gpuctl_server.change_results import VALIDATED, intended, plan_answer, require_all_done
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import changing
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_changes import change_session
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
     Submission,
     compile_documents,
-    demand_documents,
     document_text,
     name_of,
+    require_document_access,
     validated,
 )
 
@@ -106,7 +106,7 @@ class CreatedQuota(Administered):
     users: list[str]
 
 
-class Given(NamedTuple):
+class AdminBody(NamedTuple):
     """What a body says: a document as text, or the fields of the API."""
 
     text: str | None
@@ -119,31 +119,31 @@ class Given(NamedTuple):
         return any(body is not None and body.dryRun for body in (self.pool, self.quota))
 
 
-class AdminManner(NamedTuple):
+class AdminOptions(NamedTuple):
     """How a pool or quota is changed: what its plan asks is ``confirmed``; with ``dry_run`` nothing is written."""
 
     confirmed: bool
     dry_run: bool
 
 
-async def pool_of(request: Request) -> Given:
+async def pool_of(request: Request) -> AdminBody:
     """The body of a request about a pool.
 
     :raises RequestValidationError: it is none.
     :raises Problem: 400.
     """
     text, value = await _read(request)
-    return Given(None, pool=validated(PoolBody, value)) if text is None else Given(text)
+    return AdminBody(None, pool=validated(PoolBody, value)) if text is None else AdminBody(text)
 
 
-async def quota_of(request: Request) -> Given:
+async def quota_of(request: Request) -> AdminBody:
     """The body of a request about quotas.
 
     :raises RequestValidationError: it is none.
     :raises Problem: 400.
     """
     text, value = await _read(request)
-    return Given(None, quota=validated(QuotaBody, value)) if text is None else Given(text)
+    return AdminBody(None, quota=validated(QuotaBody, value)) if text is None else AdminBody(text)
 
 
 async def _read(request: Request) -> tuple[str | None, Any]:
@@ -151,7 +151,7 @@ async def _read(request: Request) -> tuple[str | None, Any]:
     body = await request.body()
     try:
         value = await read_body(request)
-    except NotReadable:
+    except InvalidBody:
         if not sends_yaml(request):
             raise
         # Several documents are no value either, nor is what has aliases: the compiler tells what is wrong with them.
@@ -162,90 +162,94 @@ async def _read(request: Request) -> tuple[str | None, Any]:
 
 
 def create_pool(
-    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
+    service: Service, caller: Caller, body: AdminBody, touched: AuditTrail, options: AdminOptions
 ) -> Administered:
     """Create a pool.
 
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller, dry_run=manner.dry_run) as session:
-        name, plan = _apply_pool(service, caller, session, given, touched, None, manner)
-    return _administered(name, "created", f"pool/{name} is created", plan, manner)
+    with change_session(service, caller, dry_run=options.dry_run) as session:
+        name, plan = _apply_pool(service, caller, session, body, touched, None, options)
+    return _administered(name, "created", f"pool/{name} is created", plan, options)
 
 
 def change_pool(
-    service: Service, caller: Caller, name: str, given: Given, touched: AuditTrail, manner: AdminManner
+    service: Service, caller: Caller, name: str, body: AdminBody, touched: AuditTrail, options: AdminOptions
 ) -> ChangedPool:
     """Change a pool that is there.
 
     :raises Problem: 400, 403, 404, 409.
     """
-    demand(caller, Wish("update", "pools", pool=name))
-    with changing(service, caller, dry_run=manner.dry_run) as session:
-        _, plan = _apply_pool(service, caller, session, given, touched, name, manner)
+    require_access(caller, AccessRequest("update", "pools", pool=name))
+    with change_session(service, caller, dry_run=options.dry_run) as session:
+        _, plan = _apply_pool(service, caller, session, body, touched, name, options)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
     said = f"pool/{name} is {status}"
     return ChangedPool(
         name=name,
-        status=VALIDATED if manner.dry_run else status,
-        message=intended(said) if manner.dry_run else said,
+        status=VALIDATED if options.dry_run else status,
+        message=intended(said) if options.dry_run else said,
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
 
 
-def delete_pool(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
+def delete_pool(
+    service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
+) -> Administered:
     """Delete a pool; its jobs go on running.
 
     :raises NotThere: there is none.
     :raises Problem: 403, 409.
     """
-    demand(caller, Wish("delete", "pools", pool=name))
+    require_access(caller, AccessRequest("delete", "pools", pool=name))
     touched.append(f"pool/{name}")
-    with changing(service, caller, dry_run=manner.dry_run) as session:
-        run = RunOptions(dry_run=manner.dry_run)
-        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+    with change_session(service, caller, dry_run=options.dry_run) as session:
+        run = RunOptions(dry_run=options.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
         plan = delete_pools(session, [name], service.platform, run, callbacks)
-        _see_it_done(service, session, plan, manner)
+        _see_it_done(service, session, plan, options)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
-    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if manner.dry_run else 'left'} it"
-    return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, manner)
+    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if options.dry_run else 'left'} it"
+    return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, options)
 
 
 def create_quota(
-    service: Service, caller: Caller, given: Given, touched: AuditTrail, manner: AdminManner
+    service: Service, caller: Caller, body: AdminBody, touched: AuditTrail, options: AdminOptions
 ) -> CreatedQuota:
     """Create quotas of users.
 
     :raises Problem: 400, 403, 409.
     """
-    text = given.text if given.quota is None else _quota_document(given.quota)
-    with changing(service, caller, dry_run=manner.dry_run) as session:
+    text = body.text if body.quota is None else _quota_document(body.quota)
+    with change_session(service, caller, dry_run=options.dry_run) as session:
         submission = _compiled(service, caller, session, text or "", "quota", PlanOptions(create_only=True), touched)
-        demand_documents(caller, "create", submission.documents)
-        plan = _applied(service, session, submission, manner, touched)
+        require_document_access(caller, "create", submission.documents)
+        plan = _applied(service, session, submission, options, touched)
     model = submission.documents[0].model
     assert isinstance(model, Quota)
     name, users = model.header.name, list(model.entries)
-    found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, manner)
+    found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, options)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
 
-def delete_quota(service: Service, caller: Caller, name: str, touched: AuditTrail, manner: AdminManner) -> Administered:
+def delete_quota(
+    service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
+) -> Administered:
     """Delete the quota of a user; the namespace, and all that is in it, stays.
 
     :raises NotThere: there is none.
     :raises Problem: 403, 409.
     """
-    demand(caller, Wish("delete", "quotas", name))
+    require_access(caller, AccessRequest("delete", "quotas", name))
     touched.append(f"quota/{name}")
-    with changing(service, caller, dry_run=manner.dry_run) as session:
-        run = RunOptions(dry_run=manner.dry_run)
-        callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+    with change_session(service, caller, dry_run=options.dry_run) as session:
+        run = RunOptions(dry_run=options.dry_run)
+        callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
         plan = delete_quotas(session, [name], service.platform, run, callbacks)
-        _see_it_done(service, session, plan, manner)
-    return _administered(name, "deleted", f"quota/{name} is deleted", plan, manner)
+        _see_it_done(service, session, plan, options)
+    return _administered(name, "deleted", f"quota/{name} is deleted", plan, options)
 
 
 def delete_named(
@@ -265,22 +269,27 @@ def delete_named(
     :raises Problem: 403, 409, 503.
     """
     for name in names:
-        demand(caller, Wish("delete", "pools", pool=name) if resource == "pools" else Wish("delete", "quotas", name))
+        require_access(
+            caller,
+            AccessRequest("delete", "pools", pool=name)
+            if resource == "pools"
+            else AccessRequest("delete", "quotas", name),
+        )
     touched.extend(f"{resource.removesuffix('s')}/{name}" for name in names)
     settings = service.platform
-    with changing(service, caller, dry_run=run.dry_run) as session:
+    with change_session(service, caller, dry_run=run.dry_run) as session:
 
         def act(callbacks: RunCallbacks) -> Plan:
             if resource == "pools":
                 return delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
             return delete_quotas(session, names, settings, run, callbacks)
 
-        return PlanRun(service, touched, confirmation).carry_out(session, act, dry_run=run.dry_run)
+        return PlanRun(service, touched, confirmation).execute(session, act, dry_run=run.dry_run)
 
 
-def _administered(name: str, status: str, said: str, plan: Plan, manner: AdminManner) -> Administered:
+def _administered(name: str, status: str, said: str, plan: Plan, options: AdminOptions) -> Administered:
     """The answer about a pool or quota, of what was done or, of a dry run, would be."""
-    if not manner.dry_run:
+    if not options.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
     return Administered(name=name, status=VALIDATED, message=intended(said), notes=_notes(plan), plan=value)
@@ -290,13 +299,13 @@ def _apply_pool(
     service: Service,
     caller: Caller,
     session: Session,
-    given: Given,
+    body: AdminBody,
     touched: AuditTrail,
     name: str | None,
-    manner: AdminManner,
+    options: AdminOptions,
 ) -> tuple[str, Plan]:
     """Apply the document of a pool: a new one, or with a name that one."""
-    text = given.text if given.pool is None else _pool_document(service, session, given.pool, name)
+    text = body.text if body.pool is None else _pool_document(service, session, body.pool, name)
     planning = PlanOptions(create_only=name is None)
     submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
     found = name_of(submission.documents[0])
@@ -304,10 +313,10 @@ def _apply_pool(
         raise Problem(400, f"the document has to be that of pool/{name}, and is of pool/{found}", error="AnotherPool")
     if found == DEFAULT_POOL:
         raise Problem(400, f"{DEFAULT_POOL} has the nodes that are in no other pool: it cannot be defined")
-    demand_documents(caller, "create" if name is None else "update", submission.documents)
+    require_document_access(caller, "create" if name is None else "update", submission.documents)
     if name is not None:
         _see_that_it_is_there(service, session, name)
-    return found, _applied(service, session, submission, manner, touched)
+    return found, _applied(service, session, submission, options, touched)
 
 
 def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
@@ -336,26 +345,26 @@ def _compiled(
 
 
 def _applied(
-    service: Service, session: Session, submission: Submission, manner: AdminManner, touched: AuditTrail
+    service: Service, session: Session, submission: Submission, options: AdminOptions, touched: AuditTrail
 ) -> Plan:
-    run = RunOptions(dry_run=manner.dry_run)
-    callbacks = PlanRun(service, touched, Confirmation(manner.confirmed)).callbacks
+    run = RunOptions(dry_run=options.dry_run)
+    callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
     try:
         plan = apply_request(session, submission.wanted, run, callbacks)
     except Exists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
-    _see_it_done(service, session, plan, manner)
+    _see_it_done(service, session, plan, options)
     return plan
 
 
-def _see_it_done(service: Service, session: Session, plan: Plan, manner: AdminManner) -> None:
+def _see_it_done(service: Service, session: Session, plan: Plan, options: AdminOptions) -> None:
     """See that a plan was carried out, and wait until the service knows of it; a dry run carries nothing out.
 
     :raises Problem: 409, 503.
     """
-    if not manner.dry_run:
-        see_that_all_was_done(plan)
+    if not options.dry_run:
+        require_all_done(plan)
         _await_seen(service, session, plan)
 
 

@@ -14,7 +14,7 @@ from gpuctl.release import __version__
 from gpuctl_server import http_problems
 from gpuctl_server.openapi_document import as_3_0, table_of_problems
 from gpuctl_server.openapi_operations import described, operation_id
-from gpuctl_server.request_middleware import Gate
+from gpuctl_server.request_middleware import RequestMiddleware
 from gpuctl_server.routes import (
     audit_routes,
     auth_routes,
@@ -95,7 +95,7 @@ def create_app(service: Service) -> FastAPI:
             allow_methods=("GET", "POST", "PUT", "DELETE"),
             allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
         )
-    app.add_middleware(Gate, settings=service.settings, measures=service.measures)
+    app.add_middleware(RequestMiddleware, settings=service.settings, metrics=service.metrics)
     return app
 
 

@@ -53,7 +53,7 @@ class AuditFilter(NamedTuple):
         return self.action in (method, action, f"{method} {path.removeprefix(_BASE)}")
 
 
-class AuditAnswer(NamedTuple):
+class AuditMatches(NamedTuple):
     """The lines that are meant, the newest first.
 
     ``source`` is where they are from, ``complete`` whether nothing is known to be missing: lines of other replicas, of
@@ -67,7 +67,7 @@ class AuditAnswer(NamedTuple):
     left_out: int
 
 
-def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most: int = READ) -> AuditAnswer:
+def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most: int = READ) -> AuditMatches:
     """The lines of the audit that are meant.
 
     :param path: the file that they are added to, if any; what cannot be read again, such as a pipe, is none.
@@ -77,17 +77,17 @@ def read_audit(path: Path | None, memory: AuditMemory, wanted: AuditFilter, most
     path = None if path is None else path.expanduser()
     if path is None or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
         lines, left_out = _chosen(memory.lines(), wanted)
-        return AuditAnswer(lines, "memory", False, left_out)
+        return AuditMatches(lines, "memory", False, left_out)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        return AuditAnswer([], "file", False, 0)
+        return AuditMatches([], "file", False, 0)
     try:
         size = os.fstat(descriptor).st_size
         lines, left_out = _chosen(_from_end(descriptor, size, max(0, size - most)), wanted)
     finally:
         os.close(descriptor)
-    return AuditAnswer(lines, "file", size <= most and not left_out and not _is_rotated(path), left_out)
+    return AuditMatches(lines, "file", size <= most and not left_out and not _is_rotated(path), left_out)
 
 
 def _is_rotated(path: Path) -> bool:

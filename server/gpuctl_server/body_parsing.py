@@ -21,35 +21,35 @@ MOST_VALUES = 50_000
 """Values of a body, keys among them."""
 
 
-class NotReadable(ValueError):
+class InvalidBody(ValueError):
     """A body that is not what its content type says; ``str()`` says why."""
 
 
 def read_json(body: bytes) -> Any:
     """The value of a JSON body.
 
-    :raises NotReadable: it is none.
+    :raises InvalidBody: it is none.
     """
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
-    except NotReadable as error:
-        raise NotReadable(f"the body is no JSON: {error}") from None
+    except InvalidBody as error:
+        raise InvalidBody(f"the body is no JSON: {error}") from None
     except RecursionError:
-        raise NotReadable(f"the body is nested deeper than {DEEPEST} levels") from None
+        raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
     except UnicodeDecodeError:
-        raise NotReadable("the body is no UTF-8 text") from None
+        raise InvalidBody("the body is no UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise NotReadable(f"the body is no JSON: {error}") from None
+        raise InvalidBody(f"the body is no JSON: {error}") from None
     except ValueError:
         # What Python says of it is about Python.
-        raise NotReadable("the body has a number with too many digits") from None
+        raise InvalidBody("the body has a number with too many digits") from None
     return _checked(value)
 
 
 def read_yaml(body: bytes) -> Any:
     """The one value of a YAML body.
 
-    :raises NotReadable: it is none, or has what JSON has not.
+    :raises InvalidBody: it is none, or has what JSON has not.
     """
     try:
         loader = _CarefulLoader(body.decode("utf-8"))
@@ -58,14 +58,14 @@ def read_yaml(body: bytes) -> Any:
         finally:
             loader.dispose()
     except UnicodeDecodeError:
-        raise NotReadable("the body is no UTF-8 text") from None
-    except NotReadable:
+        raise InvalidBody("the body is no UTF-8 text") from None
+    except InvalidBody:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # libyaml looks ahead from a bracket, and newer ones end at a depth of their own (1000 levels).
         if "maximum nesting depth" in str(error):
-            raise NotReadable(f"the body is nested deeper than {DEEPEST} levels") from None
-        raise NotReadable(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
+            raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
+        raise InvalidBody(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
     return _checked(value)
 
 
@@ -79,12 +79,12 @@ class _CarefulLoader(Composer, yaml.CSafeLoader):
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise NotReadable("the body has an alias (`*name`): write the value out")
+            raise InvalidBody("the body has an alias (`*name`): write the value out")
         self._nodes += 1
         if self._nodes > MOST_VALUES:
-            raise NotReadable(f"the body has more than {MOST_VALUES} values")
+            raise InvalidBody(f"the body has more than {MOST_VALUES} values")
         if self._depth == DEEPEST:
-            raise NotReadable(f"the body is nested deeper than {DEEPEST} levels")
+            raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels")
         self._depth += 1
         node: Node | None = super().compose_node(parent, index)
         self._depth -= 1
@@ -93,7 +93,7 @@ class _CarefulLoader(Composer, yaml.CSafeLoader):
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
         if len(set(keys)) < len(keys):
-            raise NotReadable(_twice(keys))
+            raise InvalidBody(_twice(keys))
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found
 
@@ -101,7 +101,7 @@ class _CarefulLoader(Composer, yaml.CSafeLoader):
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise NotReadable(_twice([key for key, _ in pairs]))
+        raise InvalidBody(_twice([key for key, _ in pairs]))
     return found
 
 
@@ -111,13 +111,13 @@ def _twice(keys: list[str]) -> str:
 
 
 def _no_number(text: str) -> Any:
-    raise NotReadable(f"{text} is no number")
+    raise InvalidBody(f"{text} is no number")
 
 
 def _checked(value: Any) -> Any:
     """A value that JSON has, and that can be written again.
 
-    :raises NotReadable: it is none.
+    :raises InvalidBody: it is none.
     """
     waiting = [(value, 0)]
     count = 0
@@ -125,23 +125,23 @@ def _checked(value: Any) -> Any:
         item, depth = waiting.pop()
         count += 1
         if count > MOST_VALUES:
-            raise NotReadable(f"the body has more than {MOST_VALUES} values")
+            raise InvalidBody(f"the body has more than {MOST_VALUES} values")
         if isinstance(item, str):
             _see_that_it_is_text(item)
         elif isinstance(item, float):
             if not math.isfinite(item):
-                raise NotReadable("the body has a number that is infinite, or none")
+                raise InvalidBody("the body has a number that is infinite, or none")
         elif isinstance(item, dict | list):
             if depth == DEEPEST:
-                raise NotReadable(f"the body is nested deeper than {DEEPEST} levels")
+                raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels")
             if isinstance(item, dict):
                 for key in item:
                     if not isinstance(key, str):
-                        raise NotReadable(f"the key {json.dumps(key, default=str)[:80]} is no text: quote it")
+                        raise InvalidBody(f"the key {json.dumps(key, default=str)[:80]} is no text: quote it")
                     waiting.append((key, depth))
             waiting += ((part, depth + 1) for part in (item.values() if isinstance(item, dict) else item))
         elif item is not None and not isinstance(item, bool | int):
-            raise NotReadable("the body has values that JSON has not, such as times: quote them")
+            raise InvalidBody("the body has values that JSON has not, such as times: quote them")
     return value
 
 
@@ -149,6 +149,6 @@ def _see_that_it_is_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise NotReadable(
+        raise InvalidBody(
             "the body has half of a surrogate pair (`\\ud800` to `\\udfff`), which is no character"
         ) from None

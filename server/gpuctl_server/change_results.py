@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.redaction import told_together
+from gpuctl_server.redaction import merge_hidden
 
 VALIDATED = "validated"
 """The status of what a dry run has checked."""
@@ -29,10 +29,10 @@ def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAns
     :param keys: as :func:`answer_value` has it.
     :param more: further fields of the answer.
     """
-    return PlanAnswer(**told_together(answer_value(plan, keys)), **more)
+    return PlanAnswer(**merge_hidden(answer_value(plan, keys)), **more)
 
 
-def see_that_all_was_done(plan: Plan) -> None:
+def require_all_done(plan: Plan) -> None:
     """See that a plan was carried out to its end.
 
     :raises Problem: 409, or 503 where the cluster failed, or the service ends.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from gpuctl_server.fair_slots import Full
+from gpuctl_server.fair_slots import NoFreeSlot
 
 MOST = 16
 """Changes at a time, of one caller three quarters as many. One may wait for minutes until pods are gone, and reads must
 have threads left."""
 
 
-class Writes:
+class ChangeSlots:
     """Counts the changes under way; safe to use from several threads."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -25,13 +25,13 @@ class Writes:
     def begin(self, caller: str) -> None:
         """Count one more change of a caller; :meth:`done` has to follow.
 
-        :raises Full: too many are under way.
+        :raises NoFreeSlot: too many are under way.
         """
         with self._lock:
             if self._under_way[caller] >= self._each:
-                raise Full(is_own=True)
+                raise NoFreeSlot(is_own=True)
             if self._under_way.total() >= self._most:
-                raise Full(is_own=False)
+                raise NoFreeSlot(is_own=False)
             self._under_way[caller] += 1
 
     def done(self, caller: str) -> None:

@@ -34,7 +34,7 @@ _LASTED = 600.0
 _COMMAND = (sys.executable, "-m", "gpuctl_server.collector_process")
 
 
-class UsageProcess:
+class CollectorSupervisor:
     """The process, and what it last said. Safe to use from several threads."""
 
     def __init__(self, settings: ServerSettings) -> None:

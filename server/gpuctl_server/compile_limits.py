@@ -36,7 +36,7 @@ def processor_limit(seconds: float) -> Callable[[], None]:
     return check
 
 
-class CompileTurns:
+class CompileLocks:
     """The turns of all callers."""
 
     def __init__(self) -> None:

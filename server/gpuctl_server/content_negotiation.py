@@ -34,7 +34,7 @@ def wants_yaml(request: Request) -> bool:
 async def read_body(request: Request) -> Any:
     """The value of a body: JSON, or the same as YAML.
 
-    :raises NotReadable: it is none.
+    :raises InvalidBody: it is none.
     """
     body = await request.body()
     # YAML takes long to read.

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 
 
-class Full(Exception):
+class NoFreeSlot(Exception):
     """No slot is free and no more requests may wait; ``is_own`` if it is the caller's share that is used up."""
 
     def __init__(self, is_own: bool) -> None:
@@ -31,15 +31,15 @@ class FairSlots:
     async def acquire(self, caller: str) -> None:
         """Take a slot, or wait for one.
 
-        :raises Full: too many wait.
+        :raises NoFreeSlot: too many wait.
         """
         if self._free and self._running[caller] < self._slots_each:
             self._take(caller)
             return
         if sum(map(len, self._waiting.values())) >= self._queue:
-            raise Full(is_own=False)
+            raise NoFreeSlot(is_own=False)
         if len(self._waiting.get(caller, ())) >= self._queue_each:
-            raise Full(is_own=True)
+            raise NoFreeSlot(is_own=True)
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(turn)
         try:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.usecases.fit_documents import FitDocuments, FitResult, fit_waiting_seen
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import demand, simulating
-from gpuctl_server.mirror.shared_lists import READING, Lookback
-from gpuctl_server.redaction import seen_names
+from gpuctl_server.job_lookups import require_access, simulating
+from gpuctl_server.mirror.shared_lists import READING, MaxListAge
+from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 MOST_SUGGESTED = 20
@@ -22,7 +22,7 @@ _PATIENCE = 30.0
 """Seconds that a request waits for another one's search. Two searches would not be faster side by side."""
 
 
-def judged(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
+def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
     """Return the answer for documents. What the caller may not see counts, but has no name.
 
     :param suggest: search for changes with which jobs would fit.
@@ -46,18 +46,18 @@ def judged(service: Service, caller: Caller, found: FitDocuments, *, suggest: bo
 
 
 def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
-    with service.weighing(caller, lookback=Lookback(READING)) as reader, simulating(service):
+    with service.simulation_context(caller, max_age=MaxListAge(READING)) as reader, simulating(service):
         return found.fit(take_snapshot(reader.scope.session), suggest=suggest)
 
 
-def judged_waiting(service: Service, caller: Caller, namespace: str | None) -> FitResult:
+def fit_waiting_jobs(service: Service, caller: Caller, namespace: str | None) -> FitResult:
     """Return the answer for jobs whose pods wait for a node. All of them count; the answer has those that may be seen.
 
     :raises Problem: 403.
     """
-    demand(caller, Wish("get", "jobs", namespace))
-    with service.weighing(caller, lookback=Lookback(READING)) as reader, simulating(service):
+    require_access(caller, AccessRequest("get", "jobs", namespace))
+    with service.simulation_context(caller, max_age=MaxListAge(READING)) as reader, simulating(service):
         session = reader.scope.session
         result = fit_waiting_seen(session, namespace, caller.home or session.namespace)
-    sees = seen_names(caller)
+    sees = visible_job_filter(caller)
     return replace(result, jobs=[job for job in result.jobs if sees(job.demand.namespace, job.demand.name)])

@@ -14,14 +14,14 @@ _SOON = 2.0
 """Seconds that an answer waits for it."""
 
 
-class GpuUse(NamedTuple):
+class GpuMeasurement(NamedTuple):
     """Of one GPU: ``utilization`` in percent, ``memory`` as ``72Gi/80Gi``; None where that is not measured."""
 
     utilization: float | None
     memory: str | None
 
 
-def measured_use(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping[str, GpuUse]]:
+def measure_gpus(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping[str, GpuMeasurement]]:
     """Node -> GPU (``gpu-0``) -> its use, of those that are measured. Without Prometheus none is."""
     names = sorted(nodes)
     if service.prometheus is None or not names:
@@ -30,11 +30,13 @@ def measured_use(service: Service, nodes: Iterable[str]) -> Mapping[str, Mapping
     share, used, total = (
         _by_gpu(service, query, names, deadline) for query in ("nodeUtilization", "nodeMemoryUsage", "nodeMemoryTotal")
     )
-    found: dict[str, dict[str, GpuUse]] = {}
+    found: dict[str, dict[str, GpuMeasurement]] = {}
     for node, gpu in sorted({*share, *used}):
         percent = share.get((node, gpu))
         memory = memory_text(used.get((node, gpu)), total.get((node, gpu)))
-        found.setdefault(node, {})[f"gpu-{gpu}"] = GpuUse(None if percent is None else round(percent, 2), memory)
+        found.setdefault(node, {})[f"gpu-{gpu}"] = GpuMeasurement(
+            None if percent is None else round(percent, 2), memory
+        )
     return found
 
 

@@ -22,10 +22,10 @@ from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
 from gpuctl.usecases.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
-from gpuctl_server.body_parsing import NotReadable
+from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.chinese import translated, wants_chinese
 from gpuctl_server.content_negotiation import as_yaml, wants_yaml
-from gpuctl_server.redaction import told_together
+from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
 _WORDS = {
@@ -101,7 +101,7 @@ def answer(problem: Problem, path: str = "") -> Response:
         headers["Retry-After"] = "1"
     if isinstance(problem, UnknownPath):
         headers[UNKNOWN_PATH] = "true"
-    return JSONResponse(masked(told_together(value)), problem.status, headers)
+    return JSONResponse(masked(merge_hidden(value)), problem.status, headers)
 
 
 _OF_A_FIELD = {"field", "message"}
@@ -179,7 +179,7 @@ class Route(APIRoute):
 
             try:
                 return await handle(request)
-            except NotReadable as error:
+            except InvalidBody as error:
                 return told(Problem(400, str(error), error="InvalidRequest"))
             except RequestValidationError as error:
                 return told(invalid_query(error))

@@ -13,9 +13,9 @@ from gpuctl.objects.api_resources import Object
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.http_problems import Problem, problem_for
-from gpuctl_server.job_changes import await_listed, changing
-from gpuctl_server.job_creation import Ask, create_submitted, submission_of, validate_submitted
-from gpuctl_server.mirror.shared_lists import Lookback
+from gpuctl_server.job_changes import await_listed, change_session
+from gpuctl_server.job_creation import SubmitRequest, create_submitted, submission_of, validate_submitted
+from gpuctl_server.mirror.shared_lists import MaxListAge
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission
 
@@ -29,7 +29,7 @@ _LOOKBACK = 60.0
 class _Entry(NamedTuple):
     """An entry: its request, the names of its documents, and what they compile to, or why they do not."""
 
-    ask: Ask
+    request: SubmitRequest
     names: list[str]
     compiled: Submission | Problem
 
@@ -46,17 +46,17 @@ def create_each(
     dry_run: bool = False,
 ) -> Batch:
     """Create what each entry describes, or with ``dry_run`` only check it."""
-    lookback = Lookback(_LOOKBACK)
-    asks = [Ask(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
-    with service.asking(caller, lookback) as session:
-        entries = [_compiled(service, caller, session, ask) for ask in asks]
+    max_age = MaxListAge(_LOOKBACK)
+    requests = [SubmitRequest(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
+    with service.live_session(caller, max_age) as session:
+        entries = [_compiled(service, caller, session, request) for request in requests]
     fits = BatchFit(dict(_objects(entries)))
     batch = Batch(success=[], failed=[])
     away: Problem | None = None
     for index, entry in enumerate(entries):
         touched += entry.names
         # Each would wait for a cluster that does not answer.
-        found = away or _made(service, caller, entry, fits, touched, lookback, dry_run=dry_run)
+        found = away or _made(service, caller, entry, fits, touched, max_age, dry_run=dry_run)
         if isinstance(found, Submitted):
             batch.success += _items(found)
             continue
@@ -76,12 +76,12 @@ def create_each(
     return batch
 
 
-def _compiled(service: Service, caller: Caller, session: Session, ask: Ask) -> _Entry:
+def _compiled(service: Service, caller: Caller, session: Session, request: SubmitRequest) -> _Entry:
     names: list[str] = []
     try:
-        return _Entry(ask, names, submission_of(service, caller, session, ask, names))
+        return _Entry(request, names, submission_of(service, caller, session, request, names))
     except Exception as error:
-        return _Entry(ask, names, problem_for(error, PATH))
+        return _Entry(request, names, problem_for(error, PATH))
 
 
 def _objects(entries: Sequence[_Entry]) -> Iterator[tuple[int, list[Object]]]:
@@ -97,7 +97,7 @@ def _made(
     entry: _Entry,
     fits: BatchFit,
     touched: AuditTrail,
-    lookback: Lookback,
+    max_age: MaxListAge,
     *,
     dry_run: bool,
 ) -> Submitted | Problem:
@@ -107,10 +107,10 @@ def _made(
     wanted = entry.compiled.wanted
     submission = replace(entry.compiled, wanted=replace(wanted, request=replace(wanted.request, batch=fits)))
     try:
-        with changing(service, caller, lookback, dry_run=dry_run) as session:
+        with change_session(service, caller, max_age, dry_run=dry_run) as session:
             if dry_run:
                 return validate_submitted(service, caller, session, submission)
-            return create_submitted(service, caller, session, submission, entry.ask, touched)
+            return create_submitted(service, caller, session, submission, entry.request, touched)
     except Exception as error:
         return problem_for(error, PATH)
 

@@ -20,24 +20,30 @@ from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import NOTHING, VALIDATED, plan_answer, see_that_all_was_done
-from gpuctl_server.fair_slots import Full
+from gpuctl_server.change_results import NOTHING, VALIDATED, plan_answer, require_all_done
+from gpuctl_server.fair_slots import NoFreeSlot
 from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_lookups import demand, find_job, no_job
+from gpuctl_server.job_lookups import find_job, no_job, require_access
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
-from gpuctl_server.mirror.shared_lists import Lookback
+from gpuctl_server.mirror.shared_lists import MaxListAge
 from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
-from gpuctl_server.redaction import seen_names
+from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    require_document_access,
+    require_namespaces,
+    title_of,
+)
 
 _NAME_ONE = "name one of your namespaces with ?namespace="
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
-class Meant(NamedTuple):
+class JobRef(NamedTuple):
     """The job that a path means: its id, name or a pod's name, and where it is, as far as that was said."""
 
     text: str
@@ -45,28 +51,28 @@ class Meant(NamedTuple):
 
 
 @contextmanager
-def changing(
-    service: Service, caller: Caller, lookback: Lookback | None = None, *, dry_run: bool = False
+def change_session(
+    service: Service, caller: Caller, max_age: MaxListAge | None = None, *, dry_run: bool = False
 ) -> Iterator[Session]:
     """A session for a change, of which there are only so many at a time.
 
-    :param lookback: how old lists of all pods and nodes may be.
+    :param max_age: how old lists of all pods and nodes may be.
     :param dry_run: nothing is to be written: also the API server is asked for dry runs alone.
 
     :raises Problem: 429, or 503 when the service is to end.
     """
-    if service.writes.is_ending():
+    if service.change_slots.is_ending():
         raise Problem(503, "the service ends; nothing was changed")
     try:
-        service.writes.begin(caller.name)
-    except Full as full:
+        service.change_slots.begin(caller.name)
+    except NoFreeSlot as full:
         text = "too many changes of this token are under way" if full.is_own else "too many changes are under way"
         raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
     try:
-        with service.asking(caller, lookback, dry_run=dry_run) as session:
+        with service.live_session(caller, max_age, dry_run=dry_run) as session:
             yield session
     finally:
-        service.writes.done(caller.name)
+        service.change_slots.done(caller.name)
 
 
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:
@@ -90,7 +96,7 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
 def change_job(
     service: Service,
     caller: Caller,
-    meant: Meant,
+    ref: JobRef,
     text: str,
     touched: AuditTrail,
     *,
@@ -103,15 +109,15 @@ def change_job(
 
     :raises Problem: 400, 403, 404, 409.
     """
-    item = meant_job(service, caller, "update", meant, touched)
-    with changing(service, caller, dry_run=dry_run) as session:
-        present(session, item, meant)
+    item = resolve_job(service, caller, "update", ref, touched)
+    with change_session(service, caller, dry_run=dry_run) as session:
+        live_workload(session, item, ref)
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
         _see_that_it_is_the_same(submission, item)
         run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
-        carrying = PlanRun(service, touched, Confirmation(confirmed))
-        changed = bring_about(service, caller, session, submission, ("update",), run, carrying)
+        plan_run = PlanRun(service, touched, Confirmation(confirmed))
+        changed = apply_job(service, caller, session, submission, ("update",), run, plan_run)
     await_listed(service, [changed.jobId])
     return changed
 
@@ -123,16 +129,16 @@ def apply_submission(
     submission: Submission,
     actions: Iterable[Action],
     run: RunOptions,
-    carrying: PlanRun,
+    plan_run: PlanRun,
 ) -> PlanAnswer:
     """Apply documents if the caller may do all of ``actions``.
 
     :raises Problem: 403, 409, 503.
     """
     for action in actions:
-        demand_documents(caller, action, submission.documents)
-    demand_homes(caller, session, submission.documents)
-    return carrying.carry_out(
+        require_document_access(caller, action, submission.documents)
+    require_namespaces(caller, session, submission.documents)
+    return plan_run.execute(
         session,
         lambda callbacks: apply_request(session, submission.wanted, run, callbacks),
         dry_run=run.dry_run,
@@ -140,17 +146,17 @@ def apply_submission(
     )
 
 
-def bring_about(
+def apply_job(
     service: Service,
     caller: Caller,
     session: Session,
     submission: Submission,
     actions: Iterable[Action],
     run: RunOptions,
-    carrying: PlanRun,
+    plan_run: PlanRun,
 ) -> ChangedJob:
     """Apply the one document of a job, as :func:`apply_submission`."""
-    plan = apply_submission(service, caller, session, submission, actions, run, carrying)
+    plan = apply_submission(service, caller, session, submission, actions, run, plan_run)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
     live = session.get(key) if run.dry_run else await_shown(service, session, key)
@@ -158,21 +164,21 @@ def bring_about(
 
 
 def delete_job(
-    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
+    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
 ) -> JobState:
     """Have a job deleted; its pods are not waited for.
 
     :raises Problem: 403, 404, 409.
     """
-    item = meant_job(service, caller, "delete", meant, touched)
+    item = resolve_job(service, caller, "delete", ref, touched)
     identity = item.row.identity
-    with changing(service, caller, dry_run=dry_run) as session:
-        live = present(session, item, meant)
+    with change_session(service, caller, dry_run=dry_run) as session:
+        live = live_workload(session, item, ref)
         run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
         callbacks = PlanRun(service, touched).callbacks
         plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, callbacks)
         if not dry_run:
-            see_that_all_was_done(plan)
+            require_all_done(plan)
             await_shown(service, session, key_of(live))
     job = id_of_workload(live, service.keys)
     when = "without their grace period" if force else "within their grace period"
@@ -184,16 +190,16 @@ def delete_job(
 
 
 def rerun_job(
-    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
+    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
     """Run a training again that has ended.
 
     :raises Problem: 403, 404, 409.
     """
-    item = meant_job(service, caller, "update", meant, touched)
+    item = resolve_job(service, caller, "update", ref, touched)
     identity = item.row.identity
-    with changing(service, caller, dry_run=dry_run) as session:
-        live = present(session, item, meant)
+    with change_session(service, caller, dry_run=dry_run) as session:
+        live = live_workload(session, item, ref)
         callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
         plan = rerun_jobs(
             session,
@@ -202,7 +208,7 @@ def rerun_job(
             service.platform,
             RunOptions(queue=queue, dry_run=dry_run),
             callbacks,
-            seen_names(caller),
+            visible_job_filter(caller),
         )
         if dry_run:
             return RerunJob(
@@ -211,7 +217,7 @@ def rerun_job(
                 message=f"{title_of_job(item)} would run again; {NOTHING}",
                 plan=plan_answer(plan),
             )
-        see_that_all_was_done(plan)
+        require_all_done(plan)
         again = await_shown(service, session, key_of(live))
     identity_now = item.id if again is None else id_of_workload(again, service.keys)
     await_listed(service, [identity_now])
@@ -229,8 +235,8 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
     :raises Problem: 403.
     """
     namespace = _own_place(caller, namespace)
-    with service.asking(caller) as session:
-        found = left_of(service, caller, session, namespace)
+    with service.live_session(caller) as session:
+        found = find_unfinished(service, caller, session, namespace)
     return _recoveries(found)
 
 
@@ -247,9 +253,9 @@ def finish(
     :raises Problem: 403, 409.
     """
     namespace = _own_place(caller, namespace)
-    demand(caller, Wish("create", "recoveries", namespace))
-    with changing(service, caller, dry_run=run.dry_run) as session:
-        found = left_of(service, caller, session, namespace)
+    require_access(caller, AccessRequest("create", "recoveries", namespace))
+    with change_session(service, caller, dry_run=run.dry_run) as session:
+        found = find_unfinished(service, caller, session, namespace)
         touched += [str(step.key) for step in found.outlook.steps]
         if run.dry_run:
             return _recoveries(found)
@@ -258,17 +264,17 @@ def finish(
         return _recoveries(recover(session, namespace, service.platform, run, callbacks, found))
 
 
-def meant_job(service: Service, caller: Caller, action: Action, meant: Meant, touched: AuditTrail) -> ListedJob:
+def resolve_job(service: Service, caller: Caller, action: Action, ref: JobRef, touched: AuditTrail) -> ListedJob:
     """Find the job that a path means, and note its name in ``touched``.
 
     :raises Problem: 403, 404, 409, 503.
     """
-    item = find_job(service, caller, action, "jobs", meant.text, meant.namespace)
+    item = find_job(service, caller, action, "jobs", ref.text, ref.namespace)
     touched.append(title_of_job(item))
     return item
 
 
-def present(session: Session, item: ListedJob, meant: Meant) -> Object:
+def live_workload(session: Session, item: ListedJob, ref: JobRef) -> Object:
     """The main object of the job that was meant, as it is now: the list may be a moment old. An id means one object,
     a name the one that has it.
 
@@ -276,9 +282,9 @@ def present(session: Session, item: ListedJob, meant: Meant) -> Object:
     """
     workload = workload_of(item.job)
     live = session.get(key_of(workload))
-    named = meant.text in (item.row.identity.name, item.row.identity.object_name)
+    named = ref.text in (item.row.identity.name, item.row.identity.object_name)
     if live is None or (live["metadata"]["uid"] != workload["metadata"]["uid"] and not named):
-        raise no_job(meant.text, meant.namespace)
+        raise no_job(ref.text, ref.namespace)
     return live
 
 
@@ -318,12 +324,12 @@ def _changed(
     )
 
 
-def left_of(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
+def find_unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
     """What killed runs left where somebody may see it; who may not see all of it has to say where.
 
     :raises Problem: 403.
     """
-    demand(caller, Wish("get", "recoveries", namespace))
+    require_access(caller, AccessRequest("get", "recoveries", namespace))
     found = look_at_unfinished(
         session, reader_of(session, service.platform, namespace).scope.namespace, service.platform
     )

@@ -20,25 +20,25 @@ from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import VALIDATED, plan_answer, see_that_all_was_done
+from gpuctl_server.change_results import VALIDATED, plan_answer, require_all_done
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import changing
+from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
-from gpuctl_server.mirror.shared_lists import READING, Lookback
+from gpuctl_server.mirror.shared_lists import READING, MaxListAge
 from gpuctl_server.plan_runs import Confirmation, PlanRun
-from gpuctl_server.redaction import told_together
+from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
     Submission,
     compile_documents,
-    demand_documents,
-    demand_homes,
     name_of,
+    require_document_access,
+    require_namespaces,
 )
 
 
-class Ask(NamedTuple):
+class SubmitRequest(NamedTuple):
     """A wish to create what documents describe.
 
     ``key`` is the client's for this request (None: it has none), ``confirmed`` whether it has confirmed what a plan
@@ -51,40 +51,45 @@ class Ask(NamedTuple):
     queue: bool = False
 
 
-def create(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+def create(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
     """Create what documents describe. :func:`await_listed` follows, once for all.
 
     :param touched: takes the names of the documents.
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller) as session:
-        submission = submission_of(service, caller, session, ask, touched)
-        return create_submitted(service, caller, session, submission, ask, touched)
+    with change_session(service, caller) as session:
+        submission = submission_of(service, caller, session, request, touched)
+        return create_submitted(service, caller, session, submission, request, touched)
 
 
 def create_submitted(
-    service: Service, caller: Caller, session: Session, submission: Submission, ask: Ask, touched: AuditTrail
+    service: Service,
+    caller: Caller,
+    session: Session,
+    submission: Submission,
+    request: SubmitRequest,
+    touched: AuditTrail,
 ) -> Submitted:
     """Create what compiled documents describe, unless the same request has created it before.
 
     :raises Problem: 403, 409.
     """
-    mark = _mark(caller, ask)
+    mark = _mark(caller, request)
     submission = _marked(submission, mark)
     plan = Plan()
-    if ask.key is None or not _is_created(service, caller, session, submission, mark):
-        demand_homes(caller, session, submission.documents)
-        plan = _apply(service, session, submission, ask, mark, touched)
+    if request.key is None or not _is_created(service, caller, session, submission, mark):
+        require_namespaces(caller, session, submission.documents)
+        plan = _apply(service, session, submission, request, mark, touched)
     return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
 
 
-def validate(service: Service, caller: Caller, ask: Ask, touched: AuditTrail) -> Submitted:
+def validate(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
     """Check documents here and at the API server, which writes nothing.
 
     :raises Problem: 400, 403, 409.
     """
-    with changing(service, caller, Lookback(READING), dry_run=True) as session:
-        submission = submission_of(service, caller, session, ask, touched)
+    with change_session(service, caller, MaxListAge(READING), dry_run=True) as session:
+        submission = submission_of(service, caller, session, request, touched)
         return validate_submitted(service, caller, session, submission)
 
 
@@ -93,7 +98,7 @@ def validate_submitted(service: Service, caller: Caller, session: Session, submi
 
     :raises Problem: 403, 409.
     """
-    demand_homes(caller, session, submission.documents)
+    require_namespaces(caller, session, submission.documents)
     plan = _tried(session, submission, RunOptions(dry_run=True), PlanRun(service).callbacks)
     waits = _waits(plan)
     jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
@@ -102,10 +107,12 @@ def validate_submitted(service: Service, caller: Caller, session: Session, submi
 
 def _waits(plan: Plan) -> dict[Key | None, str]:
     """What the jobs of a plan wait for."""
-    return {step.key: told_together(step.waiting) for step in plan.steps if step.waits}
+    return {step.key: merge_hidden(step.waiting) for step in plan.steps if step.waits}
 
 
-def submission_of(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
+def submission_of(
+    service: Service, caller: Caller, session: Session, request: SubmitRequest, touched: list[str]
+) -> Submission:
     """Compile the documents of a request, and check that the caller may create them.
 
     :param touched: takes the names of the documents.
@@ -113,17 +120,17 @@ def submission_of(service: Service, caller: Caller, session: Session, ask: Ask, 
     :raises Problem: 400, 403.
     """
     submission = compile_documents(
-        service, caller, session, ask.text, planning=PlanOptions(create_only=True, queue=ask.queue)
+        service, caller, session, request.text, planning=PlanOptions(create_only=True, queue=request.queue)
     )
     touched += submission.titles
-    demand_documents(caller, "create", submission.documents)
+    require_document_access(caller, "create", submission.documents)
     return submission
 
 
-def _mark(caller: Caller, ask: Ask) -> str:
+def _mark(caller: Caller, request: SubmitRequest) -> str:
     """What is written on objects: the request's key, which is its sender's alone, and which documents it had."""
-    given = secrets.token_hex(16) if ask.key is None else _digest(f"{caller.name}\0{ask.key}")
-    return f"{given}.{_digest(ask.text)[:16]}"
+    given = secrets.token_hex(16) if request.key is None else _digest(f"{caller.name}\0{request.key}")
+    return f"{given}.{_digest(request.text)[:16]}"
 
 
 def _digest(text: str) -> str:
@@ -167,14 +174,16 @@ def _tried(session: Session, submission: Submission, run: RunOptions, callbacks:
 
 
 def _apply(
-    service: Service, session: Session, submission: Submission, ask: Ask, mark: str, touched: AuditTrail
+    service: Service, session: Session, submission: Submission, request: SubmitRequest, mark: str, touched: AuditTrail
 ) -> Plan:
-    plan = _tried(session, submission, RunOptions(), PlanRun(service, touched, Confirmation(ask.confirmed)).callbacks)
+    plan = _tried(
+        session, submission, RunOptions(), PlanRun(service, touched, Confirmation(request.confirmed)).callbacks
+    )
     lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
     taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
     if taken:
         raise _exists(taken)
-    see_that_all_was_done(plan)
+    require_all_done(plan)
     return plan
 
 

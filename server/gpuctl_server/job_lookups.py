@@ -11,7 +11,7 @@ from anyio import CapacityLimiter
 
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl_server.access.caller import Caller, TokenCaller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.http_problems import Problem, forbidden, not_found
 from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.service_context import Service
@@ -24,12 +24,12 @@ REVIEWS = CapacityLimiter(40)
 wait for requests that ask the cluster."""
 
 
-def demand(caller: Caller, wish: Wish) -> None:
+def require_access(caller: Caller, access: AccessRequest) -> None:
     """See that somebody may do something.
 
     :raises Problem: 403.
     """
-    decision = caller.may(wish)
+    decision = caller.may(access)
     if not decision.allowed:
         raise forbidden(decision.message)
 
@@ -92,7 +92,7 @@ MOST_REVIEWED = 100
 """Namespaces that are looked through for one that a caller may see."""
 
 
-async def demand_sight(service: Service, caller: Caller) -> None:
+async def require_visible_namespace(service: Service, caller: Caller) -> None:
     """Check that a user of the cluster may see the jobs of at least one namespace, where these are not too many.
 
     An empty list would hide that the user has no rights.
@@ -138,7 +138,7 @@ def find_job(
     :raises Problem: 403 for a namespace that is not theirs; 404 for what is not there, or not to be seen; 409 where
         several are meant; 503 before the cluster was read.
     """
-    demand(caller, Wish(action, resource, namespace))
+    require_access(caller, AccessRequest(action, resource, namespace))
 
     def takes(item: ListedJob) -> bool:
         where = item.row.identity.namespace
@@ -150,5 +150,5 @@ def find_job(
     if len(found) > 1:
         raise several_jobs(text, found)
     (job,) = found
-    demand(caller, Wish(action, resource, job.row.identity.namespace, job.row.pool))
+    require_access(caller, AccessRequest(action, resource, job.row.identity.namespace, job.row.pool))
     return job

@@ -15,7 +15,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_server.timestamps import moment, stamp
+from gpuctl_server.timestamps import format_time, parse_time
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 
 MOST_POINTS = 500
@@ -100,7 +100,7 @@ def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tup
     now = int(time.time())
     last = now if end is None else int(end.timestamp())
     begun = item.row.started_at or item.row.created_at
-    first = int(start.timestamp()) if start is not None else int(moment(begun).timestamp()) if begun else last
+    first = int(start.timestamp()) if start is not None else int(parse_time(begun).timestamp()) if begun else last
     if first > last:
         if start is not None:
             raise _invalid(f"startTime {_stamp(first)} is after endTime {_stamp(last)}")
@@ -155,7 +155,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _stamp(seconds: float) -> str:
-    return stamp(datetime.fromtimestamp(seconds, timezone.utc))
+    return format_time(datetime.fromtimestamp(seconds, timezone.utc))
 
 
 def _invalid(message: str) -> Problem:

@@ -20,10 +20,10 @@ from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING, VALIDATED, intended, plan_answer
-from gpuctl_server.job_changes import Meant, await_shown, changing, meant_job, present, title_of_job
+from gpuctl_server.job_changes import JobRef, await_shown, change_session, live_workload, resolve_job, title_of_job
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.plan_runs import Confirmation, PlanRun
-from gpuctl_server.redaction import seen_names
+from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
@@ -32,26 +32,26 @@ Suspending = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 
 def pausing_with(service: Service, *, checkpoint: bool) -> Suspending:
     """``pause_jobs`` as the service does it: where a checkpoint failed, the job is not paused."""
-    callbacks = RunCallbacks(stops=service.writes.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
+    callbacks = RunCallbacks(stops=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
 
 
 def resuming_with(caller: Caller, callbacks: RunCallbacks) -> Suspending:
     """``resume_jobs`` as the service does it: of those whom the caller may not see nobody is named."""
-    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, seen_names(caller))
+    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, visible_job_filter(caller))
 
 
 def pause_job(
-    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, checkpoint: bool, dry_run: bool
+    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, checkpoint: bool, dry_run: bool
 ) -> JobState:
     """End a job's pods and keep the job.
 
     :raises Problem: 403, 404, 409.
     """
-    item = meant_job(service, caller, "update", meant, touched)
+    item = resolve_job(service, caller, "update", ref, touched)
     # A dry run lets no program run in the job's pods.
     act = pausing_with(service, checkpoint=checkpoint and not dry_run)
-    done = _suspended(service, caller, item, meant, act, touched, dry_run)
+    done = _suspended(service, caller, item, ref, act, touched, dry_run)
     saving = annotations_of(workload_of(item.job)).get(service.keys.checkpoint)
     if dry_run and done.changed and checkpoint and saving is not None and running(workload_of(item.job)) is not None:
         done.state.message += f"; its progress would be saved first: {described(saving)}"
@@ -59,13 +59,13 @@ def pause_job(
 
 
 def resume_job(
-    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, dry_run: bool
+    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, dry_run: bool
 ) -> JobState:
     """Let a paused job make its pods again.
 
     :raises Problem: 403, 404, 409.
     """
-    item = meant_job(service, caller, "update", meant, touched)
+    item = resolve_job(service, caller, "update", ref, touched)
     plans: list[Plan] = []
 
     def agree(plan: Plan) -> bool:
@@ -75,7 +75,7 @@ def resume_job(
     callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
     if dry_run:
         callbacks = replace(callbacks, confirm=agree)
-    state = _suspended(service, caller, item, meant, resuming_with(caller, callbacks), touched, dry_run).state
+    state = _suspended(service, caller, item, ref, resuming_with(caller, callbacks), touched, dry_run).state
     for plan in plans:
         state.plan = plan_answer(plan)
     return state
@@ -92,14 +92,14 @@ def _suspended(
     service: Service,
     caller: Caller,
     item: ListedJob,
-    meant: Meant,
+    ref: JobRef,
     act: Suspending,
     touched: AuditTrail,
     dry_run: bool,
 ) -> _Suspended:
     identity = item.row.identity
-    with changing(service, caller, dry_run=dry_run) as session:
-        live = present(session, item, meant)
+    with change_session(service, caller, dry_run=dry_run) as session:
+        live = live_workload(session, item, ref)
         scope = Scope(session, identity.namespace)
         touched.begin()
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform)).result

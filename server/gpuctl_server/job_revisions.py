@@ -20,12 +20,12 @@ from gpuctl.usecases.job_queries import document_history
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl.usecases.rolling_back import as_rollback, choose_target, live_document, removed_training
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING, VALIDATED
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import Meant, apply_submission, await_listed, bring_about, changing, rerun_job
-from gpuctl_server.job_lookups import demand, find_job, sees_job
+from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed, change_session, rerun_job
+from gpuctl_server.job_lookups import find_job, require_access, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
@@ -40,23 +40,23 @@ def visible_history(service: Service, caller: Caller, reader: Reader, name: str)
     :raises Problem: 403.
     """
     namespace = reader.scope.namespace
-    demand(caller, Wish("get", "jobs", namespace))
+    require_access(caller, AccessRequest("get", "jobs", namespace))
     if namespace is None:
         try:
             namespace = find_by_name(reader.scope, name, reader.keys)[0].identity.namespace
         except NoSuchJob:
             # One that is not there any more has a history still, where whoever asks has theirs.
             namespace = caller.home or service.namespace
-    demand(caller, Wish("get", "jobs", namespace))
+    require_access(caller, AccessRequest("get", "jobs", namespace))
 
     def shows(document: dict[str, Any]) -> bool:
         """Return True if a document's pool is the caller's: the job may have been in another pool once."""
         return sees_job(caller, namespace, (document.get("resources") or {}).get("pool"))
 
-    with service.asking(caller) as session:
-        asking = reader_of(session, service.platform, namespace)
-        found = document_history(asking, name, shows)
-    for note in asking.scope.notes:
+    with service.live_session(caller) as session:
+        live = reader_of(session, service.platform, namespace)
+        found = document_history(live, name, shows)
+    for note in live.scope.notes:
         reader.scope.note(note)
     return found
 
@@ -93,67 +93,67 @@ def earlier_document(
     return replace(submission, wanted=as_rollback(submission.wanted, target))
 
 
-def job_documents(service: Service, caller: Caller, meant: Meant) -> JobDocuments:
+def job_documents(service: Service, caller: Caller, ref: JobRef) -> JobDocuments:
     """Which documents of a job were applied, the newest first.
 
     :raises Problem: 403, 404, 409.
     """
-    history, notes = _history(service, caller, meant)
+    history, notes = _history(service, caller, ref)
     return JobDocuments(**dict(HistoryAnswer.of(history)), notes=notes)
 
 
-def job_revision(service: Service, caller: Caller, meant: Meant, revision: int) -> JobRevision:
+def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -> JobRevision:
     """One of them, with the document.
 
     :raises NotThere: it is not kept.
     :raises Problem: 403, 404, 409.
     """
-    history, _ = _history(service, caller, meant)
+    history, _ = _history(service, caller, ref)
     return JobRevision.of(history.row(revision))
 
 
 def run_again(
-    service: Service, caller: Caller, meant: Meant, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
+    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
 ) -> RerunJob:
     """Run a training again that has ended; by its last document, if it is not there any more.
 
     :raises Problem: 403, 404, 409.
     """
     try:
-        return rerun_job(service, caller, meant, touched, confirmed=confirmed, queue=queue, dry_run=dry_run)
+        return rerun_job(service, caller, ref, touched, confirmed=confirmed, queue=queue, dry_run=dry_run)
     except Problem as problem:
         if problem.status != 404:
             raise
         absent = problem
     try:
-        history, _ = _history(service, caller, meant)
+        history, _ = _history(service, caller, ref)
     except NoHistory:
         raise absent from None
-    run, carrying = RunOptions(queue=queue, dry_run=dry_run), PlanRun(service, touched, Confirmation(confirmed))
-    with changing(service, caller, dry_run=dry_run) as session:
+    run, plan_run = RunOptions(queue=queue, dry_run=dry_run), PlanRun(service, touched, Confirmation(confirmed))
+    with change_session(service, caller, dry_run=dry_run) as session:
         submission = _last_document(service, caller, session, history, run, touched)
-        changed = bring_about(service, caller, session, submission, ("create", "update"), run, carrying)
+        changed = apply_job(service, caller, session, submission, ("create", "update"), run, plan_run)
     title = f"{changed.kind}/{changed.name}"
     if dry_run:
         said = f"{title} would run again; {NOTHING}"
-        return RerunJob(jobId=changed.jobId or meant.text, status=VALIDATED, message=said, plan=changed.plan)
+        return RerunJob(jobId=changed.jobId or ref.text, status=VALIDATED, message=said, plan=changed.plan)
     await_listed(service, [changed.jobId])
     return RerunJob(jobId=str(changed.jobId), status="pending", message=f"{title} runs again", plan=changed.plan)
 
 
 def rerun_removed(
-    service: Service, caller: Caller, meant: Meant, run: RunOptions, carrying: PlanRun, touched: AuditTrail
+    service: Service, caller: Caller, ref: JobRef, run: RunOptions, plan_run: PlanRun, touched: AuditTrail
 ) -> PlanAnswer:
     """Run a training again that does not exist, by its last document.
 
     :raises NoHistory: there is no such training.
     :raises Problem: 403, 409, 503.
     """
-    with service.looking(caller, meant.namespace) as reader:
-        history = visible_history(service, caller, reader, meant.text)
-    with changing(service, caller, dry_run=run.dry_run) as session:
+    with service.read_context(caller, ref.namespace) as reader:
+        history = visible_history(service, caller, reader, ref.text)
+    with change_session(service, caller, dry_run=run.dry_run) as session:
         submission = _last_document(service, caller, session, history, run, touched)
-        return apply_submission(service, caller, session, submission, ("create", "update"), run, carrying)
+        return apply_submission(service, caller, session, submission, ("create", "update"), run, plan_run)
 
 
 def _last_document(
@@ -173,7 +173,7 @@ def _last_document(
 def roll_back(
     service: Service,
     caller: Caller,
-    meant: Meant,
+    ref: JobRef,
     to: int | None,
     planning: PlanOptions,
     run: RunOptions,
@@ -185,28 +185,28 @@ def roll_back(
     :raises NotThere: that revision is not kept.
     :raises Problem: 403, 404, 409.
     """
-    history, _ = _history(service, caller, meant)
-    with changing(service, caller, dry_run=run.dry_run) as session:
+    history, _ = _history(service, caller, ref)
+    with change_session(service, caller, dry_run=run.dry_run) as session:
         submission = earlier_document(service, caller, session, history, to, planning)
         touched += submission.titles
-        carrying = PlanRun(service, touched, confirmation)
-        changed = bring_about(service, caller, session, submission, ("create", "update"), run, carrying)
+        plan_run = PlanRun(service, touched, confirmation)
+        changed = apply_job(service, caller, session, submission, ("create", "update"), run, plan_run)
     await_listed(service, [changed.jobId])
     return changed
 
 
-def _history(service: Service, caller: Caller, meant: Meant) -> tuple[DocumentHistory, Iterable[str]]:
+def _history(service: Service, caller: Caller, ref: JobRef) -> tuple[DocumentHistory, Iterable[str]]:
     """The history of the job that a path means, and what is to be said of it. One that has gone has its name alone."""
-    item = _there(service, caller, meant)
-    name = meant.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
-    namespace = meant.namespace if item is None else item.row.identity.namespace
-    with service.looking(caller, namespace) as reader:
+    item = _there(service, caller, ref)
+    name = ref.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
+    namespace = ref.namespace if item is None else item.row.identity.namespace
+    with service.read_context(caller, namespace) as reader:
         return visible_history(service, caller, reader, name), reader.scope.notes
 
 
-def _there(service: Service, caller: Caller, meant: Meant) -> ListedJob | None:
+def _there(service: Service, caller: Caller, ref: JobRef) -> ListedJob | None:
     try:
-        return find_job(service, caller, "get", "jobs", meant.text, meant.namespace)
+        return find_job(service, caller, "get", "jobs", ref.text, ref.namespace)
     except Problem as problem:
         if problem.status != 404:
             raise

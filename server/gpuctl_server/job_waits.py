@@ -12,11 +12,11 @@ from gpuctl.api.wait_models import JobsWaitQuestion, WaitedName
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.wait_until import GRACE, WaitedJob, WaitResult, deleted_already, gone, wait_on, waited_job
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import board_of, demand, sees_job, several_jobs
+from gpuctl_server.job_lookups import board_of, require_access, sees_job, several_jobs
 from gpuctl_server.mirror.job_board import Board, ListedJob
-from gpuctl_server.redaction import told_together
+from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 
 _ANSWERS = 20.0
@@ -43,7 +43,7 @@ class _Progress:
         :raises Problem: 503.
         """
         self.text = text
-        if self._service.writes.is_ending():
+        if self._service.change_slots.is_ending():
             raise Problem(503, "the service is being stopped")
         if self._is_enough() or time.monotonic() >= self._end:
             raise _Pause
@@ -56,7 +56,7 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
     """
     begun, limit = time.monotonic(), question.limit
     for name in question.jobs:
-        demand(caller, Wish("get", "jobs", name.namespace or None))
+        require_access(caller, AccessRequest("get", "jobs", name.namespace or None))
     results: dict[int, WaitResult] = {}
     waiting: dict[Identity, WaitedJob] = {}
     places: dict[Identity, list[int]] = {}
@@ -73,7 +73,7 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
     deadline = None if limit is None else begun + limit - question.waited
     with (
         suppress(_Pause),
-        service.weighing(caller) as reader,
+        service.simulation_context(caller) as reader,
         reader.scope.session.within(question.timeout + _ANSWERS),
     ):
         jobs, keys = waiting.values(), reader.keys
@@ -84,7 +84,7 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
         {**wait_result(result), "index": place, "outcome": result.outcome, "cause": result.cause or None}
         for place, result in sorted(results.items())
     ]
-    answer: dict[str, Any] = told_together({"items": items, "message": None})
+    answer: dict[str, Any] = merge_hidden({"items": items, "message": None})
     # Beside the items: it names jobs of the question alone.
     answer["message"] = tell.text if len(results) < len(question.jobs) else None
     return answer

@@ -18,7 +18,7 @@ class CannotListen(Exception):
     """An address or a port that cannot be had; ``str()`` is for people."""
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
     """A socket for each address that a host means; they do not listen yet.
 
     :raises CannotListen: one of them cannot be had.
@@ -34,7 +34,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
                 own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             own.bind(address)
     except (OSError, UnicodeError) as error:
-        close(sockets)
+        close_sockets(sockets)
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, socket.gaierror | UnicodeError) or number is None:
             raise CannotListen(f"cannot listen on {host}: it is no address of this machine") from None
@@ -42,7 +42,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def close(sockets: list[socket.socket]) -> None:
+def close_sockets(sockets: list[socket.socket]) -> None:
     """Let go of them."""
     for own in sockets:
         own.close()

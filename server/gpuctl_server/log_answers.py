@@ -19,7 +19,7 @@ from gpuctl_server.logs.follower import HAS_ENDED
 from gpuctl_server.logs.log_channel import AWAY, FAILED
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_server.timestamps import NotATime, moment
+from gpuctl_server.timestamps import InvalidTime, parse_time
 
 DEFAULT_TAIL = 100
 LONGEST_TAIL = 100_000
@@ -30,7 +30,7 @@ _PORTION = 64 * 1024
 """Characters of events that are sent at once."""
 
 
-class Choice(NamedTuple):
+class LogFilter(NamedTuple):
     """Which lines are meant: as :class:`LogQuery`; ``grep`` is a text that a line has to contain."""
 
     query: LogQuery
@@ -48,8 +48,8 @@ def since(text: str) -> dict[str, Any]:
     if seconds:
         return {"since_seconds": seconds}
     try:
-        return {"since_time": moment(text).strftime("%Y-%m-%dT%H:%M:%SZ")}
-    except NotATime:
+        return {"since_time": parse_time(text).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    except InvalidTime:
         raise Problem(
             400,
             f"since: `{text[:80]}` is neither a length of time such as 10m or 1h30m nor a time such as "
@@ -71,23 +71,23 @@ def named_pod(item: ListedJob, text: str) -> str | None:
     return None if text in (item.id, identity.name, identity.object_name) else text
 
 
-def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str, Any]:
+def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
     """The logs as they are now.
 
     Whoever asks has the right to them: they are read by the service, which may read all.
 
     :raises ConnectionFailed: the API server cannot be reached, and no line was read.
     """
-    with service.looking(None, item.row.identity.namespace) as reader:
+    with service.read_context(None, item.row.identity.namespace) as reader:
         try:
-            logs = JobLogs(reader, item.reference, choice.query).present()
+            logs = JobLogs(reader, item.reference, log_filter.query).present()
         except NoLog as error:
             return _value([], [{"pod": None, "message": error.message}])
         found = _Newest()
         for batch in logs.batches():
             for line in batch.lines:
                 value = log_line(batch.source.name, batch.source.container, line)
-                if choice.grep in value["text"]:
+                if log_filter.grep in value["text"]:
                     found.add(value)
     away = next((problem for problem in logs.problems if problem.is_outage), None)
     if away is not None and not found.lines:
@@ -96,7 +96,7 @@ def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str,
     return _value(list(found.lines), [*problems, *found.problems()])
 
 
-def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
+def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
     """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
 
     :raises ClusterError: the logs cannot be read; only before the first event.
@@ -104,7 +104,7 @@ def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterato
     """
     is_begun = False
     try:
-        for portion in _portions(service, item, choice):
+        for portion in _portions(service, item, log_filter):
             yield portion
             is_begun = True
     except ClusterError as error:
@@ -114,15 +114,15 @@ def present_events(service: Service, item: ListedJob, choice: Choice) -> Iterato
         yield event("end", {"code": code, "reason": error.message})
 
 
-def _portions(service: Service, item: ListedJob, choice: Choice) -> Iterator[str]:
-    with service.looking(None, item.row.identity.namespace) as reader:
-        logs = JobLogs(reader, item.reference, choice.query).present()
+def _portions(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
+    with service.read_context(None, item.row.identity.namespace) as reader:
+        logs = JobLogs(reader, item.reference, log_filter.query).present()
         found = [event("begin", {"pods": sorted(logs.pods), "missing": list(map(log_problem, logs.missing))})]
         size = 0
         for batch in logs.batches():
             for line in batch.lines:
                 value = log_event(batch.source.name, batch.source.container, line)
-                if choice.grep in value["text"]:
+                if log_filter.grep in value["text"]:
                     found.append(event("", value))
                     size += len(found[-1])
             if size > _PORTION:

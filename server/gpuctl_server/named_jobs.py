@@ -18,16 +18,16 @@ from gpuctl.reading.job_lookup import Absent, find_job
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING, VALIDATED, intended
 from gpuctl_server.http_problems import problem_of
-from gpuctl_server.job_changes import Meant, changing
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_changes import JobRef, change_session
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import Suspending, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.plan_runs import Confirmation, PlanRun, await_seen
-from gpuctl_server.redaction import seen_names
+from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 
@@ -60,15 +60,15 @@ def rerun_named_jobs(
 
     :raises Problem: 403, 404, 409, 503.
     """
-    rerun = partial(rerun_jobs, sees=seen_names(caller))
+    rerun = partial(rerun_jobs, sees=visible_job_filter(caller))
     try:
         return _carried_out(service, caller, "update", rerun, (names, namespace), run, confirmation, touched)
     except Absent as absent:
         if len(names) > 1:
             raise
         try:
-            carrying = PlanRun(service, touched, confirmation)
-            return rerun_removed(service, caller, Meant(names[0], namespace), run, carrying, touched)
+            plan_run = PlanRun(service, touched, confirmation)
+            return rerun_removed(service, caller, JobRef(names[0], namespace), run, plan_run, touched)
         except NoHistory:
             raise absent from None
 
@@ -125,8 +125,8 @@ def _suspended(
 ) -> PausedJobs:
     done = PausedJobs(items=[])
     keys = []
-    with changing(service, caller, dry_run=dry_run) as session:
-        jobs = _meant(service, caller, "update", names, namespace, touched)
+    with change_session(service, caller, dry_run=dry_run) as session:
+        jobs = _resolve_jobs(service, caller, "update", names, namespace, touched)
         touched.begin()
         try:
             for job in jobs:
@@ -162,27 +162,27 @@ def _carried_out(
 ) -> PlanAnswer:
     """Carry out a use case about jobs that are all in one namespace."""
     names, where = named
-    with changing(service, caller, dry_run=run.dry_run) as session:
-        namespaces = {job.identity.namespace for job in _meant(service, caller, action, names, where, touched)}
+    with change_session(service, caller, dry_run=run.dry_run) as session:
+        namespaces = {job.identity.namespace for job in _resolve_jobs(service, caller, action, names, where, touched)}
         if len(namespaces) > 1:
             hint = f"name those of one at a time, {IN_NAMESPACE}"
             raise NotPossible("these jobs are in several namespaces", hint)
         (namespace,) = namespaces
-        return PlanRun(service, touched, confirmation).carry_out(
+        return PlanRun(service, touched, confirmation).execute(
             session,
             lambda callbacks: use_case(session, names, namespace, service.platform, run, callbacks),
             dry_run=run.dry_run,
         )
 
 
-def _meant(
+def _resolve_jobs(
     service: Service, caller: Caller, action: Action, names: Sequence[str], where: str | None, touched: AuditTrail
 ) -> list[Job]:
     """Return the jobs of names that the caller may change."""
-    demand(caller, Wish(action, "jobs", where))
+    require_access(caller, AccessRequest(action, "jobs", where))
     known = labels(service.platform, service.keys)
     jobs = []
-    with service.looking(caller, where) as reader:
+    with service.read_context(caller, where) as reader:
         for name in names:
             try:
                 job, _ = find_job(reader.scope, name, reader.keys)
@@ -191,7 +191,7 @@ def _meant(
                     raise
                 raise absent_job(name, where) from None
             identity = job.identity
-            demand(caller, Wish(action, "jobs", identity.namespace, job_row(job, known).pool))
+            require_access(caller, AccessRequest(action, "jobs", identity.namespace, job_row(job, known).pool))
             touched.append(f"{identity.kind}/{identity.name} in {identity.namespace}")
             jobs.append(job)
     return jobs

@@ -10,7 +10,7 @@ from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.gpu_measurements import measured_use
+from gpuctl_server.gpu_measurements import measure_gpus
 from gpuctl_server.node_lookups import jobs_of, seen_pods
 from gpuctl_server.service_context import Service
 
@@ -45,7 +45,7 @@ def gpus_of_nodes(service: Service, nodes: Sequence[NodeState]) -> list[GpusOfNo
 
 
 def _measure(service: Service, nodes: dict[str, list[NodeGpu]]) -> None:
-    use = measured_use(service, nodes)
+    use = measure_gpus(service, nodes)
     for name, gpus in nodes.items():
         for gpu in gpus:
             found = use.get(name, {}).get(gpu.gpu_id)

@@ -8,11 +8,11 @@ from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import NOTHING
 from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_changes import changing
+from gpuctl_server.job_changes import change_session
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.service_context import Service
 
@@ -48,12 +48,12 @@ def label(
         return have.get(service.keys.pool) or DEFAULT_POOL
 
     def permits(name: str, after: Mapping[str, str]) -> None:
-        decision = caller.may(Wish(action, "labels", None, pool_of(after)))
+        decision = caller.may(AccessRequest(action, "labels", None, pool_of(after)))
         if not decision.allowed:
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
     terms = LabelTerms(overwrite, shows=lambda have: visible(pool_of(have)), permits=permits)
-    with changing(service, caller, dry_run=dry_run) as session:
+    with change_session(service, caller, dry_run=dry_run) as session:
         touched.begin()
         report = label_nodes(session, names, labels, service.platform, terms)
     if dry_run:

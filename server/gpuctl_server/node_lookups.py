@@ -12,9 +12,9 @@ from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.http_problems import Problem, not_found
-from gpuctl_server.job_lookups import demand, sees_job
+from gpuctl_server.job_lookups import require_access, sees_job
 from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.service_context import Service
 
@@ -28,7 +28,7 @@ def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str]
 
     def takes(pool: str) -> bool:
         if pool not in known:
-            known[pool] = caller.may(Wish(action, resource, None, pool)).allowed
+            known[pool] = caller.may(AccessRequest(action, resource, None, pool)).allowed
         return known[pool]
 
     return takes
@@ -46,7 +46,7 @@ def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
     :raises Problem: 403 for a pool that the caller may not see, whether or not it exists.
     :raises NotThere: it does not exist.
     """
-    demand(caller, Wish("get", "pools", None, name))
+    require_access(caller, AccessRequest("get", "pools", None, name))
     pools = visible_pools(service, caller)
     found = next((pool for pool in pools if pool.name == name), None)
     if found is None:
@@ -67,7 +67,7 @@ def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[Nod
     """
     nodes, gpus = visible_nodes(service, caller), Gpus(service.platform)
     if query.selector:
-        with service.looking(None) as everything:
+        with service.read_context(None) as everything:
             selected = everything.scope.session.list_objects(RESOURCES["Node"], labels=query.selector)[0]
         names = {node["metadata"]["name"] for node in selected}
         nodes = [node for node in nodes if node.name in names]

@@ -14,18 +14,18 @@ from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deleting import delete_compiled
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.change_results import plan_answer
-from gpuctl_server.job_changes import apply_submission, changing
-from gpuctl_server.job_lookups import demand, simulating
-from gpuctl_server.mirror.shared_lists import READING, Lookback
+from gpuctl_server.job_changes import apply_submission, change_session
+from gpuctl_server.job_lookups import require_access, simulating
+from gpuctl_server.mirror.shared_lists import READING, MaxListAge
 from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import Submission, compile_documents, demand_documents, sources_of
+from gpuctl_server.submissions import Submission, compile_documents, require_document_access, sources_of
 
 
-class Compiling(NamedTuple):
+class CompileOptions(NamedTuple):
     """Options of the compiler: the ``namespace`` of jobs that name none, and ``strict`` makes warnings errors."""
 
     namespace: str | None = None
@@ -36,7 +36,7 @@ def plan_documents(
     service: Service,
     caller: Caller,
     documents: ChangesBody,
-    compiling: Compiling,
+    compiling: CompileOptions,
     planning: PlanOptions,
     *,
     checkpoint: bool,
@@ -47,9 +47,9 @@ def plan_documents(
     :param with_objects: answer each object before and after.
     :raises Problem: 400, 403.
     """
-    with service.asking(caller, Lookback(READING)) as session:
+    with service.live_session(caller, MaxListAge(READING)) as session:
         submission = _compiled(service, caller, session, documents, compiling, planning)
-        demand_documents(caller, "create", submission.documents, jobs="plans")
+        require_document_access(caller, "create", submission.documents, jobs="plans")
         with simulating(service):
             plan = preview_request(session, submission.wanted, RunCallbacks(), checkpoint=checkpoint)
     messages = _messages(service, documents)
@@ -61,7 +61,7 @@ def apply_documents(
     service: Service,
     caller: Caller,
     documents: ChangesBody,
-    compiling: Compiling,
+    compiling: CompileOptions,
     planning: PlanOptions,
     run: RunOptions,
     confirmation: Confirmation,
@@ -72,19 +72,19 @@ def apply_documents(
     :raises Problem: 400, 403, 409, 503.
     """
     actions: Sequence[Action] = ("create",) if planning.create_only else ("create", "update")
-    with changing(service, caller, dry_run=run.dry_run) as session:
+    with change_session(service, caller, dry_run=run.dry_run) as session:
         submission = _compiled(service, caller, session, documents, compiling, planning)
         touched.extend(submission.titles)
-        carrying = PlanRun(service, touched, confirmation)
-        carrying.messages += _messages(service, documents)
-        return apply_submission(service, caller, session, submission, actions, run, carrying)
+        plan_run = PlanRun(service, touched, confirmation)
+        plan_run.messages += _messages(service, documents)
+        return apply_submission(service, caller, session, submission, actions, run, plan_run)
 
 
 def delete_documents(
     service: Service,
     caller: Caller,
     documents: ChangesBody,
-    compiling: Compiling,
+    compiling: CompileOptions,
     run: RunOptions,
     confirmation: Confirmation,
     touched: AuditTrail,
@@ -95,14 +95,14 @@ def delete_documents(
 
     :raises Problem: 400, 403, 409, 503.
     """
-    with changing(service, caller, dry_run=run.dry_run) as session:
+    with change_session(service, caller, dry_run=run.dry_run) as session:
         submission = _compiled(service, caller, session, documents, compiling, PlanOptions())
         touched.extend(submission.titles)
-        demand_documents(caller, "delete", submission.documents)
+        require_document_access(caller, "delete", submission.documents)
         compilation = submission.wanted.compilation
-        carrying = PlanRun(service, touched, confirmation)
-        carrying.messages += _messages(service, documents)
-        return carrying.carry_out(
+        plan_run = PlanRun(service, touched, confirmation)
+        plan_run.messages += _messages(service, documents)
+        return plan_run.execute(
             session,
             lambda callbacks: delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels),
             dry_run=run.dry_run,
@@ -115,11 +115,11 @@ def _compiled(
     caller: Caller,
     session: Session,
     documents: ChangesBody,
-    compiling: Compiling,
+    compiling: CompileOptions,
     planning: PlanOptions,
 ) -> Submission:
     if planning.create_namespace:
-        demand(caller, Wish("create", "namespaces", compiling.namespace))
+        require_access(caller, AccessRequest("create", "namespaces", compiling.namespace))
     return compile_documents(
         service,
         caller,

@@ -17,7 +17,7 @@ from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, Key
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.change_results import plan_answer, see_that_all_was_done
+from gpuctl_server.change_results import plan_answer, require_all_done
 from gpuctl_server.http_problems import Problem, problem_of
 from gpuctl_server.service_context import Service
 
@@ -63,11 +63,11 @@ class PlanRun:
             begins=self._begins,
             done=self._finished.append,
             say=self.messages.append,
-            stops=self._service.writes.is_ending,
+            stops=self._service.change_slots.is_ending,
             longest_checkpoint=LONGEST_BY_SERVICE,
         )
 
-    def carry_out(
+    def execute(
         self, session: Session, act: Callable[[RunCallbacks], Plan], *, dry_run: bool = False, **more: Any
     ) -> PlanAnswer:
         """Carry out a plan, and wait until the service's own reads have its result.
@@ -90,7 +90,7 @@ class PlanRun:
         answer = self.answer(plan, carried_out=not dry_run, **more)
         if not dry_run:
             try:
-                see_that_all_was_done(plan)
+                require_all_done(plan)
             except Problem as problem:
                 problem.more["plan"] = answer.as_json()
                 raise

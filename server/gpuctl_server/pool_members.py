@@ -8,10 +8,10 @@ from gpuctl.acts.membership import add_to_pool, remove_from_pool
 from gpuctl.acts.node_labels import Report
 from gpuctl.kube.not_found import no_such
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.audit import AuditTrail
-from gpuctl_server.job_changes import changing
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_changes import change_session
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.service_context import Service
 
@@ -34,7 +34,7 @@ def add_nodes(
     :raises NotThere: there is no such pool, or the caller sees no such node.
     """
     _demand(service, caller, pool, nodes, touched)
-    with changing(service, caller, dry_run=dry_run) as session:
+    with change_session(service, caller, dry_run=dry_run) as session:
         touched.begin()
         report = add_to_pool(session, nodes, pool, service.platform, overwrite=overwrite)
     return _seen(service, report, dry_run=dry_run)
@@ -49,7 +49,7 @@ def remove_nodes(
     :raises NotThere: the caller sees no such node.
     """
     _demand(service, caller, pool, nodes, touched)
-    with changing(service, caller, dry_run=dry_run) as session:
+    with change_session(service, caller, dry_run=dry_run) as session:
         touched.begin()
         report = remove_from_pool(session, nodes, pool, service.platform)
     return _seen(service, report, dry_run=dry_run)
@@ -57,7 +57,7 @@ def remove_nodes(
 
 def _demand(service: Service, caller: Caller, pool: str, names: Sequence[str], touched: AuditTrail) -> None:
     """Check that a caller may change a pool and the nodes: nodes of pools that are not the caller's are not there."""
-    demand(caller, Wish("update", "pools", pool=pool))
+    require_access(caller, AccessRequest("update", "pools", pool=pool))
     touched.extend([f"pool/{pool}", *(f"node/{name}" for name in names)])
     takes, nodes = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
     visible = {name for name, node in nodes.items() if takes(node.pool)}

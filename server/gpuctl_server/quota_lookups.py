@@ -6,15 +6,15 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.usecases.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.service_context import Service
 
 
 def visible_quotas(service: Service, caller: Caller) -> list[QuotaState]:
     """The quotas of the namespaces that somebody sees."""
-    with service.looking(caller) as reader:
+    with service.read_context(caller) as reader:
         found = list_quotas(reader)
-    return [quota for quota in found if caller.may(Wish("get", "quotas", quota.namespace)).allowed]
+    return [quota for quota in found if caller.may(AccessRequest("get", "quotas", quota.namespace)).allowed]
 
 
 def find_quotas(service: Service, caller: Caller, name: str) -> list[QuotaState]:

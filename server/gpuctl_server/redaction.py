@@ -14,7 +14,7 @@ from gpuctl.objects.hidden import OTHERS, Hidden, is_hidden
 from gpuctl_server.access.caller import Caller
 
 
-def seen_names(caller: Caller) -> Callable[[str, str], bool]:
+def visible_job_filter(caller: Caller) -> Callable[[str, str], bool]:
     """Return a predicate: whether a job of a namespace and name, as a veiled session gives it, may be named."""
     return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
@@ -23,16 +23,16 @@ _NUMBERS = frozenset({"likelihood", "pods", "priority"})
 """What would count them, or tell them apart."""
 
 
-def told_together(value: Any) -> Any:
+def merge_hidden(value: Any) -> Any:
     """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
     if isinstance(value, Hidden):
         return OTHERS
     if isinstance(value, dict):
-        return {key: told_together(item) for key, item in value.items()}
+        return {key: merge_hidden(item) for key, item in value.items()}
     if not isinstance(value, list):
         return value
-    shown = [told_together(item) for item in value if not _is_hidden(item)]
-    hidden = [told_together(item) for item in value if _is_hidden(item) and "text" not in item]
+    shown = [merge_hidden(item) for item in value if not _is_hidden(item)]
+    hidden = [merge_hidden(item) for item in value if _is_hidden(item) and "text" not in item]
     if OTHERS in shown:
         shown = [item for place, item in enumerate(shown) if item != OTHERS or place == shown.index(OTHERS)]
     return [*shown, _merged(hidden)] if hidden else shown

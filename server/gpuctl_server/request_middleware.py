@@ -12,11 +12,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpuctl_server.access.tokens import digest_of
-from gpuctl_server.fair_slots import FairSlots, Full
+from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
 from gpuctl_server.server_settings import ServerSettings
-from gpuctl_server.service_metrics import Measures
+from gpuctl_server.service_metrics import ServiceMetrics
 
 _OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that are answered however busy the service is."""
@@ -29,13 +29,13 @@ FOLLOWS = "follows"
 """What an answer that is a stream sets in the state of its scope, before it begins."""
 
 
-class Gate:
+class RequestMiddleware:
     """The outermost layer of the application (ASGI)."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, measures: Measures) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServiceMetrics) -> None:
         self._app = app
         self._settings = settings
-        self._measures = measures
+        self._metrics = metrics
         self._slots = FairSlots(settings.concurrency, settings.queue)
         self._safety = [(b"x-content-type-options", b"nosniff")]
         if settings.tls_certificate is not None:
@@ -87,7 +87,7 @@ class Gate:
         """A line in the log, and a count by the path of the route: whoever asks chooses the path, and its length."""
         method = method if method in _METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
-        self._measures.answered(method, route, status, seconds)
+        self._metrics.answered(method, route, status, seconds)
         fields: dict[str, Any] = {"method": method, "path": scope["path"][:_LONGEST], "route": route}
         LOG.info("request", extra={**fields, "status": status, "ms": round(seconds * 1000, 1)})
 
@@ -99,17 +99,17 @@ class Gate:
         caller = digest_of(request.headers.get("authorization", ""))
         try:
             await self._slots.acquire(caller)
-        except Full as full:
+        except NoFreeSlot as full:
             text = "too many requests of this token are under way" if full.is_own else "the service is busy"
             raise Problem(429, f"{text}; try again in a moment") from None
-        self._measures.under_way.inc()
+        self._metrics.under_way.inc()
         held = True
 
         def give_back() -> None:
             nonlocal held
             if held:
                 held = False
-                self._measures.under_way.dec()
+                self._metrics.under_way.dec()
                 self._slots.release(caller)
 
         async def sending(message: Message) -> None:

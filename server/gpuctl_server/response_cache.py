@@ -10,7 +10,7 @@ from typing import Any
 _MOST = 16 * 1024 * 1024
 
 
-class Encoded:
+class ResponseCache:
     """Bodies by what was asked, at most ``most`` bytes of them: what was used longest ago goes first.
 
     ``stamp`` says what an answer rests on: one of another stamp does not count. For one thread: the event loop's.

@@ -24,25 +24,25 @@ from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.access.label_keys import LabelKeys
-from gpuctl_server.access.tokens import TokenFile
+from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import AuditMemory
-from gpuctl_server.change_slots import Writes
-from gpuctl_server.collector_supervisor import UsageProcess
-from gpuctl_server.compile_limits import CompileTurns
+from gpuctl_server.change_slots import ChangeSlots
+from gpuctl_server.collector_supervisor import CollectorSupervisor
+from gpuctl_server.compile_limits import CompileLocks
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
-from gpuctl_server.mirror.redacting_session import NarrowedSession, VeiledSession
+from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSession
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
-from gpuctl_server.mirror.shared_lists import Lookback, Survey, SurveyedSession
-from gpuctl_server.mirror.visibility import Sight
-from gpuctl_server.response_cache import Encoded
+from gpuctl_server.mirror.shared_lists import ListSharingSession, MaxListAge, SharedLists
+from gpuctl_server.mirror.visibility import Visibility
+from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.server_settings import ServerSettings
-from gpuctl_server.service_metrics import Measures
-from gpuctl_server.usage_connection import UsageSource
+from gpuctl_server.service_metrics import ServiceMetrics
+from gpuctl_server.usage_connection import UsageConnection
 from gpuctl_usage.prometheus import Prometheus
 
 SEEN_WITHIN = 2.0
@@ -70,19 +70,19 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
-    measures: Measures
+    metrics: ServiceMetrics
     fleet: FleetBoard
     progress: ProgressBook
     logs: LogHub
     prometheus: Prometheus | None
-    usage: UsageSource
-    collecting: UsageProcess | None
-    survey: Survey = field(default_factory=Survey)
+    usage: UsageConnection
+    collector: CollectorSupervisor | None
+    shared_lists: SharedLists = field(default_factory=SharedLists)
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
-    compiling: CompileTurns = field(default_factory=CompileTurns)
-    writes: Writes = field(default_factory=Writes)
+    compile_locks: CompileLocks = field(default_factory=CompileLocks)
+    change_slots: ChangeSlots = field(default_factory=ChangeSlots)
     audit: AuditMemory = field(default_factory=AuditMemory)
-    encoded: Encoded = field(default_factory=Encoded)
+    response_cache: ResponseCache = field(default_factory=ResponseCache)
     reads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(READS))
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
@@ -101,7 +101,7 @@ class Service:
         """The platform as a document: what is compiled has the one that the service was started with, and no other."""
         return platform_source(self.platform)
 
-    def moment(self) -> tuple[float, ...]:
+    def cache_version(self) -> tuple[float, ...]:
         """What every answer out of memory rests on: as long as it is the same, so are they.
 
         Also what is asked elsewhere is asked again from time to time, though nothing of the cluster has changed.
@@ -109,17 +109,19 @@ class Service:
         beside = self.mirror.changes_of("Service", "HorizontalPodAutoscaler")
         return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
 
-    def looking(self, caller: Caller | None, namespace: str | None = None) -> contextlib.AbstractContextManager[Reader]:
+    def read_context(
+        self, caller: Caller | None, namespace: str | None = None
+    ) -> contextlib.AbstractContextManager[Reader]:
         """A look at what the mirror has, and where it has not at the cluster, narrowed to what somebody may see.
 
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
-        sight = None if caller is None else self.sight(caller)
-        return mirrored(self.connection, self.mirror, self.platform, sight, namespace)
+        visibility = None if caller is None else self.visibility(caller)
+        return mirrored(self.connection, self.mirror, self.platform, visibility, namespace)
 
-    def sight(self, caller: Caller) -> Sight:
+    def visibility(self, caller: Caller) -> Visibility:
         """What a caller may see."""
-        return Sight(caller.sees, caller.pools, self.keys.pool)
+        return Visibility(caller.sees, caller.pools, self.keys.pool)
 
     def hidden_nodes(self, caller: Caller) -> frozenset[str]:
         """The nodes whose pools a caller may not see."""
@@ -133,47 +135,49 @@ class Service:
         return frozenset(node["metadata"]["name"] for node in nodes if pool_name(node, self.keys) not in caller.pools)
 
     @contextlib.contextmanager
-    def weighing(
-        self, caller: Caller, namespace: str | None = None, lookback: Lookback | None = None
+    def simulation_context(
+        self, caller: Caller, namespace: str | None = None, max_age: MaxListAge | None = None
     ) -> Iterator[Reader]:
         """A look at the cluster itself, in which what somebody may not see counts, but has no name.
 
-        :param lookback: how old lists of all pods and nodes may be.
+        :param max_age: how old lists of all pods and nodes may be.
         """
         connection = caller.connection(self.connection)
         hidden = self.hidden_nodes(caller)
         alone = connection is not self.connection
-        session = VeiledSession(connection, self.sight(caller), hidden, alone=alone)
+        session = RedactingSession(connection, self.visibility(caller), hidden, alone=alone)
         if not alone:
-            session.share(self.survey, lookback)
+            session.share(self.shared_lists, max_age)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:
             session.close()
 
     @contextlib.contextmanager
-    def asking(self, caller: Caller, lookback: Lookback | None = None, *, dry_run: bool = False) -> Iterator[Session]:
+    def live_session(
+        self, caller: Caller, max_age: MaxListAge | None = None, *, dry_run: bool = False
+    ) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment.
 
         Jobs and nodes of pools that are not the caller's are not there.
 
-        :param lookback: how old lists of all pods and nodes may be.
+        :param max_age: how old lists of all pods and nodes may be.
         :param dry_run: the API server checks what is written, and stores nothing.
         """
         connection = caller.connection(self.connection)
         alone = connection is not self.connection
-        session: SurveyedSession
+        session: ListSharingSession
         if caller.pools is None:
-            session = SurveyedSession(connection, alone=alone, dry_run=dry_run)
+            session = ListSharingSession(connection, alone=alone, dry_run=dry_run)
         else:
             hidden = self.hidden_nodes(caller)
             # What is done in which namespace is decided by the documents and names of a request; a change reads more,
             # such as definitions of pools.
-            sight = Sight(lambda namespace: True, caller.pools, self.keys.pool)
-            session = NarrowedSession(connection, sight, hidden, alone=alone, dry_run=dry_run)
+            visibility = Visibility(lambda namespace: True, caller.pools, self.keys.pool)
+            session = ScopedSession(connection, visibility, hidden, alone=alone, dry_run=dry_run)
         session.caller = caller.name
         if not alone:
-            session.share(self.survey, lookback)
+            session.share(self.shared_lists, max_age)
         try:
             yield session
         finally:
@@ -201,13 +205,13 @@ class Service:
         """Begin to follow the cluster."""
         self.mirror.start()
         self.board.start()
-        if self.collecting is not None:
-            self.collecting.start()
+        if self.collector is not None:
+            self.collector.start()
 
     def stop(self) -> None:
         """Let go of everything."""
-        if self.collecting is not None:
-            self.collecting.stop()
+        if self.collector is not None:
+            self.collector.stop()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()
@@ -248,11 +252,11 @@ def make_service(
         authenticator,
         mirror,
         board,
-        Measures(mirror, authenticator if isinstance(authenticator, TokenFile) else None),
+        ServiceMetrics(mirror, authenticator if isinstance(authenticator, ServiceTokenFile) else None),
         fleet,
         ProgressBook(connection),
         LogHub(connection, platform, settings),
         Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
-        UsageSource(settings.usage_database),
-        UsageProcess(settings) if settings.usage else None,
+        UsageConnection(settings.usage_database),
+        CollectorSupervisor(settings) if settings.usage else None,
     )

@@ -8,16 +8,16 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gpuctl_server.access.tokens import TokenFile
+from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.mirror.mirror import Mirror
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Measures:
+class ServiceMetrics:
     """Numbers of one service. Paths are those of routes, never those of requests: there are only so many of them."""
 
-    def __init__(self, mirror: Mirror, tokens: TokenFile | None = None) -> None:
+    def __init__(self, mirror: Mirror, tokens: ServiceTokenFile | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "gpuctl_server_requests_total", "Requests.", ("method", "route", "status"), registry=self._registry
@@ -64,7 +64,7 @@ class _OfMirror(Collector):
 class _OfTokens(Collector):
     """Whether the file of tokens can be read; looked at when it is asked for."""
 
-    def __init__(self, tokens: TokenFile) -> None:
+    def __init__(self, tokens: ServiceTokenFile) -> None:
         self._tokens = tokens
 
     def collect(self) -> Iterator[Metric]:

@@ -26,18 +26,18 @@ from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.kubernetes import ClusterUsers
 from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
-from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
+from gpuctl_server.access.tokens import DamagedTokens, ServiceTokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
 from gpuctl_server.http_protocols import AbortableWebSocket, LimitedHttp
 from gpuctl_server.limited_server import LimitedServer
-from gpuctl_server.listen_sockets import CannotListen, bound, close
+from gpuctl_server.listen_sockets import CannotListen, bind_sockets, close_sockets
 from gpuctl_server.malloc import give_back, share_heaps
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_context import Service, make_service
-from gpuctl_server.tls_certificate import Certificate, UnusableCertificate
+from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_usage.layered_settings import FILE, SettingsProblem
 
 FIRST = "admin"
@@ -70,7 +70,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     certificate = _certificate(settings)
     try:
         # Before anything is made for a start that comes to nothing.
-        sockets = bound(settings.host, settings.port)
+        sockets = bind_sockets(settings.host, settings.port)
     except CannotListen as error:
         raise CannotStart(str(error)) from None
     try:
@@ -78,7 +78,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
             _refuse_plain_http(sockets)
         _serve(settings, prepare(settings, tell), certificate, sockets, tell)
     finally:
-        close(sockets)
+        close_sockets(sockets)
 
 
 def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
@@ -95,7 +95,7 @@ def _refuse_plain_http(sockets: Sequence[socket.socket]) -> None:
 def _serve(
     settings: ServerSettings,
     service: Service,
-    certificate: Certificate | None,
+    certificate: TlsCertificate | None,
     sockets: list[socket.socket],
     tell: Callable[[str], None],
 ) -> None:
@@ -132,7 +132,7 @@ def _serve(
     try:
         server.run(sockets)
     finally:
-        if service.writes.under_way:
+        if service.change_slots.under_way:
             # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
             LOG.error("ended in the middle of a change; `gpuctl recover` finishes it")
             os._exit(1)
@@ -147,7 +147,7 @@ class _Server(LimitedServer):
         config: uvicorn.Config,
         listening: Callable[[str, int], None],
         service: Service,
-        certificate: Certificate | None,
+        certificate: TlsCertificate | None,
     ) -> None:
         super().__init__(config, service.settings.connections, service.settings.head_timeout)
         self._listening = listening
@@ -170,22 +170,22 @@ class _Server(LimitedServer):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.writes.end()
-        if self._service.collecting is not None:
-            self._service.collecting.end()
+        self._service.change_slots.end()
+        if self._service.collector is not None:
+            self._service.collector.end()
         await self._service.logs.end()
         await super().shutdown(sockets)
 
 
-def _certificate(settings: ServerSettings) -> Certificate | None:
+def _certificate(settings: ServerSettings) -> TlsCertificate | None:
     if settings.tls_certificate is None:
         if settings.tls_key is not None:
             # It would be plain HTTP, which nobody wants who has a key.
             raise CannotStart("tls_key needs tls_certificate")
         return None
     try:
-        return Certificate(settings.tls_certificate.expanduser(), settings.tls_key and settings.tls_key.expanduser())
-    except UnusableCertificate as error:
+        return TlsCertificate(settings.tls_certificate.expanduser(), settings.tls_key and settings.tls_key.expanduser())
+    except InvalidCertificate as error:
         raise CannotStart(f"the certificate cannot be used: {error}") from None
 
 
@@ -226,7 +226,7 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
                 f"the token of {FIRST} is in {first}; it expires in {FIRST_LASTS.days} days, and its hash is in {path}"
             )
         # In a pod there is no context, and the connection's namespace is that of the service itself.
-        return TokenFile(path, () if connection.context else (connection.namespace,))
+        return ServiceTokenFile(path, () if connection.context else (connection.namespace,))
     except (OSError, DamagedTokens) as error:
         raise CannotStart(f"the tokens cannot be used: {error}") from None
 
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return tokens.run(settings.tokens.expanduser(), options)
         with contextlib.suppress(KeyboardInterrupt):
             serve(settings, lambda text: print(text, file=sys.stderr, flush=True))
-    except (SettingsProblem, tokens.Misuse) as error:
+    except (SettingsProblem, tokens.TokenCommandError) as error:
         print(f"gpuctl-server: {error}", file=sys.stderr)
         return 2
     except (CannotStart, DamagedTokens, OSError) as error:

@@ -31,14 +31,14 @@ from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, refuse_elsewhere
-from gpuctl_server.redaction import seen_names
+from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 NAME = "yamlContent"
@@ -115,7 +115,7 @@ async def parsed(model: type[Body], request: Request) -> Body:
     """A body of JSON, or the same as YAML.
 
     :raises RequestValidationError: it is none, or not of this form.
-    :raises NotReadable: it is no JSON, or no YAML.
+    :raises InvalidBody: it is no JSON, or no YAML.
     """
     return validated(model, await read_body(request))
 
@@ -234,7 +234,7 @@ def compile_documents(
         wanted = request_for(session, options, planning or PlanOptions(), RunCallbacks())
     refuse_elsewhere(wanted.compilation, cluster)
     wanted = replace(
-        wanted, request=replace(wanted.request, sees=seen_names(caller)), origin=ApplyOrigin(who=caller.name)
+        wanted, request=replace(wanted.request, sees=visible_job_filter(caller)), origin=ApplyOrigin(who=caller.name)
     )
     refuse_platform(wanted.compilation.documents)
     submission = Submission(text, wanted)
@@ -268,7 +268,7 @@ def compile_to_fit(
         )
     refuse_platform(found.compilation.documents)
     refuse_elsewhere(found.compilation, cluster)
-    demand_documents(caller, "get", found.compilation.documents, jobs="plans")
+    require_document_access(caller, "get", found.compilation.documents, jobs="plans")
     return found
 
 
@@ -280,7 +280,7 @@ def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
     """
     limit = service.settings.compile_limit
     try:
-        with service.compiling.of(caller.name):
+        with service.compile_locks.of(caller.name):
             yield processor_limit(limit)
     except CompiledTooLong:
         raise Problem(
@@ -358,11 +358,11 @@ def _refuse_taken_names(service: Service, caller: Caller, submission: Submission
 
     :raises Problem: 409.
     """
-    sight, kept = service.sight(caller), dict(service.mirror.kinds())
+    visibility, kept = service.visibility(caller), dict(service.mirror.kinds())
     for main in (key for key in submission.mains if caller.sees(key.namespace)):
         for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept and kind != main.kind):
             found = service.mirror.find(other)
-            if found is not None and is_ours(found) and not is_controlled(found) and not sight.sees(found):
+            if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):
                 raise Problem(
                     409,
                     f"a job of another kind has the name {main.name} in {main.namespace} already",
@@ -398,24 +398,24 @@ def refuse_platform(documents: list[Document]) -> None:
         raise Problem(400, "a document of kind platform is refused: the platform is set where the service is started")
 
 
-def demand_documents(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
+def require_document_access(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
     """See that somebody may do this with what documents are about.
 
     :param jobs: the resource that stands for jobs, which is ``plans`` where nothing is written.
     :raises Problem: 403.
     """
     for document in documents:
-        for wish in _wishes(action, document, jobs):
-            demand(caller, wish)
+        for access in _wishes(action, document, jobs):
+            require_access(caller, access)
 
 
-def demand_homes(caller: Caller, session: Session, documents: list[Document]) -> None:
+def require_namespaces(caller: Caller, session: Session, documents: list[Document]) -> None:
     """See that jobs have a namespace: one that a document names is created, but not by everybody.
 
     :raises Problem: 403.
     """
     for namespace in {document.namespace for document in documents if isinstance(document.model, Workload)}:
-        decision = caller.may(Wish("create", "namespaces", namespace))
+        decision = caller.may(AccessRequest("create", "namespaces", namespace))
         if not decision.allowed and not _is_there(session, namespace):
             raise Problem(403, f"there is no namespace {namespace}, and {decision.message}")
 
@@ -446,12 +446,12 @@ def name_of(document: Document) -> str:
     return model.header.name if isinstance(model, Pool | Quota) else ""
 
 
-def _wishes(action: Action, document: Document, jobs: str) -> Iterator[Wish]:
+def _wishes(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
     model = document.model
     if isinstance(model, Workload):
-        yield Wish(action, jobs, document.namespace, model.resources.pool)
+        yield AccessRequest(action, jobs, document.namespace, model.resources.pool)
     elif isinstance(model, Pool):
-        yield Wish(action, "pools", pool=model.header.name)
+        yield AccessRequest(action, "pools", pool=model.header.name)
     elif isinstance(model, Quota):
         for name in model.entries:
-            yield Wish(action, "quotas", name)
+            yield AccessRequest(action, "quotas", name)

@@ -8,17 +8,17 @@ from pathlib import Path
 from gpuctl_server.request_log import LOG
 
 
-class UnusableCertificate(Exception):
+class InvalidCertificate(Exception):
     """A certificate or key that cannot be read, or that do not belong together; ``str()`` is for people."""
 
 
-class Certificate:
+class TlsCertificate:
     """A chain and its key, as files. What is replaced is taken up for connections that begin then."""
 
     def __init__(self, chain: Path, key: Path | None) -> None:
         """
         :param key: None where the file of the chain has it too.
-        :raises UnusableCertificate: they cannot be used as they are.
+        :raises InvalidCertificate: they cannot be used as they are.
         """
         self.chain = chain
         self.key = key or chain
@@ -35,7 +35,7 @@ class Certificate:
             # A key that does not fit would leave the context without any.
             self._check()
             context.load_cert_chain(self.chain, self.key)
-        except (UnusableCertificate, OSError) as error:
+        except (InvalidCertificate, OSError) as error:
             LOG.error("the new certificate is not used", extra={"problem": str(error)})
         else:
             LOG.info("the certificate was replaced", extra={"certificate": str(self.chain)})
@@ -50,11 +50,11 @@ class Certificate:
                 path.open("rb").close()
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                raise UnusableCertificate(f"{path} cannot be read: {reason}") from None
+                raise InvalidCertificate(f"{path} cannot be read: {reason}") from None
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
         except (ssl.SSLError, ValueError):
-            raise UnusableCertificate(
+            raise InvalidCertificate(
                 f"{self.chain} and {self.key} have to be a certificate chain and its private key, without a "
                 "password, as PEM"
             ) from None

@@ -22,7 +22,7 @@ _LASTS = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-class Misuse(ValueError):
+class TokenCommandError(ValueError):
     """Arguments that are none; ``str()`` says why."""
 
 
@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
 def run(path: Path, options: argparse.Namespace) -> int:
     """Do what was asked for.
 
-    :raises Misuse: the arguments are none.
+    :raises TokenCommandError: the arguments are none.
     :raises DamagedTokens: the file is none.
     """
     if options.action == "create":
@@ -61,12 +61,12 @@ def run(path: Path, options: argparse.Namespace) -> int:
 
 def _create(path: Path, options: argparse.Namespace) -> int:
     if not _NAME.fullmatch(options.name):
-        raise Misuse(f"`{options.name}` is no name of a token: letters, digits, and . _ @ - within")
+        raise TokenCommandError(f"`{options.name}` is no name of a token: letters, digits, and . _ @ - within")
     for name in (*(options.namespace or ()), *(options.pool or ())):
         if not is_dns_label(name):
-            raise Misuse(f"`{name}` is not a legal name")
+            raise TokenCommandError(f"`{name}` is not a legal name")
     if options.all == bool(options.namespace or options.pool):
-        raise Misuse(
+        raise TokenCommandError(
             "a token is limited by --namespace or --pool, or is for all of them with --all: say one of the two"
         )
     token, entry = new_token(
@@ -77,7 +77,7 @@ def _create(path: Path, options: argparse.Namespace) -> int:
         others = [item for item in entries if item.name != entry.name]
         if len(others) < len(entries) and not options.add:
             if not options.replace:
-                raise Misuse(f"{entry.name} has a token already: --replace revokes it, --add keeps both")
+                raise TokenCommandError(f"{entry.name} has a token already: --replace revokes it, --add keeps both")
             entries = others
         write_tokens(path, [*entries, entry])
     until = f"until {entry.expires}" if entry.expires else "without end"
@@ -91,7 +91,7 @@ def _revoke(path: Path, name: str) -> int:
         entries = _read(path)
         left = [entry for entry in entries if entry.name != name]
         if len(left) == len(entries):
-            raise Misuse(f"there is no token of {name}; `gpuctl-server token list` lists them")
+            raise TokenCommandError(f"there is no token of {name}; `gpuctl-server token list` lists them")
         write_tokens(path, left)
     print(f"{len(entries) - len(left)} revoked", file=sys.stderr)
     return 0
@@ -103,7 +103,7 @@ def _lasts(text: str) -> timedelta | None:
         return timedelta(**{_UNITS[match[2]]: int(match[1])})
     if text == "always":
         return None
-    raise Misuse(f"`{text}` is no time: write it as 30m, 12h or 90d, or `always`")
+    raise TokenCommandError(f"`{text}` is no time: write it as 30m, 12h or 90d, or `always`")
 
 
 def _read(path: Path) -> list[TokenEntry]:

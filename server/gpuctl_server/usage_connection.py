@@ -7,7 +7,7 @@ import threading
 from gpuctl_usage.store.database import Database, open_database
 
 
-class UsageSource:
+class UsageConnection:
     """``address`` is a path or a URL; None where none is set."""
 
     def __init__(self, address: str | None) -> None:

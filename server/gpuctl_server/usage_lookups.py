@@ -9,9 +9,9 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, forbidden, not_found
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
@@ -85,7 +85,7 @@ def _own_cluster(service: Service, database: Database) -> str | None:
 
 def _sees_every_cluster(caller: Caller) -> bool:
     # Namespaces and pools of equal names in two clusters are not the same.
-    return caller.sees_all() and caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed
+    return caller.sees_all() and caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed
 
 
 def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
@@ -102,7 +102,7 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
         raise not_found(str(error)) from None
 
 
-def demand_whole(caller: Caller, instead: str) -> None:
+def require_all_namespaces(caller: Caller, instead: str) -> None:
     """See that somebody sees all namespaces: what is of all together cannot be taken apart.
 
     :param instead: what they may ask.
@@ -112,12 +112,12 @@ def demand_whole(caller: Caller, instead: str) -> None:
         raise forbidden(f"{caller.name} may not get the usage of all namespaces together; ask {instead}")
 
 
-def demand_single(caller: Caller, what: str = "workloads") -> None:
+def require_all_pools(caller: Caller, what: str = "workloads") -> None:
     """Require the right to see single workloads, or nodes: usage does not record the pool of each.
 
     :raises Problem: 403.
     """
-    if not caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed:
+    if not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
         raise forbidden(
             f"{caller.name} may not get the usage of single {what}: it is of all pools, and this token is limited "
             "to some; ask /gpu-aggregation/namespaces/hourly-stats"
@@ -129,7 +129,7 @@ def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
 
     There are none for those who do not see all namespaces but the system's, or who are limited to pools.
     """
-    if not caller.sees_all() or not caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed:
+    if not caller.sees_all() or not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
         return frozenset()
     if caller.sees(_OF_THE_SYSTEM):
         return None
@@ -143,7 +143,7 @@ def namespaces_seen(service: Service, caller: Caller, cluster: str, namespace: s
     :raises Problem: 403 for a namespace, or cluster, that the caller may not see.
     """
     # A caller without the right learns nothing, not even whether there is a database.
-    demand(caller, Wish("get", "metrics", namespace or None))
+    require_access(caller, AccessRequest("get", "metrics", namespace or None))
     if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):
         return None
     return frozenset(filter(caller.sees, usage_answer(service, caller, cluster, namespace_names)))
@@ -166,4 +166,4 @@ def pausable_by(service: Service, caller: Caller, wanted: Collection[str]) -> di
 
 def _may_change(caller: Caller, item: ListedJob) -> bool:
     row = item.row
-    return caller.may(Wish("update", "jobs", row.identity.namespace, row.pool or DEFAULT_POOL)).allowed
+    return caller.may(AccessRequest("update", "jobs", row.identity.namespace, row.pool or DEFAULT_POOL)).allowed

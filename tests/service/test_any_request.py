@@ -19,7 +19,7 @@ from control_plane import ControlPlane
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
 from gpuctl.api.labels_of_nodes import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
-from gpuctl_server.admin_changes import Given
+from gpuctl_server.admin_changes import AdminBody
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.routes.auth_routes import RightQuestion
 from gpuctl_server.routes.job_change_routes import BatchBody
@@ -104,7 +104,17 @@ def test_what_takes_a_body() -> None:
 def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
-        *(BatchBody, ChangesBody, DocumentsBody, FilesBody, Given, JobsWaitQuestion, NamesBody, NewLabel, NewLabels),
+        *(
+            BatchBody,
+            ChangesBody,
+            DocumentsBody,
+            FilesBody,
+            AdminBody,
+            JobsWaitQuestion,
+            NamesBody,
+            NewLabel,
+            NewLabels,
+        ),
         *(RightQuestion, WaitQuestion, LabelChanges, LabelDeletions, NodeNames, PoolMembers),
     }
 

@@ -125,8 +125,8 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
 def test_it_does_not_outlive_a_service_that_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom gpuctl_server.server_settings import ServerSettings\n"
-        "from gpuctl_server.collector_supervisor import UsageProcess\n"
-        "own = UsageProcess(ServerSettings.made({'usage_database': sys.argv[1]}))\nown.start()\n"
+        "from gpuctl_server.collector_supervisor import CollectorSupervisor\n"
+        "own = CollectorSupervisor(ServerSettings.made({'usage_database': sys.argv[1]}))\nown.start()\n"
         "while not own.state()['collecting']: time.sleep(0.05)\nprint('collecting', flush=True)\ntime.sleep(600)"
     )
     parent = subprocess.Popen(

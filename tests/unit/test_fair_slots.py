@@ -9,9 +9,9 @@ import time
 import pytest
 
 from gpuctl_server import compile_limits
-from gpuctl_server.change_slots import Writes
-from gpuctl_server.compile_limits import CompiledTooLong, CompileTurns, StillCompiling, processor_limit
-from gpuctl_server.fair_slots import FairSlots, Full
+from gpuctl_server.change_slots import ChangeSlots
+from gpuctl_server.compile_limits import CompiledTooLong, CompileLocks, StillCompiling, processor_limit
+from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 
 
 def test_one_caller_leaves_slots_and_places_to_others() -> None:
@@ -23,7 +23,7 @@ def test_one_caller_leaves_slots_and_places_to_others() -> None:
         greedy = [asyncio.ensure_future(slots.acquire("greedy")) for _ in range(50)]
         await asyncio.sleep(0)
         for request in greedy:
-            if request.done() and isinstance(request.exception(), Full):
+            if request.done() and isinstance(request.exception(), NoFreeSlot):
                 assert request.exception().is_own  # type: ignore[union-attr]
                 refused += 1
         assert refused == 50 - 2 - 2
@@ -45,7 +45,7 @@ def test_a_single_slot_without_a_queue() -> None:
     async def run() -> None:
         slots = FairSlots(1, 0)
         await slots.acquire("a")
-        with pytest.raises(Full) as found:
+        with pytest.raises(NoFreeSlot) as found:
             await slots.acquire("b")
         assert not found.value.is_own
         slots.release("a")
@@ -73,14 +73,14 @@ def test_requests_that_are_given_up() -> None:
 
 
 def test_one_caller_has_three_quarters_of_the_changes() -> None:
-    changes = Writes(4)
+    changes = ChangeSlots(4)
     for _ in range(3):
         changes.begin("a")
-    with pytest.raises(Full) as own:
+    with pytest.raises(NoFreeSlot) as own:
         changes.begin("a")
     assert own.value.is_own
     changes.begin("b")
-    with pytest.raises(Full) as all_taken:
+    with pytest.raises(NoFreeSlot) as all_taken:
         changes.begin("d")
     assert not all_taken.value.is_own
     changes.done("a")
@@ -88,9 +88,9 @@ def test_one_caller_has_three_quarters_of_the_changes() -> None:
 
 
 def test_a_service_for_one_change_at_a_time_lets_it_begin() -> None:
-    changes = Writes(1)
+    changes = ChangeSlots(1)
     changes.begin("a")
-    with pytest.raises(Full):
+    with pytest.raises(NoFreeSlot):
         changes.begin("b")
     changes.done("a")
     changes.begin("b")
@@ -109,7 +109,7 @@ def test_processor_limit_counts_the_work_of_its_thread() -> None:
 
 def test_documents_of_one_caller_are_compiled_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_limits, "PATIENCE", 0.05)
-    turns = CompileTurns()
+    turns = CompileLocks()
     results: list[str] = []
 
     def compile_for(caller: str) -> None:

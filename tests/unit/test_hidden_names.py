@@ -16,8 +16,8 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.queue_position import Claim, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
-from gpuctl_server.mirror.redacting_session import VeiledSession
-from gpuctl_server.redaction import told_together
+from gpuctl_server.mirror.redacting_session import RedactingSession
+from gpuctl_server.redaction import merge_hidden
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
 Sentence = Callable[[str, str], str]
@@ -33,7 +33,7 @@ SENTENCES: list[Sentence] = [
 ]
 
 
-class Sight:
+class Visibility:
     """What a caller sees: namespace `mine`."""
 
     pool_label = "example.com/pool"
@@ -48,7 +48,7 @@ class Sight:
         return False
 
 
-def veiled(name: str, namespace: str, session: VeiledSession) -> dict:
+def veiled(name: str, namespace: str, session: RedactingSession) -> dict:
     pod = {
         "metadata": {
             "name": f"{name}-0",
@@ -58,13 +58,13 @@ def veiled(name: str, namespace: str, session: VeiledSession) -> dict:
         },
         "spec": {"nodeName": "node-1", "nodeSelector": {"example.com/pool": "sealed"}},
     }
-    return session._veiled(pod)
+    return session._redacted(pod)
 
 
 @pytest.fixture
-def session() -> VeiledSession:
-    found = VeiledSession.__new__(VeiledSession)
-    found._sight, found._hidden_nodes, found._names = Sight(), frozenset({"node-1"}), {}
+def session() -> RedactingSession:
+    found = RedactingSession.__new__(RedactingSession)
+    found._visibility, found._hidden_nodes, found._names = Visibility(), frozenset({"node-1"}), {}
     return found
 
 
@@ -88,7 +88,7 @@ def test_they_are_told_apart_as_data() -> None:
     assert not is_hidden("a")
 
 
-def test_a_veiled_object_has_hidden_names(session: VeiledSession) -> None:
+def test_a_veiled_object_has_hidden_names(session: RedactingSession) -> None:
     one, same, other = (veiled(*about, session) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
     assert one == same
     assert one["metadata"]["name"] != other["metadata"]["name"]
@@ -113,7 +113,7 @@ def test_answers_merge_what_is_hidden() -> None:
     ]
     reason = f"held by {' and '.join(merged(in_namespace(item['job'], item['namespace']) for item in held))}"
     proofs = [{"text": f"of {Hidden(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
-    assert told_together({"heldBy": held, "reason": reason, "evidence": proofs}) == {
+    assert merge_hidden({"heldBy": held, "reason": reason, "evidence": proofs}) == {
         "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "gpu": 16}],
         "reason": f"held by {OTHERS}",
         "evidence": [{"text": "of mine", "about": "pod/y"}],
@@ -150,7 +150,7 @@ def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
     assert said(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
 
 
-def test_a_hidden_job_in_a_queue_has_no_name(session: VeiledSession) -> None:
+def test_a_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
     """Kueue's Workload has the labels of the job's pods in its spec."""
     labels = {"app": "secret", KEYS.job_type: "training"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
@@ -159,7 +159,7 @@ def test_a_hidden_job_in_a_queue_has_no_name(session: VeiledSession) -> None:
         "metadata": {"name": "w", "namespace": "theirs"},
         "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}]},
     }
-    shown = session._veiled(workload)
+    shown = session._redacted(workload)
     assert "secret" not in json.dumps(shown)
     claim = claim_of(shown, KEYS)
     assert (claim.name, claim.namespace) == (prefixed("training/", session._other("secret")), session._other("theirs"))

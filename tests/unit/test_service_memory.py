@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuctl_server.mirror.progress import said
-from gpuctl_server.mirror.trimming import LeftOut, flaw
-from gpuctl_server.response_cache import Encoded, encode
+from gpuctl_server.mirror.trimming import SkippedObject, flaw
+from gpuctl_server.response_cache import ResponseCache, encode
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_a_log_says(text: str, percent: int | None) -> None:
 
 
 def test_answers_are_remembered_within_bounds() -> None:
-    kept = Encoded(most=100)
+    kept = ResponseCache(most=100)
     kept.keep("a", (1,), b"x" * 40)
     kept.keep("b", (1,), b"y" * 40)
     assert kept.find("a", (1,)) == b"x" * 40
@@ -90,6 +90,6 @@ def test_what_is_left_out(change: dict[str, dict[str, object]]) -> None:
         changed["metadata"] = {**sound["metadata"], **change["metadata"]}  # type: ignore[dict-item]
     problem = flaw(changed)
     assert problem is not None
-    left_out = LeftOut(changed, problem)
+    left_out = SkippedObject(changed, problem)
     assert left_out["metadata"].keys() == {"uid", "resourceVersion"}
     assert left_out["metadata"]["uid"] == "u"

@@ -6,7 +6,7 @@ import threading
 import time
 
 from gpuctl.objects.api_resources import Object
-from gpuctl_server.mirror.shared_lists import Lookback, Survey
+from gpuctl_server.mirror.shared_lists import MaxListAge, SharedLists
 
 
 class Cluster:
@@ -25,11 +25,11 @@ class Cluster:
 
 def test_requests_at_the_same_time_share_a_list() -> None:
     """Sixteen plans: the first reads, those that came while it did share the next one."""
-    survey, cluster = Survey(), Cluster(0.2)
+    survey, cluster = SharedLists(), Cluster(0.2)
     versions: list[str] = []
 
     def plan() -> None:
-        versions.append(survey.list_of("Pod", Lookback().since(), cluster.read).version)
+        versions.append(survey.list_of("Pod", MaxListAge().since(), cluster.read).version)
 
     threads = [threading.Thread(target=plan) for _ in range(16)]
     for thread in threads:
@@ -41,18 +41,18 @@ def test_requests_at_the_same_time_share_a_list() -> None:
 
 
 def test_what_was_written_before_a_request_is_in_its_list() -> None:
-    survey, cluster = Survey(), Cluster()
-    first = survey.list_of("Pod", Lookback().since(), cluster.read)
-    second = survey.list_of("Pod", Lookback().since(), cluster.read)
+    survey, cluster = SharedLists(), Cluster()
+    first = survey.list_of("Pod", MaxListAge().since(), cluster.read)
+    second = survey.list_of("Pod", MaxListAge().since(), cluster.read)
     assert (first.version, second.version) == ("1", "2")
-    assert survey.list_of("Node", Lookback().since(), cluster.read).version == "3"
+    assert survey.list_of("Node", MaxListAge().since(), cluster.read).version == "3"
 
 
 def test_entries_of_a_batch_share_a_list_for_a_while() -> None:
     """None is from before the batch, and none is older than a few seconds: later entries see what earlier ones made."""
-    survey, cluster = Survey(), Cluster()
-    survey.list_of("Pod", Lookback().since(), cluster.read)
-    batch = Lookback(0.3)
+    survey, cluster = SharedLists(), Cluster()
+    survey.list_of("Pod", MaxListAge().since(), cluster.read)
+    batch = MaxListAge(0.3)
     versions = [survey.list_of("Pod", batch.since(), cluster.read).version for _ in range(50)]
     assert set(versions) == {"2"}
     time.sleep(0.35)
@@ -60,23 +60,23 @@ def test_entries_of_a_batch_share_a_list_for_a_while() -> None:
 
 
 def test_a_list_that_fails_is_not_kept() -> None:
-    survey, cluster = Survey(), Cluster()
+    survey, cluster = SharedLists(), Cluster()
 
     def fail() -> tuple[list[Object], str]:
         raise OSError
 
     for _ in range(2):
         try:
-            survey.list_of("Pod", Lookback().since(), fail)
+            survey.list_of("Pod", MaxListAge().since(), fail)
         except OSError:
             continue
         raise AssertionError
-    assert survey.list_of("Pod", Lookback().since(), cluster.read).version == "1"
+    assert survey.list_of("Pod", MaxListAge().since(), cluster.read).version == "1"
 
 
 def test_lists_of_other_fields_are_others() -> None:
     """The scheduler's rules count pods that have not ended, and leave that to the API server."""
-    survey, cluster = Survey(), Cluster()
-    batch = Lookback(10)
+    survey, cluster = SharedLists(), Cluster()
+    batch = MaxListAge(10)
     versions = [survey.list_of("Pod", batch.since(), cluster.read, fields).version for fields in ("", "a=b", "a=b")]
     assert versions == ["1", "2", "2"]

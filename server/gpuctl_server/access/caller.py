@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuctl.kube.connection import Connection
-from gpuctl_server.access.rights import Decision, Rights, Wish
+from gpuctl_server.access.rights import AccessRequest, Decision, Rights
 
 
 class Caller(Protocol):
@@ -24,7 +24,7 @@ class Caller(Protocol):
     def sees(self, namespace: str) -> bool:
         """Whether what is in a namespace ("" for what is in none) may be looked at."""
 
-    def may(self, wish: Wish) -> Decision:
+    def may(self, access: AccessRequest) -> Decision:
         """Whether something may be done."""
 
     def sees_all(self) -> bool:
@@ -72,9 +72,9 @@ class TokenCaller:
         """As :meth:`Caller.sees_all`."""
         return self.rights.sees_all()
 
-    def may(self, wish: Wish) -> Decision:
+    def may(self, access: AccessRequest) -> Decision:
         """As :meth:`Caller.may`."""
-        return self.rights.decide(self.name, wish)
+        return self.rights.decide(self.name, access)
 
     @property
     def pools(self) -> Collection[str] | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
-from gpuctl_server.access.rights import Decision, Wish
+from gpuctl_server.access.rights import AccessRequest, Decision
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_usage.ttl_cache import Remembered
 
@@ -166,20 +166,20 @@ class ClusterCaller:
         """As :attr:`Caller.is_confined`: what they write is written as theirs, and Kubernetes decides."""
         return False
 
-    def may(self, wish: Wish) -> Decision:
+    def may(self, access: AccessRequest) -> Decision:
         """As :meth:`Caller.may`. What is about no certain namespace is decided when one is known."""
-        attributes = _attributes(wish)
+        attributes = _attributes(access)
         if attributes is None:
-            return Decision(False, f"{self.name} may not {wish}: there is no such right")
-        if wish.namespace is None and wish.resource in _ANYWHERE:
-            return Decision(True, f"{self.name} may {wish} where Kubernetes allows it")
-        where = wish.namespace if attributes.namespaced and wish.namespace is not None else ""
+            return Decision(False, f"{self.name} may not {access}: there is no such right")
+        if access.namespace is None and access.resource in _ANYWHERE:
+            return Decision(True, f"{self.name} may {access} where Kubernetes allows it")
+        where = access.namespace if attributes.namespaced and access.namespace is not None else ""
         if self._has(attributes, where):
-            return Decision(True, f"{self.name} may {wish}")
+            return Decision(True, f"{self.name} may {access}")
         right = f"{attributes.verb} {attributes.resource}" + (
             f"/{attributes.subresource}" if attributes.subresource else ""
         )
-        return Decision(False, f"{self.name} may not {wish}: Kubernetes does not allow to {right}")
+        return Decision(False, f"{self.name} may not {access}: Kubernetes does not allow to {right}")
 
     def connection(self, service: Connection) -> Connection:
         """As :meth:`Caller.connection`."""
@@ -206,7 +206,7 @@ class ClusterUsers:
         return None if user is None else ClusterCaller(user, self._reviewer, self._connection.with_token(token))
 
 
-def _attributes(wish: Wish) -> _Attributes | None:
-    if wish.resource in _OF_NODES:
-        return _Attributes("list" if wish.action == "get" else "patch", "", "nodes", namespaced=False)
-    return _RIGHTS.get((wish.resource, wish.action))
+def _attributes(access: AccessRequest) -> _Attributes | None:
+    if access.resource in _OF_NODES:
+        return _Attributes("list" if access.action == "get" else "patch", "", "nodes", namespaced=False)
+    return _RIGHTS.get((access.resource, access.action))

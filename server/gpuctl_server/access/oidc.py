@@ -19,7 +19,7 @@ import jwt
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl_server.access.kubernetes import ClusterCaller, Reviewer, User
-from gpuctl_server.access.rights import Decision, Wish
+from gpuctl_server.access.rights import AccessRequest, Decision
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY = 30
@@ -48,11 +48,13 @@ class ProviderCaller(ClusterCaller):
 
     impersonates: bool = False
 
-    def may(self, wish: Wish) -> Decision:
+    def may(self, access: AccessRequest) -> Decision:
         """As :meth:`Caller.may`."""
-        if wish.action != "get" and wish.resource != "plans" and not self.impersonates:
-            return Decision(False, f"{self.name} may not {wish}: the service was not set up to write for users of OIDC")
-        return super().may(wish)
+        if access.action != "get" and access.resource != "plans" and not self.impersonates:
+            return Decision(
+                False, f"{self.name} may not {access}: the service was not set up to write for users of OIDC"
+            )
+        return super().may(access)
 
 
 class ProviderUsers:

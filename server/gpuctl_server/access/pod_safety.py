@@ -33,7 +33,10 @@ class PodTerms(NamedTuple):
     def _of_object(self, obj: Object) -> Iterator[str]:
         for template, _ in pod_templates(obj):
             spec = template["spec"]
-            judged = {**template, "spec": {**spec, "volumes": list(filter(self._judges, spec.get("volumes") or []))}}
+            judged = {
+                **template,
+                "spec": {**spec, "volumes": list(filter(self._judges, spec.get("volumes") or []))},
+            }
             yield from forbidden(judged, {ENFORCE: self.level})
             for field in ("serviceAccountName", "serviceAccount"):
                 account = spec.get(field) or _DEFAULT_ACCOUNT

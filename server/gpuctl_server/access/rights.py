@@ -36,7 +36,7 @@ _OF_THE_CLUSTER = frozenset({"quotas", "namespaces", *_OF_NODES})
 _SYSTEM_PREFIX = "kube-"
 
 
-class Wish(NamedTuple):
+class AccessRequest(NamedTuple):
     """What somebody wants to do. ``namespace`` and ``pool`` are None where it is not about a certain one."""
 
     action: Action
@@ -92,39 +92,39 @@ class Rights:
     def _is_system(self, namespace: str) -> bool:
         return namespace.startswith(_SYSTEM_PREFIX) or namespace == SYSTEM_NAMESPACE or namespace in self.own
 
-    def decide(self, name: str, wish: Wish) -> Decision:
+    def decide(self, name: str, access: AccessRequest) -> Decision:
         """Whether they may; ``name`` is who they are, for the message."""
-        lacking = self._lacking(wish)
+        lacking = self._lacking(access)
         if lacking is None:
-            return Decision(True, f"{name} may {wish}")
-        return Decision(False, f"{name} may not {wish}: {lacking}")
+            return Decision(True, f"{name} may {access}")
+        return Decision(False, f"{name} may not {access}: {lacking}")
 
-    def _lacking(self, wish: Wish) -> str | None:
-        if wish.resource not in RESOURCES or wish.action not in ACTIONS:
+    def _lacking(self, access: AccessRequest) -> str | None:
+        if access.resource not in RESOURCES or access.action not in ACTIONS:
             return "there is no such right"
-        if wish.namespace is not None and not self._reaches(wish.namespace):
-            if self.namespaces is not None and wish.namespace not in self.namespaces:
+        if access.namespace is not None and not self._reaches(access.namespace):
+            if self.namespaces is not None and access.namespace not in self.namespaces:
                 return f"the namespaces of this token are {_listed(self.namespaces)}"
             return "the namespaces of the system are for admins whose token is not limited, or names them"
-        if self.pools is not None and wish.pool is not None and wish.pool not in self.pools:
+        if self.pools is not None and access.pool is not None and access.pool not in self.pools:
             return f"the pools of this token are {_listed(self.pools)}"
         if self.role == "admin":
-            return self._beyond_limits(wish)
-        if wish.action == "get" or wish.resource == "plans":
-            return None if wish.resource in _READ_BY_ALL else "that takes the role admin"
-        if wish.resource == "jobs":
+            return self._beyond_limits(access)
+        if access.action == "get" or access.resource == "plans":
+            return None if access.resource in _READ_BY_ALL else "that takes the role admin"
+        if access.resource == "jobs":
             return None if self.role == "user" else "the role viewer reads only"
         return "that takes the role admin"
 
-    def _beyond_limits(self, wish: Wish) -> str | None:
+    def _beyond_limits(self, access: AccessRequest) -> str | None:
         """Why an admin whose token is limited may not do what reaches beyond the limits."""
-        if self.is_unlimited or (wish.action == "get" and wish.resource in _READ_BY_ALL):
+        if self.is_unlimited or (access.action == "get" and access.resource in _READ_BY_ALL):
             return None
-        if self.namespaces is not None and wish.resource in _OF_THE_CLUSTER:
+        if self.namespaces is not None and access.resource in _OF_THE_CLUSTER:
             return "that is the whole cluster's, and this token is limited to namespaces"
-        if self.pools is not None and wish.resource not in (*_OF_JOBS, *_OF_NODES):
+        if self.pools is not None and access.resource not in (*_OF_JOBS, *_OF_NODES):
             return "that is of all pools, and this token is limited to some"
-        if wish.resource == "audit":
+        if access.resource == "audit":
             return "the audit is of all namespaces, and this token is limited to some"
         return None
 

@@ -122,7 +122,7 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
     write_privately(path, json.dumps(value, indent=1) + "\n")
 
 
-class TokenFile:
+class ServiceTokenFile:
     """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing.
 
     ``own`` are the namespaces of the service itself.

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl_server.logs.log_entries import After, LogEntry, Mark, Marks
+from gpuctl_server.logs.log_entries import AfterPosition, LogEntry, LogPosition, LogPositions
 
 MOST_WAITING = 5000
 MOST_BYTES = 4 * 1024 * 1024
@@ -20,7 +20,7 @@ _WAITED_FOR = 2.0
 _MOST_PLACES = 256
 
 
-class Wishes(NamedTuple):
+class LogSelection(NamedTuple):
     """What of a log somebody wants: its last ``tail`` lines of each pod, since a time (nanoseconds since 1970), of the
     pod with this uid alone, only lines that contain ``grep``; or what comes after ``marks``, wherever they had come."""
 
@@ -28,7 +28,7 @@ class Wishes(NamedTuple):
     since: int | None = None
     uid: str | None = None
     grep: str = ""
-    marks: Marks | None = None
+    marks: LogPositions | None = None
 
 
 class LogEnd(NamedTuple):
@@ -56,15 +56,15 @@ HAS_ENDED = 1000
 class LogFollower:
     """``cut`` is set when more has come than may wait for them."""
 
-    def __init__(self, wishes: Wishes) -> None:
-        self.wishes = wishes
+    def __init__(self, selection: LogSelection) -> None:
+        self.selection = selection
         self.cut = asyncio.Event()
-        self.places: dict[bytes, Mark] = dict(wishes.marks.places) if wishes.marks else {}
-        self.whole = wishes.marks is not None and wishes.marks.whole
+        self.places: dict[bytes, LogPosition] = dict(selection.marks.places) if selection.marks else {}
+        self.whole = selection.marks is not None and selection.marks.whole
         self.overflowed = False
         self._last = ""
         self._catching_up = False
-        self._after: dict[bytes, After] = {}
+        self._after: dict[bytes, AfterPosition] = {}
         self._past: deque[LogEntry] = deque()
         self._waiting: deque[FollowedItem] = deque()
         self._size = 0
@@ -73,16 +73,16 @@ class LogFollower:
         self._news = asyncio.Event()
 
     @property
-    def marks(self) -> Marks:
+    def marks(self) -> LogPositions:
         """How far they have come."""
-        return Marks(self.places, self.whole)
+        return LogPositions(self.places, self.whole)
 
     def too_slow(self) -> LogEnd:
         """What is told to one who was cut off."""
         since = f"since={self._last}" if self._last else "tail"
         return LogEnd(TOO_SLOW, f"too slow: lines were left out; connect again with {since} to go on")
 
-    def begin(self, entries: Iterable[LogEntry], places: Mapping[bytes, Mark]) -> None:
+    def begin(self, entries: Iterable[LogEntry], places: Mapping[bytes, LogPosition]) -> None:
         """Give them the past, which is theirs to read at their own speed; ``places`` are where each log begins."""
         self.places |= places
         self.whole = True
@@ -95,13 +95,13 @@ class LogFollower:
         self._waiting.clear()
         self._size = 0
 
-    def go_live(self, heads: Mapping[bytes, Mark]) -> None:
+    def go_live(self, heads: Mapping[bytes, LogPosition]) -> None:
         """The past was read, up to :attr:`places`: of what has come since :meth:`collect`, and of what comes, the rest
         is new. ``heads`` is how far the stream was then."""
         self._catching_up, self.whole = False, True
         for key, head in heads.items():
             self.places.setdefault(key, head)
-        self._after = {key: After(place) for key, place in self.places.items() if place != heads.get(key)}
+        self._after = {key: AfterPosition(place) for key, place in self.places.items() if place != heads.get(key)}
         kept = [item for item in self._waiting if not isinstance(item, LogEntry) or self._is_new(item)]
         self._waiting = deque(kept)
         self._size = sum(_size(item) for item in kept)
@@ -109,19 +109,19 @@ class LogFollower:
 
     def wants(self, entry: LogEntry) -> bool:
         """Whether a line is theirs."""
-        return self.wishes.uid in (None, entry.uid) and self.wishes.grep in entry.text
+        return self.selection.uid in (None, entry.uid) and self.selection.grep in entry.text
 
     def offer(self, item: FollowedItem) -> None:
         """Something has come."""
         if self.cut.is_set() or self.overflowed or self._end is not None:
             return
-        if isinstance(item, LogNote) and self.wishes.uid is not None and item.uid not in (None, self.wishes.uid):
+        if isinstance(item, LogNote) and self.selection.uid is not None and item.uid not in (None, self.selection.uid):
             return
         if isinstance(item, LogEntry):
             if not self._catching_up and not self._is_new(item):
                 return
             if not self.wants(item):
-                if not (self._past or self._waiting or self._catching_up) and self.wishes.uid in (None, item.uid):
+                if not (self._past or self._waiting or self._catching_up) and self.selection.uid in (None, item.uid):
                     self.reached(item)
                 return
         self._waiting.append(item)

@@ -19,8 +19,8 @@ from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.looking import reader_of
-from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, Wishes
-from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, Mark
+from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
+from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogPosition
 from gpuctl_server.request_log import LOG
 
 KEPT_LINES = 1000
@@ -63,31 +63,31 @@ class RecentLines:
             self.complete = False
 
     @property
-    def head(self) -> Mark:
+    def head(self) -> LogPosition:
         """How far it goes."""
         return self.entries[-1].mark if self.entries else BEGINNING
 
-    def chosen(self, key: bytes, wishes: Wishes) -> int | None:
+    def chosen(self, key: bytes, selection: LogSelection) -> int | None:
         """From which of the lines on somebody wants them; None when they want more than these."""
-        first = self._first(key, wishes)
+        first = self._first(key, selection)
         if first is None and self.gone:
-            place = wishes.marks.places.get(key, BEGINNING) if wishes.marks else BEGINNING
+            place = selection.marks.places.get(key, BEGINNING) if selection.marks else BEGINNING
             return sum(entry.mark.time <= place.time for entry in self.entries)
         return first
 
-    def _first(self, key: bytes, wishes: Wishes) -> int | None:
-        place = wishes.marks.places.get(key) if wishes.marks else None
+    def _first(self, key: bytes, selection: LogSelection) -> int | None:
+        place = selection.marks.places.get(key) if selection.marks else None
         if place is not None and place != BEGINNING:
             found = [number for number, entry in enumerate(self.entries) if entry.mark == place]
             return found[0] + 1 if found else None
-        if place is not None or (wishes.marks and wishes.marks.whole):
+        if place is not None or (selection.marks and selection.marks.whole):
             return 0 if self.complete else None
         count = len(self.entries)
-        first = 0 if wishes.tail is None else max(0, count - wishes.tail)
-        enough = self.complete or (wishes.tail is not None and count >= wishes.tail)
-        if wishes.since is not None:
-            enough = enough or (count > 0 and self.entries[0].mark.time < wishes.since)
-            late = [number for number, entry in enumerate(self.entries) if entry.mark.time >= wishes.since]
+        first = 0 if selection.tail is None else max(0, count - selection.tail)
+        enough = self.complete or (selection.tail is not None and count >= selection.tail)
+        if selection.since is not None:
+            enough = enough or (count > 0 and self.entries[0].mark.time < selection.since)
+            late = [number for number, entry in enumerate(self.entries) if entry.mark.time >= selection.since]
             first = max(first, late[0] if late else count)
         return first if enough else None
 
@@ -121,9 +121,9 @@ class LogChannel:
     def join(self, follower: LogFollower) -> bool:
         """Let somebody follow, if the lines that are kept are all that they want of the past."""
         chosen: list[Iterable[LogEntry]] = []
-        places: dict[bytes, Mark] = {}
+        places: dict[bytes, LogPosition] = {}
         for key, recent in self.recent.items():
-            first = recent.chosen(key, follower.wishes)
+            first = recent.chosen(key, follower.selection)
             if first is None:
                 return False
             lines = list(recent.entries)
@@ -137,13 +137,13 @@ class LogChannel:
         self.connect(follower)
         return True
 
-    def connect(self, follower: LogFollower) -> dict[bytes, Mark]:
+    def connect(self, follower: LogFollower) -> dict[bytes, LogPosition]:
         """Let somebody hear what comes from now on; how far it had come."""
         self._followers.add(follower)
         if self.end is not None:
             follower.finish(self.end)
-        elif follower.wishes.uid in self._ended_pods:
-            follower.finish(LogEnd(HAS_ENDED, self._ended_pods[follower.wishes.uid or ""]))
+        elif follower.selection.uid in self._ended_pods:
+            follower.finish(LogEnd(HAS_ENDED, self._ended_pods[follower.selection.uid or ""]))
         return {key: recent.head for key, recent in self.recent.items()}
 
     def leave(self, follower: LogFollower) -> None:
@@ -208,7 +208,7 @@ class LogChannel:
     def _pod_ended(self, ended: PodEnded) -> None:
         self._ended_pods[ended.uid] = ended.text
         for follower in self._followers:
-            if follower.wishes.uid == ended.uid:
+            if follower.selection.uid == ended.uid:
                 follower.finish(LogEnd(HAS_ENDED, ended.text))
         for recent in self.recent.values():
             recent.gone = recent.gone or (ended.gone and recent.log.pod["metadata"]["uid"] == ended.uid)

@@ -23,11 +23,11 @@ _RECENT = 4096
 _SECOND = 1_000_000_000
 
 
-class BadMarks(ValueError):
+class InvalidPositions(ValueError):
     """A text that does not say how far somebody has come."""
 
 
-class Mark(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in the log of one container: after the ``number``-th line (from 1) of a time (nanoseconds since 1970).
 
     Several lines may have one time, and times are not quite in order: what is written to standard output and to
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
     number: int
 
 
-BEGINNING = Mark(0, 0)
+BEGINNING = LogPosition(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LogEntry:
 
     source: bytes
     uid: str
-    mark: Mark
+    mark: LogPosition
     text: str
     frame: str
 
@@ -105,13 +105,15 @@ class LogEntries:
             for old in list(self._numbers)[: _RECENT // 2]:
                 del self._numbers[old]
         value = log_event(self._pod, self._container, LogLine(stamp, data, ends))
-        return LogEntry(self.key, self.uid, Mark(time, number), value["text"], json.dumps(value, ensure_ascii=False))
+        return LogEntry(
+            self.key, self.uid, LogPosition(time, number), value["text"], json.dumps(value, ensure_ascii=False)
+        )
 
 
-class After:
+class AfterPosition:
     """What of a container's entries comes after a place: what is read of its log begins before that, or right after."""
 
-    def __init__(self, mark: Mark) -> None:
+    def __init__(self, mark: LogPosition) -> None:
         self._mark = mark
         self._reached = mark == BEGINNING
         self._begun = False
@@ -129,10 +131,10 @@ class After:
         return lost
 
 
-class Marks(NamedTuple):
+class LogPositions(NamedTuple):
     """How far somebody has come in several logs; ``whole`` tells that logs it does not name are new."""
 
-    places: Mapping[bytes, Mark]
+    places: Mapping[bytes, LogPosition]
     whole: bool
 
     def text(self) -> str:
@@ -143,16 +145,16 @@ class Marks(NamedTuple):
         return base64.urlsafe_b64encode(bytes([1, self.whole]) + b"".join(parts)).rstrip(b"=").decode()
 
 
-def marks(text: str) -> Marks:
+def marks(text: str) -> LogPositions:
     """What :meth:`Marks.text` has made.
 
-    :raises BadMarks: it has not made this.
+    :raises InvalidPositions: it has not made this.
     """
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
         if data[:1] != b"\1" or data[1:2] not in (b"\0", b"\1"):
-            raise BadMarks
+            raise InvalidPositions
         parts = struct.iter_unpack(f">{_KEY}sQH", data[2:])
-        return Marks({key: Mark(time, number) for key, time, number in parts}, bool(data[1]))
+        return LogPositions({key: LogPosition(time, number) for key, time, number in parts}, bool(data[1]))
     except (binascii.Error, struct.error, ValueError):
-        raise BadMarks("it does not say how far a log was read") from None
+        raise InvalidPositions("it does not say how far a log was read") from None

@@ -16,7 +16,7 @@ from gpuctl.language.settings import Settings
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
 from gpuctl_server.logs.log_entries import LogEntry
-from gpuctl_server.logs.past_lines import History, TooSlow
+from gpuctl_server.logs.past_lines import PastLines, ReaderTooSlow
 from gpuctl_server.server_settings import ServerSettings
 
 ENDING = LogEnd(1012, "the service is ending; connect again")
@@ -122,13 +122,13 @@ class LogHub:
             # Under the name of one that is gone another may be there.
             logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
             try:
-                history = History(self._connection, logs, follower)
+                history = PastLines(self._connection, logs, follower)
                 async with contextlib.aclosing(history.entries(self._executor)) as entries:
                     async for entry in entries:
                         follower.reached(entry)
                         if follower.wants(entry):
                             yield entry
-            except TooSlow:
+            except ReaderTooSlow:
                 break
             except ClusterError as error:
                 follower.finish(LogEnd(AWAY, error.message))

@@ -14,7 +14,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.reading.log_streams import ContainerLog, Reading, Wanted
 from gpuctl_server.logs.follower import LogFollower
-from gpuctl_server.logs.log_entries import BEGINNING, After, LogEntries, LogEntry, Mark
+from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
 
 _PORTION = 200
 _AHEAD = 4
@@ -24,18 +24,18 @@ _PATIENCE = 30.0
 _SECOND = 1_000_000_000
 
 
-class TooSlow(Exception):
+class ReaderTooSlow(Exception):
     """Who reads does not read."""
 
 
-class History:
+class PastLines:
     """One reading of the past, in a thread, as fast as it goes out."""
 
     def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogFollower) -> None:
         self._connection = connection
         self._logs = dict(logs)
         self._places = dict(follower.places)
-        self._wishes = follower.wishes
+        self._selection = follower.selection
         self._whole = follower.whole
         self._loop = asyncio.get_running_loop()
         self._portions: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue()
@@ -45,7 +45,7 @@ class History:
     async def entries(self, executor: Executor) -> AsyncGenerator[LogEntry, None]:
         """All lines, in the order of time.
 
-        :raises TooSlow: they were not taken in time.
+        :raises ReaderTooSlow: they were not taken in time.
         :raises ClusterError: they cannot be read.
         """
         work = self._loop.run_in_executor(executor, self._work)
@@ -74,13 +74,13 @@ class History:
         self._tell(result)
 
     def _read(self, session: Session) -> None:
-        sources: dict[ContainerLog, tuple[LogEntries, After]] = {}
+        sources: dict[ContainerLog, tuple[LogEntries, AfterPosition]] = {}
         for key, log in self._logs.items():
-            if self._wishes.uid not in (None, log.pod["metadata"]["uid"]):
+            if self._selection.uid not in (None, log.pod["metadata"]["uid"]):
                 continue
             place = self._places.get(key)
             source = ContainerLog(session, log.pod, log.container, self._wanted(place, log.container))
-            sources[source] = (LogEntries(source), After(place or BEGINNING))
+            sources[source] = (LogEntries(source), AfterPosition(place or BEGINNING))
         portion: list[LogEntry] = []
         for source, lines in Reading(session, list(sources)).batches():
             made, after = sources[source]
@@ -92,22 +92,22 @@ class History:
                     portion = []
         self._hand_over(portion)
 
-    def _wanted(self, place: Mark | None, container: str) -> Wanted:
+    def _wanted(self, place: LogPosition | None, container: str) -> Wanted:
         if place == BEGINNING or (place is None and self._whole):
             return Wanted(container=container)
         if place is not None:
             # A second early: standard output and standard error are not quite in order.
             return Wanted(since_time=_stamp(place.time - _SECOND), container=container)
-        since = None if self._wishes.since is None else _stamp(self._wishes.since)
-        return Wanted(self._wishes.tail, since_time=since, container=container)
+        since = None if self._selection.since is None else _stamp(self._selection.since)
+        return Wanted(self._selection.tail, since_time=since, container=container)
 
     def _hand_over(self, portion: list[LogEntry]) -> None:
         end = time.monotonic() + _PATIENCE
         while not self._room.acquire(timeout=0.5):
             if time.monotonic() > end:
-                raise TooSlow
+                raise ReaderTooSlow
         if self._abandoned:
-            raise TooSlow
+            raise ReaderTooSlow
         self._tell(portion)
 
     def _tell(self, message: list[LogEntry] | BaseException | None) -> None:

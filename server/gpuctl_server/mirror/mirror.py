@@ -12,7 +12,7 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
-from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
+from gpuctl_server.mirror.trimming import SkippedObject, Trimmer, flaw
 from gpuctl_server.request_log import LOG
 
 APP = "app"
@@ -53,7 +53,7 @@ class _Kept:
         """Keep what an event tells."""
         obj = event.object
         uid = obj["metadata"]["uid"]
-        if isinstance(obj, LeftOut) and event.type != "DELETED":
+        if isinstance(obj, SkippedObject) and event.type != "DELETED":
             if uid not in self.left_out:
                 LOG.warning("an object is left out", extra={"kind": event.kind, "uid": uid, "problem": obj.problem})
             self.left_out.add(uid)
@@ -63,7 +63,7 @@ class _Kept:
         self.left_out.discard(uid)
         if event.type != "DELETED":
             self.put(obj)
-        elif not isinstance(obj, LeftOut):
+        elif not isinstance(obj, SkippedObject):
             self.drop(key_of(obj))
 
     def put(self, obj: Object) -> None:
@@ -223,7 +223,7 @@ class Mirror:
     def _trim(self, obj: Object) -> Object:
         problem = flaw(obj)
         if problem is not None:
-            return LeftOut(obj, problem)
+            return SkippedObject(obj, problem)
         with self._lock:
             return self._trimmer.trim(obj)
 

@@ -13,7 +13,7 @@ from gpuctl.objects.api_resources import Key, Object, Resource
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
-from gpuctl_server.mirror.visibility import Sight
+from gpuctl_server.mirror.visibility import Visibility
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,10 +25,10 @@ class MirroredSession(Session):
     ``sight`` says which objects are shown; None: all.
     """
 
-    def __init__(self, connection: Connection, mirror: Mirror, sight: Sight | None = None) -> None:
+    def __init__(self, connection: Connection, mirror: Mirror, visibility: Visibility | None = None) -> None:
         super().__init__(connection)
         self._mirror = mirror
-        self._sight = sight
+        self._visibility = visibility
 
     def pages(
         self,
@@ -75,7 +75,7 @@ class MirroredSession(Session):
         return selectors if self._mirror.covers(resource.kind, namespace, *selectors) else None
 
     def _shown(self, found: list[Object]) -> list[Object]:
-        return found if self._sight is None else list(filter(self._sight.sees, found))
+        return found if self._visibility is None else list(filter(self._visibility.sees, found))
 
 
 @contextmanager
@@ -83,11 +83,11 @@ def mirrored(
     connection: Connection,
     mirror: Mirror,
     platform: Settings,
-    sight: Sight | None = None,
+    visibility: Visibility | None = None,
     namespace: str | None = None,
 ) -> Iterator[Reader]:
     """A look through such a session, whose threads, if it needs any, end with the block."""
-    session = MirroredSession(connection, mirror, sight)
+    session = MirroredSession(connection, mirror, visibility)
     try:
         yield reader_of(session, platform, namespace)
     finally:

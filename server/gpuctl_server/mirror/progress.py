@@ -42,7 +42,7 @@ class ProgressBook:
         self._session = Session(connection, threads=_THREADS, patience=_PATIENCE)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._asked: set[str] = set()
+        self._hourly_query: set[str] = set()
         self.version = 0
 
     def stop(self) -> None:
@@ -62,8 +62,8 @@ class ProgressBook:
         with self._lock:
             known = self._known.get(uid)
             is_old = known is None or time.monotonic() > known.at + FRESH
-            if is_old and uid not in self._asked and len(self._asked) < _MOST_ASKED:
-                self._asked.add(uid)
+            if is_old and uid not in self._hourly_query and len(self._hourly_query) < _MOST_ASKED:
+                self._hourly_query.add(uid)
                 self._session.executor.submit(self._ask, uid, pod)
         return None if known is None else known.percent
 
@@ -76,7 +76,7 @@ class ProgressBook:
             percent = None
         finally:
             with self._lock:
-                self._asked.discard(uid)
+                self._hourly_query.discard(uid)
                 before = self._known.pop(uid, None)
                 self._known[uid] = _Known(percent, time.monotonic())
                 if len(self._known) > _MOST_KNOWN:

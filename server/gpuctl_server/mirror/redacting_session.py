@@ -9,8 +9,8 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key, Object, Resource, labels_of
 from gpuctl.objects.hidden import Hidden
-from gpuctl_server.mirror.shared_lists import SurveyedSession
-from gpuctl_server.mirror.visibility import Sight, namespace_of
+from gpuctl_server.mirror.shared_lists import ListSharingSession
+from gpuctl_server.mirror.visibility import Visibility, namespace_of
 
 _TELLING = (
     *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
@@ -20,7 +20,7 @@ _TELLING = (
 _HOST = "kubernetes.io/hostname"
 
 
-class VeiledSession(SurveyedSession):
+class RedactingSession(ListSharingSession):
     """Asks the API server, as :class:`Session`; objects that the caller may not see have hidden names.
 
     Whether a pod finds room depends on all pods and nodes; their names are only for those who may see them. An object
@@ -32,14 +32,14 @@ class VeiledSession(SurveyedSession):
     def __init__(
         self,
         connection: Connection,
-        sight: Sight,
+        visibility: Visibility,
         hidden_nodes: Collection[str] = (),
         *,
         alone: bool = False,
         dry_run: bool = False,
     ) -> None:
         super().__init__(connection, alone=alone, dry_run=dry_run)
-        self._sight = sight
+        self._visibility = visibility
         self._hidden_nodes = hidden_nodes
         self._names: dict[str, Hidden] = {}
 
@@ -58,46 +58,46 @@ class VeiledSession(SurveyedSession):
             resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
         )
         for page in found:
-            yield [self._veiled(obj) for obj in page]
+            yield [self._redacted(obj) for obj in page]
 
     def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
         """As :meth:`Session.list_metadata`."""
         found = super().list_metadata(resource, namespace, labels=labels)
-        return [{**self._veiled({**obj, "kind": resource.kind}), "kind": obj.get("kind")} for obj in found]
+        return [{**self._redacted({**obj, "kind": resource.kind}), "kind": obj.get("kind")} for obj in found]
 
     def get(self, key: Key) -> Object | None:
         """As :meth:`Session.get`."""
         found = super().get(key)
-        return None if found is None else self._veiled(found)
+        return None if found is None else self._redacted(found)
 
-    def _veiled(self, obj: Object) -> Object:
-        if self._sight.sees(obj):
-            return self._on_veiled_node(obj) if self._hidden_nodes else obj
+    def _redacted(self, obj: Object) -> Object:
+        if self._visibility.sees(obj):
+            return self._with_redacted_node(obj) if self._hidden_nodes else obj
         metadata = obj["metadata"]
         # In a namespace that may be seen the object counts for what belongs to the namespace, such as quotas.
-        is_elsewhere = not self._sight.sees_namespace(namespace_of(obj))
-        veiled: dict[str, Any] = {**metadata, "name": self._other(metadata["name"])}
+        is_elsewhere = not self._visibility.sees_namespace(namespace_of(obj))
+        redacted: dict[str, Any] = {**metadata, "name": self._other(metadata["name"])}
         if "namespace" in metadata and is_elsewhere:
-            veiled["namespace"] = self._other(metadata["namespace"])
-        veiled["labels"] = {key: self._label(key, value) for key, value in labels_of(obj).items()}
+            redacted["namespace"] = self._other(metadata["namespace"])
+        redacted["labels"] = {key: self._label(key, value) for key, value in labels_of(obj).items()}
         if metadata.get("ownerReferences"):
-            veiled["ownerReferences"] = [
+            redacted["ownerReferences"] = [
                 {**owner, "name": self._other(owner.get("name") or "")} for owner in metadata["ownerReferences"]
             ]
-        shown = {**obj, "metadata": veiled}
+        shown = {**obj, "metadata": redacted}
         spec = obj.get("spec")
         if isinstance(spec, dict):
-            shown["spec"] = self._veiled_spec(spec, renames_queue=is_elsewhere)
+            shown["spec"] = self._redacted_spec(spec, renames_queue=is_elsewhere)
         return shown
 
-    def _veiled_spec(self, spec: Object, *, renames_queue: bool) -> Object:
+    def _redacted_spec(self, spec: Object, *, renames_queue: bool) -> Object:
         changes: dict[str, Any] = {}
         if spec.get("queueName") and renames_queue:
             # Kueue's LocalQueue of the same namespace, which has another name here, too.
             changes["queueName"] = self._other(spec["queueName"])
         if isinstance(spec.get("podSets"), list):
             # Kueue's Workload has the labels of the job's pods, with its name.
-            changes["podSets"] = [self._veiled_pod_set(item) for item in spec["podSets"]]
+            changes["podSets"] = [self._redacted_pod_set(item) for item in spec["podSets"]]
         if self._hidden_nodes:
             if spec.get("nodeName") in self._hidden_nodes:
                 changes["nodeName"] = self._other(spec["nodeName"])
@@ -106,13 +106,13 @@ class VeiledSession(SurveyedSession):
                     changes[field] = self._places(spec[field])
         return {**spec, **changes} if changes else spec
 
-    def _veiled_pod_set(self, pod_set: Object) -> Object:
+    def _redacted_pod_set(self, pod_set: Object) -> Object:
         template = pod_set.get("template") or {}
         labels = {key: self._label(key, value) for key, value in labels_of(template).items()}
         metadata = {**(template.get("metadata") or {}), "labels": labels}
         return {**pod_set, "template": {**template, "metadata": metadata}}
 
-    def _on_veiled_node(self, obj: Object) -> Object:
+    def _with_redacted_node(self, obj: Object) -> Object:
         """An object that may be seen, on a node that may not."""
         spec = obj.get("spec")
         if not isinstance(spec, dict) or spec.get("nodeName") not in self._hidden_nodes:
@@ -134,7 +134,9 @@ class VeiledSession(SurveyedSession):
 
     def _label(self, key: str, value: str) -> str:
         """The value of a label as it is here."""
-        is_hidden_pool = key == self._sight.pool_label and value != DEFAULT_POOL and not self._sight.sees_pool(value)
+        is_hidden_pool = (
+            key == self._visibility.pool_label and value != DEFAULT_POOL and not self._visibility.sees_pool(value)
+        )
         is_hidden_node = key in (_HOST, "metadata.name") and value in self._hidden_nodes
         return self._other(value) if key in _TELLING or is_hidden_pool or is_hidden_node else value
 
@@ -142,10 +144,10 @@ class VeiledSession(SurveyedSession):
         return self._names.setdefault(name, Hidden(len(self._names) + 1))
 
 
-class NarrowedSession(VeiledSession):
-    """As :class:`VeiledSession`, for changes: read by name, an object that the caller may not see is not there."""
+class ScopedSession(RedactingSession):
+    """As :class:`RedactingSession`, for changes: read by name, an object that the caller may not see is not there."""
 
     def get(self, key: Key) -> Object | None:
         """As :meth:`Session.get`."""
-        found = SurveyedSession.get(self, key)
-        return self._veiled(found) if found is not None and self._sight.sees(found) else None
+        found = ListSharingSession.get(self, key)
+        return self._redacted(found) if found is not None and self._visibility.sees(found) else None

@@ -29,7 +29,7 @@ class _Listed(NamedTuple):
     objects: list[Object]
 
 
-class Survey:
+class SharedLists:
     """The newest list of each kind. A caller gets one whose reading began after the caller asked, and no older one."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Survey:
         return found if found is not None and known == fields and found.begun >= since else None
 
 
-class Lookback:
+class MaxListAge:
     """How old the lists of a session may be: not at all, or a few seconds, but never from before the session.
 
     :param seconds: the age.
@@ -72,16 +72,16 @@ class Lookback:
         return max(self._begun, time.monotonic() - self._seconds) if self._seconds else time.monotonic()
 
 
-class SurveyedSession(Session):
+class ListSharingSession(Session):
     """Asks the API server; after :meth:`share`, lists of all pods and nodes are shared with other requests."""
 
-    _survey: Survey | None = None
-    _lookback = Lookback()
+    _shared_lists: SharedLists | None = None
+    _max_age = MaxListAge()
 
-    def share(self, survey: Survey, lookback: Lookback | None) -> None:
+    def share(self, shared_lists: SharedLists, max_age: MaxListAge | None) -> None:
         """Share lists: only where the service's own rights decide what they have, not the caller's."""
-        self._survey = survey
-        self._lookback = lookback or Lookback()
+        self._shared_lists = shared_lists
+        self._max_age = max_age or MaxListAge()
 
     def pages(
         self,
@@ -96,13 +96,13 @@ class SurveyedSession(Session):
         """As :meth:`Session.pages`."""
         # A few pods by their labels are read alone; nodes are few, and a batch asks for them once an entry.
         is_shared = resource.kind in SHARED and namespace is None and (not labels or resource.kind == "Node")
-        if self._survey is None or not is_shared:
+        if self._shared_lists is None or not is_shared:
             yield from super().pages(
                 resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
             )
             return
-        found = self._survey.list_of(
-            resource.kind, self._lookback.since(), lambda: self._read(resource, fields), fields
+        found = self._shared_lists.list_of(
+            resource.kind, self._max_age.since(), lambda: self._read(resource, fields), fields
         )
         on_version(found.version)
         yield list(filter(LabelSelector(labels).matches, found.objects)) if labels else found.objects

@@ -34,7 +34,7 @@ _LARGEST_SHARED = 10_000
 """Characters: what is larger than this is hardly ever there twice."""
 
 
-class LeftOut(Object):
+class SkippedObject(Object):
     """Stands for an object that is not kept: only what tells it from others. ``problem`` is why."""
 
     def __init__(self, obj: Object, problem: str) -> None:

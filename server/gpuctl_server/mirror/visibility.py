@@ -13,7 +13,7 @@ _IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
 
 
 @dataclass(frozen=True)
-class Sight:
+class Visibility:
     """The limits of a caller.
 
     :param sees_namespace: whether the caller may see what is in a namespace ("" for objects in none).

@@ -8,7 +8,7 @@ from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import ACTIONS, RESOURCES, Wish
+from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import any_caller, api_router
 from gpuctl_server.submissions import json_body_of, parsed_body
@@ -44,5 +44,5 @@ def check(
         if value not in known:
             raise Problem(400, f"{field} is one of {', '.join(known)}")
     action = next(action for action in ACTIONS if action == question.action)
-    decision = caller.may(Wish(action, question.resource, question.namespace, question.pool))
+    decision = caller.may(AccessRequest(action, question.resource, question.namespace, question.pool))
     return {"allowed": decision.allowed, "message": decision.message}

@@ -17,16 +17,16 @@ from gpuctl.api.change_models import ConfirmedBody, NamesBody
 from gpuctl.apply.run.options import RunOptions
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, Strategy
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Rights, Wish
-from gpuctl_server.access.tokens import TokenFile
+from gpuctl_server.access.rights import AccessRequest, Action, Rights
+from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
 from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
-from gpuctl_server.job_lookups import REVIEWS, decided, demand
+from gpuctl_server.job_lookups import REVIEWS, decided, require_access
 from gpuctl_server.routes.query_parameters import refuse_unknown_parameters
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import body_of, parsed, parsed_body
-from gpuctl_server.timestamps import NotATime, moment
+from gpuctl_server.timestamps import InvalidTime, parse_time
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
@@ -35,7 +35,7 @@ Parameters = ParamSpec("Parameters")
 
 
 class RememberedRoute(Route):
-    """A route that answers out of memory: what it said to the same rights at this :meth:`Service.moment` it says again.
+    """A route that answers from memory while :meth:`Service.cache_version` and the rights are unchanged.
 
     Of a request that is repeated most of the time goes to reading its parameters.
     """
@@ -49,13 +49,13 @@ class RememberedRoute(Route):
             if rights is None or wants_yaml(request):
                 return await handle(request)
             question = (rights, request.scope["path"], request.scope["query_string"])
-            moment = service.moment()
-            body = service.encoded.find(question, moment)
+            version = service.cache_version()
+            body = service.response_cache.find(question, version)
             if body is not None:
                 return Response(body, media_type=JSON)
             response = await handle(request)
             if response.status_code == 200:
-                service.encoded.keep(question, moment, bytes(response.body))
+                service.response_cache.keep(question, version, bytes(response.body))
             return response
 
         return remembering
@@ -63,7 +63,7 @@ class RememberedRoute(Route):
 
 def _rights_at_once(service: Service, request: Request) -> Rights | None:
     """The rights of whoever asks, where nobody has to be asked for them, and the token is good."""
-    if not isinstance(service.authenticator, TokenFile):
+    if not isinstance(service.authenticator, ServiceTokenFile):
         return None
     token = bearer(request.headers.get("authorization", ""))
     caller = service.authenticator.caller(token) if token else None
@@ -118,7 +118,7 @@ def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Co
     return run
 
 
-async def in_a_place_to_wait(service: Service, function: Callable[..., Item], *arguments: Any) -> Item:
+async def run_waiting(service: Service, function: Callable[..., Item], *arguments: Any) -> Item:
     """What a function that waits for jobs returns. Only so many may wait at a time, each in a thread of its own.
 
     :raises Problem: 429, all places are taken.
@@ -167,7 +167,7 @@ async def caller_of(request: Request) -> Caller:
     """
     token = bearer(request.headers.get("authorization", ""))
     service: Service = request.app.state.service
-    if not token or isinstance(service.authenticator, TokenFile):
+    if not token or isinstance(service.authenticator, ServiceTokenFile):
         # Whether its file has changed is the one thing that is asked.
         caller = caller_with(service, token)
     else:
@@ -204,7 +204,7 @@ def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaita
     read."""
 
     async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        await decided(caller, lambda: demand(caller, Wish(action, resource)))
+        await decided(caller, lambda: require_access(caller, AccessRequest(action, resource)))
         refuse_unknown_parameters(request)
         return caller
 
@@ -222,8 +222,8 @@ def time_of(field: str, text: str) -> datetime | None:
     :raises Problem: 400.
     """
     try:
-        return moment(text) if text else None
-    except NotATime as error:
+        return parse_time(text) if text else None
+    except InvalidTime as error:
         raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None
 
 
@@ -250,7 +250,7 @@ async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
     """A dependency of writes that need no body: whether the query, or a body all the same, asks for a dry run.
 
     :raises RequestValidationError: the body says anything else.
-    :raises NotReadable: the body is neither JSON nor YAML.
+    :raises InvalidBody: the body is neither JSON nor YAML.
     """
     if not (await request.body()).strip():
         return dry_run

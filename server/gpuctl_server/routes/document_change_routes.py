@@ -12,7 +12,7 @@ from gpuctl.apply.run.options import RunOptions
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.plan_and_apply import Compiling
+from gpuctl_server.plan_and_apply import CompileOptions
 from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
     Checkpoint,
@@ -44,9 +44,9 @@ async def compiling_of(
         str | None, Query(max_length=63, description="The namespace of jobs whose documents name none.")
     ] = None,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
-) -> Compiling:
+) -> CompileOptions:
     """Return the options of the compiler, as a dependency."""
-    return Compiling(namespace, strict)
+    return CompileOptions(namespace, strict)
 
 
 async def planning_of(
@@ -74,7 +74,7 @@ async def planning_of(
     )
 
 
-Compile = Annotated[Compiling, Depends(compiling_of)]
+Compile = Annotated[CompileOptions, Depends(compiling_of)]
 Planning = Annotated[PlanOptions, Depends(planning_of)]
 
 

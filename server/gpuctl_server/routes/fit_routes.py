@@ -12,8 +12,8 @@ from gpuctl.api.fit_answers import FitAnswer, fit_jobs
 from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.fit_requests import judged, judged_waiting
-from gpuctl_server.redaction import told_together
+from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
+from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
 
@@ -35,7 +35,7 @@ def fit(
 ) -> dict[str, Any]:
     """Judge whether all pods of each job would find room at once, and which pods they would evict. Changes nothing."""
     found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict)
-    result = judged(service, caller, found, suggest=suggest)
+    result = fit_documents(service, caller, found, suggest=suggest)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)
     return _answer(result, [message] if message else [])
@@ -48,7 +48,7 @@ def fit_waiting(
     namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
 ) -> dict[str, Any]:
     """Return the same of each job whose pods wait for a node now."""
-    return _answer(judged_waiting(service, caller, namespace), [])
+    return _answer(fit_waiting_jobs(service, caller, namespace), [])
 
 
 def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:
@@ -58,5 +58,5 @@ def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:
         warnings=[DocumentWarning.model_validate(item.to_dict()) for item in result.diagnostics],
         messages=messages,
     )
-    told: dict[str, Any] = told_together(answer.as_json())
+    told: dict[str, Any] = merge_hidden(answer.as_json())
     return told

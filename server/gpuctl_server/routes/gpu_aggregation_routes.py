@@ -41,9 +41,9 @@ from gpuctl_server.http_problems import Problem, Route, usage_form
 from gpuctl_server.openapi_document import ALWAYS, PROBLEMS, example_of
 from gpuctl_server.routes.common import BASE, ServiceOf, allowed
 from gpuctl_server.routes.usage_parameters import (
-    Asked,
-    AskedHours,
     Cluster,
+    HourlyQuery,
+    HourlyQueryParameters,
     Page,
     PageSize,
     hours_between,
@@ -53,10 +53,10 @@ from gpuctl_server.routes.usage_parameters import (
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import (
     cluster_names,
-    demand_single,
-    demand_whole,
     namespaces_seen,
     pausable_by,
+    require_all_namespaces,
+    require_all_pools,
     usage_answer,
 )
 from gpuctl_usage.answers.hourly_answers import Answer, Hours
@@ -116,14 +116,14 @@ def _success(value: Any, note: str = "") -> Response:
 
 
 def _rows(
-    service: Service, caller: Caller, asked: Asked, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]
+    service: Service, caller: Caller, query: HourlyQuery, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]
 ) -> Response:
     """Return rows as JSON or CSV."""
-    hours = asked.hours
+    hours = query.hours
     found = usage_answer(
         service, caller, hours.cluster, lambda database, cluster: ask(database, replace(hours, cluster=cluster))
     )
-    if not asked.as_csv:
+    if not query.as_csv:
         return _success(found)
     rows = found if isinstance(found, list) else found["data"]
     return Response(as_csv(list(row.model_fields), rows), media_type="text/csv; charset=utf-8")
@@ -137,10 +137,10 @@ def _of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model}}
 
 
-def _only(asked: Asked, seen: frozenset[str] | None, excluded: str = "") -> Asked:
+def _only(query: HourlyQuery, seen: frozenset[str] | None, excluded: str = "") -> HourlyQuery:
     """Of the namespaces that may be seen, but for those that are left out."""
     without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
-    return asked._replace(hours=replace(asked.hours, namespaces=seen, excluded=without))
+    return query._replace(hours=replace(query.hours, namespaces=seen, excluded=without))
 
 
 def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | None:
@@ -170,7 +170,7 @@ def dimension_keys(
     service: ServiceOf, caller: Reads, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
     """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces."""
-    demand_whole(caller, _WORKLOADS)
+    require_all_namespaces(caller, _WORKLOADS)
     return _success(
         usage_answer(service, caller, cluster, lambda database, name: keys(database, name, Level(dimension_type)))
     )
@@ -181,7 +181,7 @@ def dimension_values(
     service: ServiceOf, caller: Reads, dimension_key: Key, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
     """Values that a label, or an annotation, has had. For those who see all namespaces."""
-    demand_whole(caller, _WORKLOADS)
+    require_all_namespaces(caller, _WORKLOADS)
     level = Level(dimension_type)
     return _success(
         usage_answer(service, caller, cluster, lambda database, name: values(database, name, level, dimension_key))
@@ -189,19 +189,19 @@ def dimension_values(
 
 
 @router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
-def cluster_hours(service: ServiceOf, caller: Reads, asked: AskedHours) -> Response:
+def cluster_hours(service: ServiceOf, caller: Reads, query: HourlyQueryParameters) -> Response:
     """A cluster, hour by hour. For those who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
-    demand_whole(caller, _NAMESPACES)
-    return _rows(service, caller, asked, ClusterHour, answer)
+    require_all_namespaces(caller, _NAMESPACES)
+    return _rows(service, caller, query, ClusterHour, answer)
 
 
 @router.get("/namespaces/hourly-stats", responses=_of_rows(NamespaceUsage))
 def namespace_hours(
     service: ServiceOf,
     caller: Reads,
-    asked: AskedHours,
+    query: HourlyQueryParameters,
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
     include_idle: Idle = False,
@@ -209,11 +209,11 @@ def namespace_hours(
     """Namespaces, hour by hour, of those that may be seen."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
-    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     return _rows(
         service,
         caller,
-        asked,
+        query,
         NamespaceHour,
         lambda database, hours: answer(database, hours, namespace, with_idle=include_idle),
     )
@@ -225,19 +225,19 @@ def label_hours(
     caller: Reads,
     dimension_type: Dimension,
     dimension_key: Key,
-    asked: AskedHours,
+    query: HourlyQueryParameters,
     dimension_value: Annotated[str, Query(max_length=4096, description="Of this value. Default: of all.")] = "",
     include_idle: Idle = False,
 ) -> Response:
     """The values of a label or annotation, hour by hour. For those who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import label_hours as answer
 
-    demand_whole(caller, _WORKLOADS)
+    require_all_namespaces(caller, _WORKLOADS)
     level = Level(dimension_type)
     return _rows(
         service,
         caller,
-        asked,
+        query,
         LabelHour,
         lambda database, hours: answer(database, hours, level, dimension_key, dimension_value, with_idle=include_idle),
     )
@@ -247,7 +247,7 @@ def label_hours(
 def workload_hours(
     service: ServiceOf,
     caller: Reads,
-    asked: AskedHours,
+    query: HourlyQueryParameters,
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
     workload_name: Annotated[str, Query(max_length=253, description="Of this name.", examples=["bert"])] = "",
@@ -261,13 +261,13 @@ def workload_hours(
     """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
 
-    demand_single(caller)
-    if asked.hours.paging is None and not asked.as_csv:
-        asked = asked._replace(hours=replace(asked.hours, paging=Paging(1, 20)))
-    asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    require_all_pools(caller)
+    if query.hours.paging is None and not query.as_csv:
+        query = query._replace(hours=replace(query.hours, paging=Paging(1, 20)))
+    query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     about: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
     about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
-    return _rows(service, caller, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
+    return _rows(service, caller, query, WorkloadHour, lambda database, hours: answer(database, hours, **about))
 
 
 @router.get("/workloads/models", responses=_of(HeldModelsAnswer))
@@ -288,7 +288,7 @@ def held_models(
     """GPU-seconds that workloads held of each GPU model. They add up to the ledger as long as hours are kept."""
     from gpuctl_usage.answers.held_models import held_models as answer
 
-    demand_single(caller)
+    require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
     seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
@@ -309,7 +309,7 @@ def held_models(
 def ledger(
     service: ServiceOf,
     caller: Reads,
-    asked: AskedHours,
+    query: HourlyQueryParameters,
     by: Annotated[
         Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
         Query(description="What a row is about."),
@@ -327,20 +327,20 @@ def ledger(
 
     level = Level(by)
     if level in (Level.WORKLOAD, Level.NODE):
-        demand_single(caller, f"{by}s")
+        require_all_pools(caller, f"{by}s")
     if level not in OF_NAMESPACES:
-        demand_whole(caller, _LEDGER)
+        require_all_namespaces(caller, _LEDGER)
     if (level in KEYED) != bool(key):
         said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
         raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
     if level in OF_NAMESPACES:
-        asked = _only(asked, namespaces_seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+        query = _only(query, namespaces_seen(service, caller, query.hours.cluster, namespace), exclude_namespaces)
     elif namespace or exclude_namespaces:
         said = "namespace" if namespace else "exclude_namespaces"
         raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
     about: dict[str, Any] = {"value": value, "namespace": namespace}
     return _rows(
-        service, caller, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about)
+        service, caller, query, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about)
     )
 
 
@@ -357,17 +357,17 @@ def waste(
     """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
-    demand_single(caller)
+    require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
     seen = _narrowed(namespaces_seen(service, caller, cluster, namespace), namespace)
-    asked: dict[str, Any] = {
+    query: dict[str, Any] = {
         "prices": price_list(service.platform.platform.usage.prices),
         "rule": IdleRule(below=below),
         "namespaces": seen,
     }
     found = usage_answer(
-        service, caller, cluster, lambda database, name: answer(database, name, hours.start, hours.end, **asked)
+        service, caller, cluster, lambda database, name: answer(database, name, hours.start, hours.end, **query)
     )
     pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
     told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
@@ -377,7 +377,7 @@ def waste(
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))
 def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
     """Who held GPUs when that was looked at last, of the namespaces that may be seen."""
-    demand_single(caller)
+    require_all_pools(caller)
     seen = namespaces_seen(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
 
@@ -406,7 +406,7 @@ def snapshots(
     page_size: PageSize = None,
 ) -> Response:
     """Who held GPUs, every five minutes, of the namespaces that may be seen."""
-    demand_single(caller)
+    require_all_pools(caller)
     # The pattern alone would be the message.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
         raise Problem(400, f"interval: `{interval}` is no length such as 5m, 1h or 1d", error="InvalidRequest")

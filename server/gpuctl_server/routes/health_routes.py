@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.tokens import TokenFile
+from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.job_lookups import decided
 from gpuctl_server.routes.common import BASE, ServiceOf, any_caller, api_router, caller_of
 from gpuctl_server.usage_lookups import holders_seen
@@ -40,9 +40,9 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
     value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
-    if service.collecting is not None:
-        value["usage"] = {"collecting": service.collecting.state()["collecting"]}
-    tokens = service.authenticator.check() if isinstance(service.authenticator, TokenFile) else None
+    if service.collector is not None:
+        value["usage"] = {"collecting": service.collector.state()["collecting"]}
+    tokens = service.authenticator.check() if isinstance(service.authenticator, ServiceTokenFile) else None
     if tokens is not None:
         # Who was revoked since may still ask: this is for whoever watches the service.
         value["tokensReadable"] = False
@@ -52,19 +52,19 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
             "problem": tokens if failure is None else failure.message,
         }
-        if service.collecting is not None:
-            value["usage"] = service.collecting.state()
+        if service.collector is not None:
+            value["usage"] = service.collector.state()
     return JSONResponse(value, 200 if ready else 503)
 
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_caller)]) -> Response:
     """What the service counts of itself, and of the cluster for who sees all of it."""
-    text = service.measures.text(with_objects=await _sees_all(caller))
-    if service.collecting is not None:
+    text = service.metrics.text(with_objects=await _sees_all(caller))
+    if service.collector is not None:
         seen = await decided(caller, partial(holders_seen, service, caller))
         # Another process is asked.
-        text += await anyio.to_thread.run_sync(service.collecting.metrics, seen)
+        text += await anyio.to_thread.run_sync(service.collector.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

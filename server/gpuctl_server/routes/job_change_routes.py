@@ -25,8 +25,8 @@ from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.job_changes import Meant
-from gpuctl_server.job_creation import Ask
+from gpuctl_server.job_changes import JobRef
+from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back, run_again
 from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
@@ -110,10 +110,12 @@ def create(
     """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
     if body.dryRun or dry_run:
         made = job_creation.validate(
-            service, caller, Ask(body.yamlContent, queue=queue), touched_by(request, preview=True)
+            service, caller, SubmitRequest(body.yamlContent, queue=queue), touched_by(request, preview=True)
         )
         return JSONResponse(_submitted(made), 200)
-    made = job_creation.create(service, caller, Ask(body.yamlContent, key, confirm, queue), touched_by(request))
+    made = job_creation.create(
+        service, caller, SubmitRequest(body.yamlContent, key, confirm, queue), touched_by(request)
+    )
     job_changes.await_listed(service, (job.jobId for job in made.jobs or [made]))
     headers = {"Location": f"{BASE}/jobs/{made.jobId}"} if made.jobId is not None and made.jobs is None else {}
     return JSONResponse(_submitted(made), 201, headers)
@@ -244,7 +246,7 @@ def change(
     return job_changes.change_job(
         service,
         caller,
-        Meant(jobId, namespace),
+        JobRef(jobId, namespace),
         body.yamlContent,
         touched_by(request, preview=only_look),
         confirmed=confirm,
@@ -266,8 +268,8 @@ def delete(
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Have a job deleted."""
-    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_changes.delete_job(service, caller, meant, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
+    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_changes.delete_job(service, caller, ref, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/pause", response_model=JobState, response_model_exclude_unset=True)
@@ -281,8 +283,8 @@ def pause(
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """End a job's pods, which frees its GPUs, and keep the job."""
-    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_pausing.pause_job(service, caller, meant, touched, checkpoint=checkpoint, dry_run=dry_run)
+    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.pause_job(service, caller, ref, touched, checkpoint=checkpoint, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/resume", response_model=JobState, response_model_exclude_unset=True)
@@ -296,8 +298,8 @@ def resume(
     confirm: Confirm = False,
 ) -> JobState:
     """Let a paused job make its pods again. Evicting others has to be confirmed."""
-    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_pausing.resume_job(service, caller, meant, touched, confirmed=confirm, dry_run=dry_run)
+    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
+    return job_pausing.resume_job(service, caller, ref, touched, confirmed=confirm, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
@@ -312,8 +314,8 @@ def rerun(
     queue: Queue = False,
 ) -> RerunJob:
     """Run a training again that has ended. One that has gone runs by its last document, which has to be confirmed."""
-    meant, touched = Meant(jobId, namespace), touched_by(request, preview=dry_run)
-    return run_again(service, caller, meant, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
+    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
+    return run_again(service, caller, ref, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
@@ -340,7 +342,7 @@ def rollback(
     return roll_back(
         service,
         caller,
-        Meant(jobId, namespace),
+        JobRef(jobId, namespace),
         to,
         PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue),
         bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=body.dryRun),

@@ -19,13 +19,13 @@ from gpuctl.usecases.job_queries import wait_for_jobs
 from gpuctl.usecases.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import Meant
+from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import decided, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
 from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.redaction import told_together
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, in_a_place_to_wait
+from gpuctl_server.redaction import merge_hidden
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, run_waiting
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import json_body_of, parsed_body
 
@@ -47,7 +47,7 @@ class WaitQuestion(Body):
 def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """The cause of a job's state with its numbers and evidence, what was ruled out, and what helps."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
-    with service.weighing(caller, item.row.identity.namespace) as reader:
+    with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _told(why_answer(explain_job(reader, item.reference)).as_json())
 
 
@@ -55,7 +55,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
 def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """The history of a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
-    with service.weighing(caller, item.row.identity.namespace) as reader:
+    with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _told(job_timeline(job_history(reader, item.reference)).as_json())
 
 
@@ -63,7 +63,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
 def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """The full description of a job: its pods, timeline, addresses and events, and the cause that keeps it waiting."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
-    with service.weighing(caller, item.row.identity.namespace) as reader:
+    with service.simulation_context(caller, item.row.identity.namespace) as reader:
         detail = describe_job(reader, item.reference)
         return _told(job_details(detail, reader.scope.notes).as_json())
 
@@ -72,7 +72,7 @@ def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespac
 def history(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Where = None) -> JobDocuments:  # noqa: N803
     """Which documents of a job were applied, the newest first: by whom, when, from which commit, and what each changed.
     A job that has gone has its history still, by its name."""
-    return job_documents(service, caller, Meant(jobId, namespace))
+    return job_documents(service, caller, JobRef(jobId, namespace))
 
 
 @router.get("/jobs/{jobId}/history/{revision}", response_model=JobRevision)
@@ -84,7 +84,7 @@ def revision(
     namespace: Where = None,
 ) -> JobRevision:
     """One of the documents of a job that were applied, without its credentials."""
-    return job_revision(service, caller, Meant(jobId, namespace), revision)
+    return job_revision(service, caller, JobRef(jobId, namespace), revision)
 
 
 @router.post("/jobs/wait", responses={200: {"model": JobsWaitAnswer}}, openapi_extra=json_body_of(JobsWaitQuestion))
@@ -92,7 +92,7 @@ async def wait_for_several(
     service: ServiceOf, caller: Reads, question: Annotated[JobsWaitQuestion, Depends(parsed_body(JobsWaitQuestion))]
 ) -> dict[str, Any]:
     """Wait until the first of several jobs are in a condition, or cannot be. Ask again for the others."""
-    return await in_a_place_to_wait(service, wait_for_the_first, service, caller, question)
+    return await run_waiting(service, wait_for_the_first, service, caller, question)
 
 
 @router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}}, openapi_extra=json_body_of(WaitQuestion))
@@ -113,12 +113,12 @@ async def wait(
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
-    return await in_a_place_to_wait(service, _waited, service, caller, item, jobId, question)
+    return await run_waiting(service, _waited, service, caller, item, jobId, question)
 
 
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer in which those whom somebody may not see are one."""
-    told: dict[str, Any] = told_together(answer)
+    told: dict[str, Any] = merge_hidden(answer)
     return told
 
 
@@ -126,12 +126,12 @@ def _waited(
     service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
-        if service.writes.is_ending():
+        if service.change_slots.is_ending():
             raise Problem(503, "the service is being stopped")
 
     if item is None:
         # Nothing that may be seen has the name: the mirror says so without asking.
-        with service.looking(caller) as reader:
+        with service.read_context(caller) as reader:
             return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
-    with service.weighing(caller, item.row.identity.namespace) as reader:
+    with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _told(wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)))

@@ -18,10 +18,10 @@ from gpuctl.reading.job_facts import read_facts
 from gpuctl.reading.job_rows import JobFilter, Row
 from gpuctl.reading.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import board_of, decided, demand, demand_sight, find_job, seen_by
+from gpuctl_server.job_lookups import board_of, decided, find_job, require_access, require_visible_namespace, seen_by
 from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.node_lookups import gpu_type_of
@@ -50,15 +50,15 @@ async def list_of_jobs(
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
 ) -> Response:
     """The jobs that may be seen, the newest first."""
-    await decided(caller, lambda: demand(caller, Wish("get", "jobs", namespace or None, pool or None)))
+    await decided(caller, lambda: require_access(caller, AccessRequest("get", "jobs", namespace or None, pool or None)))
     board = board_of(service)
     seen = await seen_by(caller, board)
     if seen.namespaces == frozenset() and not namespace:
-        await demand_sight(service, caller)
+        await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
     question = ("jobs", seen, kind, pool, status, namespace, name, page, pageSize)
-    stamp = service.moment()
-    body = service.encoded.find(question, stamp)
+    version = service.cache_version()
+    body = service.response_cache.find(question, version)
     if body is None:
         wanted = JobFilter(pool, kind, status)
         found = [
@@ -71,7 +71,7 @@ async def list_of_jobs(
             for item in page_of(found, page, pageSize)
         ]
         body = encode(JobPage(total=len(found), items=items).as_json())
-        service.encoded.keep(question, stamp, body)
+        service.response_cache.keep(question, version, body)
     return Response(body, media_type=JSON)
 
 
@@ -103,10 +103,10 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
     # What it is made of beside its row: whatever of it changes, this is another object or another number.
     gpu_type = gpu_type_of(service, item)
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)
-    body = service.encoded.find(question, stamp)
+    body = service.response_cache.find(question, stamp)
     if body is None:
         body = await anyio.to_thread.run_sync(_described, service, item, metrics, gpu_type, limiter=service.reads)
-        service.encoded.keep(question, stamp, body)
+        service.response_cache.keep(question, stamp, body)
     return Response(body, media_type=JSON)
 
 
@@ -119,6 +119,6 @@ async def _metrics(service: Service, item: ListedJob) -> JobMetrics:
 
 def _described(service: Service, item: ListedJob, metrics: JobMetrics, gpu_type: str | None) -> bytes:
     # Whose job it is was decided already.
-    with service.looking(None) as reader:
+    with service.read_context(None) as reader:
         facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
     return encode(job_description(item.id, facts, metrics, gpu_type).as_json())

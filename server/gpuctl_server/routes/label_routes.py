@@ -26,10 +26,10 @@ from gpuctl.reading.label_rows import gpu_label_row, labels, labels_with
 from gpuctl.usecases.labelling_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_results import NOTHING
 from gpuctl_server.http_problems import not_found
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import label, label_one
 from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
 from gpuctl_server.routes.common import (
@@ -115,7 +115,7 @@ def change_labels(
 ) -> dict[str, Any]:
     """Set labels of several nodes, and delete those whose value is null: of a node all or none."""
     if None in wanted.labels.values():
-        demand(caller, Wish("delete", "labels"))
+        require_access(caller, AccessRequest("delete", "labels"))
     names, labels, overwrite = wanted.node_names, wanted.labels, wanted.overwrite
     dry_run = dry_run or wanted.dry_run
     return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
@@ -198,7 +198,7 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
     check_labels({key: None})
     find_node(service, caller, name, "labels")
     # Who wrote what and when is not in the mirror: it would be half of its memory.
-    with service.asking(caller) as session:
+    with service.live_session(caller) as session:
         found = labels_of_node(session, name)
     if found is None:
         raise no_node(name, (node.name for node in visible_nodes(service, caller, "labels")))

@@ -21,13 +21,13 @@ from starlette.websockets import WebSocketDisconnect
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.usecases.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.log_answers import begins_at, event
-from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, Wishes
+from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, LogSelection
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
-from gpuctl_server.logs.log_entries import BadMarks, LogEntry, Marks, marks
+from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, marks
 from gpuctl_server.logs.log_hub import TooManyFollowers
 from gpuctl_server.request_middleware import FOLLOWS
 from gpuctl_server.routes.common import bearer, caller_with
@@ -48,21 +48,21 @@ NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers of a stream: neither caches nor proxies hold back what has come."""
 
 
-class Followed(NamedTuple):
+class FollowRequest(NamedTuple):
     """Which log is followed, by whom, by which right, and what of it they want."""
 
     service: Service
     token: str
     caller: Caller
-    wish: Wish
+    access: AccessRequest
     address: LogAddress
-    wishes: Wishes
+    selection: LogSelection
 
     def is_allowed(self) -> bool:
         """Whether they still may. Where that cannot be found out now, what was found out before holds."""
         try:
             caller = self.service.authenticator.caller(self.token)
-            return caller is not None and caller.may(self.wish).allowed
+            return caller is not None and caller.may(self.access).allowed
         except ClusterError:
             return True
 
@@ -82,8 +82,8 @@ class Followed(NamedTuple):
 
 
 def followed(
-    service: Service, token: str, caller: Caller, text: str, query: LogsQuery, last: Marks | None = None
-) -> Followed:
+    service: Service, token: str, caller: Caller, text: str, query: LogsQuery, last: LogPositions | None = None
+) -> FollowRequest:
     """What somebody wants to follow.
 
     :param last: how far they had come before.
@@ -92,20 +92,20 @@ def followed(
     """
     if query.previous:
         raise Problem(400, "previous: it is of a run that is over, nothing follows", error="InvalidRequest")
-    item, choice = found(service, caller, text, query)
-    with service.looking(None, item.row.identity.namespace) as reader:
-        logs = JobLogs(reader, item.reference, choice.query)
+    item, log_filter = found(service, caller, text, query)
+    with service.read_context(None, item.row.identity.namespace) as reader:
+        logs = JobLogs(reader, item.reference, log_filter.query)
         logs.check_container()
-    address = LogAddress(item.row.identity.namespace, item.reference, choice.query.container)
-    wishes = Wishes(choice.query.tail, begins_at(choice.query), logs.only, choice.grep, last)
-    wish = Wish("get", "logs", item.row.identity.namespace, item.row.pool)
-    return Followed(service, token, caller, wish, address, wishes)
+    address = LogAddress(item.row.identity.namespace, item.reference, log_filter.query.container)
+    selection = LogSelection(log_filter.query.tail, begins_at(log_filter.query), logs.only, log_filter.grep, last)
+    access = AccessRequest("get", "logs", item.row.identity.namespace, item.row.pool)
+    return FollowRequest(service, token, caller, access, address, selection)
 
 
 async def follow_by_socket(websocket: WebSocket) -> None:
     """Follow a log: each line is a JSON text frame with pod, container, timestamp and text."""
     try:
-        request = await anyio.to_thread.run_sync(_asked, websocket)
+        request = await anyio.to_thread.run_sync(_hourly_query, websocket)
     except Exception as error:
         await websocket.send_denial_response(answer(problem_for(error, websocket.url.path)))
         return
@@ -116,7 +116,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
     except TooManyFollowers as error:
         await _close(websocket, LogEnd(AWAY, str(error)))
         return
-    follower = LogFollower(request.wishes)
+    follower = LogFollower(request.selection)
     try:
         end = await _first(_send_frames(websocket, request, follower), _gone(websocket), _cut(follower))
         if end is not None:
@@ -125,7 +125,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
         hub.leave(request.caller.name)
 
 
-def _asked(websocket: WebSocket) -> Followed:
+def _hourly_query(websocket: WebSocket) -> FollowRequest:
     """What a WebSocket is asked for, before it is accepted.
 
     :raises Problem: 400, 401, 403, 404, 409.
@@ -133,7 +133,7 @@ def _asked(websocket: WebSocket) -> Followed:
     service: Service = websocket.app.state.service
     token = _token(websocket)
     caller = caller_with(service, token)
-    demand(caller, Wish("get", "logs"))
+    require_access(caller, AccessRequest("get", "logs"))
     offered = websocket.scope["subprotocols"]
     if offered and PROTOCOL not in offered:
         raise Problem(400, f"of the subprotocols that are offered none is {PROTOCOL}")
@@ -166,7 +166,7 @@ def _token(connection: HTTPConnection) -> str:
     return token if token.isprintable() and token == token.strip() else ""
 
 
-async def _send_frames(websocket: WebSocket, request: Followed, follower: LogFollower) -> LogEnd | None:
+async def _send_frames(websocket: WebSocket, request: FollowRequest, follower: LogFollower) -> LogEnd | None:
     async with contextlib.aclosing(request.items(follower)) as items:
         async for item in items:
             if isinstance(item, LogEntry):
@@ -218,7 +218,7 @@ async def _close(websocket: WebSocket, end: LogEnd) -> None:
         await websocket.close(end.code, reason)
 
 
-def last_marks(text: str) -> Marks | None:
+def last_marks(text: str) -> LogPositions | None:
     """How far a client of Server-Sent Events had come.
 
     :raises Problem: 400.
@@ -227,9 +227,9 @@ def last_marks(text: str) -> Marks | None:
         return None
     try:
         if len(text) > _LONGEST_ID:
-            raise BadMarks("it is too long")
+            raise InvalidPositions("it is too long")
         return marks(text)
-    except BadMarks as error:
+    except InvalidPositions as error:
         raise Problem(400, f"Last-Event-ID: {error}", error="InvalidRequest") from None
 
 
@@ -239,7 +239,7 @@ class LogEvents(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, request: Followed) -> None:
+    def __init__(self, request: FollowRequest) -> None:
         super().__init__(headers=NOT_KEPT)
         del self.headers["content-length"]
         self._request = request
@@ -252,7 +252,7 @@ class LogEvents(Response):
         except TooManyFollowers as error:
             await answer(Problem(429, str(error)))(scope, receive, send)
             return
-        follower = LogFollower(self._request.wishes)
+        follower = LogFollower(self._request.selection)
         scope.setdefault("state", {})[FOLLOWS] = True
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

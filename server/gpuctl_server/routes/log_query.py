@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_lookups import find_job
-from gpuctl_server.log_answers import DEFAULT_TAIL, LONGEST_TAIL, Choice, named_pod, since
+from gpuctl_server.log_answers import DEFAULT_TAIL, LONGEST_TAIL, LogFilter, named_pod, since
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
 
@@ -36,7 +36,7 @@ class LogsQuery(BaseModel):
     previous: bool = Field(False, description="Of the run before the container was restarted.")
     namespace: str | None = Field(None, max_length=63, description="Where the job has to be.")
 
-    def choice(self, item: ListedJob, text: str) -> Choice:
+    def log_filter(self, item: ListedJob, text: str) -> LogFilter:
         """Which lines are meant, of a job that a path has named.
 
         :raises Problem: 400.
@@ -44,13 +44,13 @@ class LogsQuery(BaseModel):
         tail = DEFAULT_TAIL if self.tail is None and not self.since else self.tail
         pod = self.pod or named_pod(item, text)
         query = LogQuery(pod, self.container or None, tail, previous=self.previous, **since(self.since))
-        return Choice(query, self.grep)
+        return LogFilter(query, self.grep)
 
 
-def found(service: Service, caller: Caller, text: str, query: LogsQuery) -> tuple[ListedJob, Choice]:
+def found(service: Service, caller: Caller, text: str, query: LogsQuery) -> tuple[ListedJob, LogFilter]:
     """The job whose logs are meant, and which of its lines.
 
     :raises Problem: 400, 403, 404, 409.
     """
     item = find_job(service, caller, "get", "logs", text, query.namespace)
-    return item, query.choice(item, text)
+    return item, query.log_filter(item, text)

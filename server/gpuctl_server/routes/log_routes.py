@@ -45,14 +45,14 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
         token = bearer(request.headers.get("authorization", ""))
         last = last_marks(request.headers.get("last-event-id", ""))
         return LogEvents(followed(service, token, caller, job, query, last))
-    item, choice = found(service, caller, job, query)
+    item, log_filter = found(service, caller, job, query)
     accepted = request.headers.get("accept", "")
     if _EVENTS in accepted and JSON not in accepted:
-        events = present_events(service, item, choice)
+        events = present_events(service, item, log_filter)
         # Errors before the first lines have their own status.
         return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
     # Made here and not on the event loop: there may be a hundred thousand lines.
-    return JSONResponse(present_logs(service, item, choice))
+    return JSONResponse(present_logs(service, item, log_filter))
 
 
 router.add_api_websocket_route("/jobs/{jobId}/logs", follow_by_socket)

@@ -22,7 +22,7 @@ def namespaces(
     everything: Annotated[bool, Query(alias="all", description="Also those without jobs and quotas.")] = False,
 ) -> dict[str, Any]:
     """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen."""
-    with service.looking(caller) as reader:
+    with service.read_context(caller) as reader:
         return NamespaceList.of(list_namespaces(reader, everything=everything)).as_json()
 
 
@@ -33,5 +33,5 @@ def namespace(
     name: Annotated[str, Path(alias="namespaceName", max_length=253, description="The namespace.")],
 ) -> dict[str, Any]:
     """A namespace: what limits it, what runs in it, and what waits."""
-    with service.looking(caller) as reader:
+    with service.read_context(caller) as reader:
         return NamespaceDetail.of(describe_namespace(reader, name)).as_json()

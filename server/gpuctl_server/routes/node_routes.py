@@ -13,9 +13,9 @@ from gpuctl.reading.node_rows import STATUSES
 from gpuctl.usecases.node_queries import NodeQuery
 from gpuctl_server import node_details
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of, paged
 
@@ -67,7 +67,7 @@ def list_of_nodes(
     if status and status.casefold() not in STATUSES:
         raise Problem(400, f"status is one of {', '.join(STATUSES)}")
     if pool:
-        demand(caller, Wish("get", "nodes", None, pool))
+        require_access(caller, AccessRequest("get", "nodes", None, pool))
     query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)
     found = chosen_nodes(service, caller, query)
     return paged(found, page, size, lambda node: NodeItem.of(node.row).as_json())

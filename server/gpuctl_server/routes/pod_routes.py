@@ -10,9 +10,9 @@ from gpuctl.api.jobs_list import GpusOfJobs, PodPage, listed_pod
 from gpuctl.reading.job_rows import Row
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Wish
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import demand
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.routes.common import Page, ServiceOf, allowed, api_router, page_of
 from gpuctl_server.service_context import Service
 
@@ -51,7 +51,7 @@ def list_of_pods(
     """The pods of the jobs that may be seen, by namespace and name; an item for what a job lacks of its pods."""
     if byJob and podsOnly:
         raise Problem(400, "byJob and podsOnly exclude each other", error="InvalidRequest")
-    demand(caller, Wish("get", "jobs", namespace or None))
+    require_access(caller, AccessRequest("get", "jobs", namespace or None))
     named = tuple(filter(None, names.split(",")))
     query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons)
     rows, statuses, notes = _listed(service, caller, query, namespace or None)
@@ -63,22 +63,22 @@ def _listed(
     service: Service, caller: Caller, query: JobQuery, namespace: str | None
 ) -> tuple[list[Row], list[str], list[str]]:
     """Return the rows that a query chooses, all status words, and the notes on what could not be read."""
-    with service.looking(caller, namespace) as reader:
+    with service.read_context(caller, namespace) as reader:
         if not query.reasons:
             listing = list_jobs(reader, query)
             return list(listing.rows), sorted(listing.statuses), reader.scope.notes
         # The reasons for which a job waits are read from the cluster itself, where the pods of all users count.
-        with service.weighing(caller, namespace) as weighing:
-            listing = list_jobs(reader, query, weighing=weighing)
+        with service.simulation_context(caller, namespace) as simulation:
+            listing = list_jobs(reader, query, weighing=simulation)
             rows = list(listing.rows)
-        return rows, sorted(listing.statuses), [*reader.scope.notes, *weighing.scope.notes]
+        return rows, sorted(listing.statuses), [*reader.scope.notes, *simulation.scope.notes]
 
 
 @router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
 def use_of_gpus(service: ServiceOf, caller: Reads, namespace: Filter = "") -> dict[str, Any]:
     """The GPUs that jobs hold and wait for: the jobs that may be seen."""
-    demand(caller, Wish("get", "jobs", namespace or None))
-    with service.looking(caller, namespace or None) as reader:
+    require_access(caller, AccessRequest("get", "jobs", namespace or None))
+    with service.read_context(caller, namespace or None) as reader:
         listing = list_jobs(reader, JobQuery())
         list(listing.rows)
         use = gpu_use(reader, listing.jobs)

@@ -14,7 +14,7 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.admin_changes import Administered, AdminManner, ChangedPool, Given, pool_of
+from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, ChangedPool, pool_of
 from gpuctl_server.change_results import NOTHING
 from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.pool_members import add_nodes, remove_nodes
@@ -38,7 +38,7 @@ from gpuctl_server.submissions import body_of, json_body_of, parsed_body
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253)]
-Body = Annotated[Given, Depends(pool_of)]
+Body = Annotated[AdminBody, Depends(pool_of)]
 _BODY = body_of(PoolBody, "A document of kind pool.")
 
 
@@ -59,9 +59,9 @@ def create(
     dry_run: DryRun = False,
 ) -> JSONResponse:
     """Create a pool, and label its nodes."""
-    manner = AdminManner(confirm, dry_run or body.dry_run)
-    pool = admin_changes.create_pool(service, caller, body, touched_by(request, preview=manner.dry_run), manner)
-    return made(pool, f"/pools/{pool.name}", is_checked=manner.dry_run)
+    options = AdminOptions(confirm, dry_run or body.dry_run)
+    pool = admin_changes.create_pool(service, caller, body, touched_by(request, preview=options.dry_run), options)
+    return made(pool, f"/pools/{pool.name}", is_checked=options.dry_run)
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)
@@ -75,9 +75,9 @@ def change(
     dry_run: DryRun = False,
 ) -> ChangedPool:
     """Change a pool: nodes that it no longer names leave it."""
-    manner = AdminManner(confirm, dry_run or body.dry_run)
-    touched = touched_by(request, preview=manner.dry_run)
-    return admin_changes.change_pool(service, caller, poolName, body, touched, manner)
+    options = AdminOptions(confirm, dry_run or body.dry_run)
+    touched = touched_by(request, preview=options.dry_run)
+    return admin_changes.change_pool(service, caller, poolName, body, touched, options)
 
 
 @router.delete("/pools/{poolName}", response_model=Administered, response_model_exclude_unset=True)
@@ -91,7 +91,7 @@ def delete(
 ) -> Administered:
     """Delete a pool; its nodes lose its label, its jobs go on running."""
     touched = touched_by(request, preview=dry_run)
-    return admin_changes.delete_pool(service, caller, poolName, touched, AdminManner(confirm, dry_run))
+    return admin_changes.delete_pool(service, caller, poolName, touched, AdminOptions(confirm, dry_run))
 
 
 @router.post(

@@ -13,7 +13,7 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.admin_changes import Administered, AdminManner, CreatedQuota, Given, quota_of
+from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, CreatedQuota, quota_of
 from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
     NAMES,
@@ -47,14 +47,14 @@ def create(
     request: Request,
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("create", "quotas"))],
-    body: Annotated[Given, Depends(quota_of)],
+    body: Annotated[AdminBody, Depends(quota_of)],
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> JSONResponse:
     """Create quotas of users, with their namespaces."""
-    manner = AdminManner(confirm, dry_run or body.dry_run)
-    quota = admin_changes.create_quota(service, caller, body, touched_by(request, preview=manner.dry_run), manner)
-    return made(quota, f"/quotas/{quota.name}", is_checked=manner.dry_run)
+    options = AdminOptions(confirm, dry_run or body.dry_run)
+    quota = admin_changes.create_quota(service, caller, body, touched_by(request, preview=options.dry_run), options)
+    return made(quota, f"/quotas/{quota.name}", is_checked=options.dry_run)
 
 
 @router.delete("/quotas/{userName}", response_model=Administered, response_model_exclude_unset=True)
@@ -68,7 +68,7 @@ def delete(
 ) -> Administered:
     """Delete the quota of a user; the namespace, and all that is in it, stays."""
     touched = touched_by(request, preview=dry_run)
-    return admin_changes.delete_quota(service, caller, userName, touched, AdminManner(confirm, dry_run))
+    return admin_changes.delete_quota(service, caller, userName, touched, AdminOptions(confirm, dry_run))
 
 
 @router.post("/quotas/delete", response_model=PlanAnswer, openapi_extra=NAMES)

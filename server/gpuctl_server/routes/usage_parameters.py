@@ -27,7 +27,7 @@ Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from
 PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
 
 
-class Asked(NamedTuple):
+class HourlyQuery(NamedTuple):
     """What a question says.
 
     :param as_csv: whether rows are wanted as CSV.
@@ -76,7 +76,7 @@ def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, fl
     return end - length, end
 
 
-def _asked(
+def _hourly_query(
     cluster: Cluster = "",
     start_time: Annotated[
         str,
@@ -125,14 +125,14 @@ def _asked(
         ),
     ] = None,
     format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows alone, below their names.")] = "json",
-) -> Asked:
+) -> HourlyQuery:
     start, end = _times(start_time, end_time, hours)
     paging: Paging | Cursor | None = paging_of(page, page_size)
     if cursor is not None:
         if page is not None:
             raise Problem(400, "cursor: leave page out", error="InvalidRequest")
         paging = Cursor(cursor, page_size or 20)
-    return Asked(hours_between(cluster, start, end, paging, step=Step(step), tz=tz), format == "csv")
+    return HourlyQuery(hours_between(cluster, start, end, paging, step=Step(step), tz=tz), format == "csv")
 
 
-AskedHours = Annotated[Asked, Depends(_asked)]
+HourlyQueryParameters = Annotated[HourlyQuery, Depends(_hourly_query)]
