@@ -13,20 +13,20 @@ import yaml
 
 from gpuctl.cli.commands import delete
 from gpuctl.cli.main import cli
-from gpuctl.cli.options import completing, completing_locally
+from gpuctl.cli.options import cluster_completion, local_completion
 from properties.scale import part_of
 from support.cluster_tools import POOL, Place, training
 from support.completion import SHELLS, completed
 
 KIND_OF = {
-    completing.complete_job: "job",
-    completing.complete_pool: "pool",
-    completing.complete_node: "node",
-    completing.complete_quota: "quota",
-    completing.complete_namespace: "namespace",
-    completing_locally.complete_context: "context",
-    completing_locally.complete_cluster: "cluster",
-    completing_locally.complete_server: "server",
+    cluster_completion.complete_job: "job",
+    cluster_completion.complete_pool: "pool",
+    cluster_completion.complete_node: "node",
+    cluster_completion.complete_quota: "quota",
+    cluster_completion.complete_namespace: "namespace",
+    local_completion.complete_context: "context",
+    local_completion.complete_cluster: "cluster",
+    local_completion.complete_server: "server",
 }
 NAMED = {"--namespace", "--pool", "--context", "--cluster", "--server", "job", "name", "names", "nodes"}
 """Options and arguments whose values are names of what is there."""

@@ -25,7 +25,7 @@ from gpuctl.capacity import (
 from gpuctl.capacity.job_fit import VERDICTS
 from gpuctl.capacity.snapshot_entries import counted_pod
 from gpuctl.cli.main import cli
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.kube.configuration import open_session
 from properties.scale import at_least, part_of
 from support.fit_oddities import oddity

@@ -13,7 +13,7 @@ import pytest
 
 from gpuctl.api.jobs_why import job_cause, why_answer
 from gpuctl.cli.commands.why import lines
-from gpuctl.cli.output.paragraphs import broken
+from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
@@ -207,7 +207,7 @@ def test_durations() -> None:
 
 def test_lines_break_between_wide_characters() -> None:
     text = "描述：通义千问二点五七十二亿参数全量微调 on a100-80g-very-long-name"
-    found = list(broken(text, 20))
+    found = list(wrapped_lines(text, 20))
     assert all(width_of(line) <= 20 or " " not in line for line in found)
     assert "".join(found).replace(" ", "") == text.replace(" ", "")
     assert "a100-80g-very-long-name" in found

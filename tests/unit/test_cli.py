@@ -29,7 +29,7 @@ import gpuctl as gpuctl_library
 from gpuctl.cli import main as main_module
 from gpuctl.cli.commands import init as init_module
 from gpuctl.cli.main import run
-from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
+from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
 from support.repositories import Outcome
@@ -207,7 +207,7 @@ def test_version(gpuctl: Cli) -> None:
         ("rendr", "Did you mean `gpuctl render`?"),
         ("valdate", "Did you mean `gpuctl validate`?"),
         ("frobnicate", "`gpuctl --help` lists the commands."),
-        *OTHER_WORDS.items(),
+        *COMMAND_HINTS.items(),
     ],
 )
 def test_unknown_command(typed: str, advice: str, gpuctl: Cli) -> None:

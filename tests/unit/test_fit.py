@@ -20,7 +20,7 @@ from gpuctl.capacity.snapshot_document import DamagedSnapshot, Snapshot, load, r
 from gpuctl.capacity.snapshot_entries import counted_custom_resource, counted_pod, is_seen
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.output.fit_lines import fit_lines as lines
 from gpuctl.objects.selectors import holds
 from support.fit_objects import GPU, apart, cluster, job, node, running, service_of, waiting

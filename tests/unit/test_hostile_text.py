@@ -11,7 +11,7 @@ import pytest
 from gpuctl.cli.commands.describe.sections import show_facts, show_lines, show_section
 from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.cli.output.terminal import harmless
+from gpuctl.cli.output.terminal import escape_controls
 from gpuctl_server.request_log import JsonLines
 
 HOSTILE = {
@@ -64,4 +64,4 @@ def test_colours_of_a_service_are_no_part_of_paragraphs() -> None:
 
 
 def test_a_terminal_shows_our_colours_and_escapes_line_separators() -> None:
-    assert harmless("\x1b[31mred\x1b[0m\u2028\u2029") == "\x1b[31mred\x1b[0m\\u2028\\u2029"
+    assert escape_controls("\x1b[31mred\x1b[0m\u2028\u2029") == "\x1b[31mred\x1b[0m\\u2028\\u2029"

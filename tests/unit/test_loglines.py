@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gpuctl.cli.output.log_lines import LinePrinter, harmless
+from gpuctl.cli.output.log_lines import LinePrinter, strip_controls
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.log_parsing import LONGEST, LogLine, Position, instant, parse
 from gpuctl.reading.log_streams import short_name
@@ -217,7 +217,7 @@ def test_matches_are_chosen_and_coloured() -> None:
     ],
 )
 def test_a_terminal_is_not_taken_over(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert strip_controls(text) == shown
 
 
 def test_of_a_progress_bar_behind_a_prefix_the_last_state_is_shown() -> None:

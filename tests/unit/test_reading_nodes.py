@@ -14,7 +14,7 @@ from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
 from gpuctl.api.nodes import NodeItem, NodeReport
 from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.label import parse
-from gpuctl.cli.output.amounts import amount, share, size
+from gpuctl.cli.output.amounts import amount, format_bytes, share
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform import Platform
@@ -315,7 +315,7 @@ def test_other_peoples_quotas_are_left_out_unless_asked_for() -> None:
     [(0, "0"), (512, "512"), (1 << 30, "1Gi"), (527966564 << 10, "503.5Gi"), (3 << 39, "1.5Ti"), (5 << 60, "5120Pi")],
 )
 def test_sizes(value: int, text: str) -> None:
-    assert size(Fraction(value)) == text
+    assert format_bytes(Fraction(value)) == text
 
 
 def test_amounts_for_people() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.cli.output.table import Table, colour_of, details, shorten, table, width_of
+from gpuctl.cli.output.table import Table, detail_lines, shorten, state_colour, table, width_of
 
 HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
 ROWS = [
@@ -132,8 +132,8 @@ def test_colours_are_of_the_status_alone_and_change_no_widths() -> None:
     assert [click.unstyle(line) for line in coloured] == plain
     assert click.style("Running", fg="green") in coloured[1]
     assert click.style("OOMKilled", fg="red") in coloured[3]
-    assert colour_of("Init:ImagePullBackOff") == "red"
-    assert colour_of("Init:0/1") is None
+    assert state_colour("Init:ImagePullBackOff") == "red"
+    assert state_colour("Init:0/1") is None
 
 
 def test_rows_come_before_the_last_one_is_known() -> None:
@@ -160,7 +160,7 @@ def test_shortened_text_fits(text: str, width: int) -> None:
 
 
 def test_details_align_values_and_indent_their_further_lines() -> None:
-    assert list(details([("Name", "qwen"), ("描述", "两\n行"), ("Nothing", "")])) == [
+    assert list(detail_lines([("Name", "qwen"), ("描述", "两\n行"), ("Nothing", "")])) == [
         "Name:      qwen",
         "描述:      两",
         "           行",

@@ -13,18 +13,18 @@ from typing import Any
 
 import click
 
+from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
-from gpuctl.cli.named_clusters import is_server_stated
-from gpuctl.cli.options.blanks import without_blanks
-from gpuctl.cli.options.choosing_service import server_option
-from gpuctl.cli.options.misplaced import GroupOfCommands
-from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
+from gpuctl.cli.options.blank_values import reject_blanks
+from gpuctl.cli.options.option_hints import GroupWithOptionHints
+from gpuctl.cli.options.service_choice import server_option
+from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
 from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 
 
-class CommandGroup(GroupOfCommands):
+class CommandGroup(GroupWithOptionHints):
     """Loads a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -33,7 +33,7 @@ class CommandGroup(GroupOfCommands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return without_blanks(import_module(f"gpuctl.cli.commands.{cmd_name.replace('-', '_')}").command)
+        return reject_blanks(import_module(f"gpuctl.cli.commands.{cmd_name.replace('-', '_')}").command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,8 +66,8 @@ def _asks_services(command: click.Command) -> bool:
 
 def _instead_of(name: str) -> str:
     """What to type instead of a command that is not there."""
-    if name.lower() in OTHER_WORDS:
-        return OTHER_WORDS[name.lower()]
+    if name.lower() in COMMAND_HINTS:
+        return COMMAND_HINTS[name.lower()]
     import difflib
 
     close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
@@ -165,7 +165,7 @@ def _invoke(arguments: list[str]) -> Any:
 
 def _show(error: click.ClickException) -> None:
     """Every error begins with the same word, whoever found it."""
-    from gpuctl.cli.options.connecting import ClusterFailure, error_head
+    from gpuctl.cli.options.connection_options import ClusterFailure, error_prefix
 
     if isinstance(error, (ClusterFailure, click.exceptions.NoArgsIsHelpError)):
         error.show()
@@ -174,7 +174,7 @@ def _show(error: click.ClickException) -> None:
     if context is not None:
         click.echo(context.get_usage(), err=True)
         click.echo(f"Try '{context.command_path} --help' for help.\n", err=True)
-    click.echo(f"{error_head()}: {error.format_message()}", err=True)
+    click.echo(f"{error_prefix()}: {error.format_message()}", err=True)
 
 
 def _close_output() -> None:

@@ -43,7 +43,7 @@ start-up."""
 
 COMMANDS = tuple(name for lines in OVERVIEW.values() for line in lines for name in line.commands)
 
-OTHER_WORDS: dict[str, str] = {
+COMMAND_HINTS: dict[str, str] = {
     "stop": "`gpuctl pause JOB` frees a job's GPUs and keeps it; `gpuctl delete job JOB` deletes it.",
     "cancel": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
     "kill": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",

@@ -6,12 +6,12 @@ import click
 
 from gpuctl.acts.membership import add_to_pool
 from gpuctl.api.labels_of_nodes import BatchReport
-from gpuctl.cli.commands.get.listing import bare
-from gpuctl.cli.options.completing import complete_node, complete_pool
-from gpuctl.cli.options.connecting import json_option
-from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.commands.get.listing import strip_kinds
+from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
+from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import reader, reading_options
-from gpuctl.cli.output.outcomes import show_report
+from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.service_node_changes import add_by_service
 
 SUBCOMMANDS = {
@@ -21,7 +21,7 @@ SUBCOMMANDS = {
 
 @click.group(
     "add",
-    cls=Family,
+    cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
     short_help="Add nodes to a pool.",
     epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
@@ -57,8 +57,8 @@ def node(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            done = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
+            done = add_to_pool(looking.scope.session, strip_kinds(nodes), pool, looking.settings, overwrite=overwrite)
             report = BatchReport.of(done, "added")
         else:
-            report = add_by_service(looking.service, bare(nodes), pool, overwrite=overwrite)
-        return show_report(report, as_json=as_json)
+            report = add_by_service(looking.service, strip_kinds(nodes), pool, overwrite=overwrite)
+        return show_batch_report(report, as_json=as_json)

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.options.bringing_about import apply_or_show
-from gpuctl.cli.options.changing import ChangeManner
-from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options, secrets_option
+from gpuctl.cli.options.apply_runner import run_apply
+from gpuctl.cli.options.change_runner import Invocation
+from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
-    chosen_inputs,
     compile_options,
     input_options,
+    require_inputs,
 )
 from gpuctl.cli.options.planning_options import dry_run_option, planning_options
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
@@ -64,11 +64,11 @@ def command(
     """
     if rollback and not wait:
         raise click.UsageError("--rollback needs --wait: what does not run in time is brought back")
-    inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
-    return apply_or_show(
+    inputs = require_inputs(filenames, paths, "gpuctl apply -f training.yaml")
+    return run_apply(
         DocumentOptions(inputs, platform, namespace, strict),
         PlanOptions(**planning),
         RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
-        ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
+        Invocation(kubeconfig, context, yes, as_json or output == "json"),
         dry_run,
     )

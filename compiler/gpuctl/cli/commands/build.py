@@ -12,12 +12,12 @@ import click
 from gpuctl.apply.state.repository import identity
 from gpuctl.backend.context import OutputOptions
 from gpuctl.cli.options.document_options import (
-    checked_delivery,
-    chosen_inputs,
+    check_delivery_options,
     delivery_options,
     input_options,
     offline_compile_options,
-    placed_option,
+    placement_option,
+    require_inputs,
 )
 from gpuctl.cli.output import text
 from gpuctl.compilation import compile
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @input_options
 @offline_compile_options
-@placed_option
+@placement_option
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
 @click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
@@ -103,9 +103,9 @@ def command(
     """
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
-    checked_delivery(gitops, job_names)
+    check_delivery_options(gitops, job_names)
     delivery: Any = {None: "platform", "none": None}.get(gitops, gitops)
-    inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
+    inputs = require_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
     result = compile(
         inputs,
         platform=platform,

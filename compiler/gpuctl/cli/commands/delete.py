@@ -7,13 +7,13 @@ from typing import Literal
 import click
 
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-from gpuctl.cli.options.completing import complete_job, complete_namespace, complete_pool, complete_quota
-from gpuctl.cli.options.connecting import changing_options, checkpoint_option, cluster_options
-from gpuctl.cli.options.document_options import chosen_inputs, compile_options
-from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.cluster_completion import complete_job, complete_namespace, complete_pool, complete_quota
+from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options
+from gpuctl.cli.options.document_options import compile_options, require_inputs
+from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.reading_options import no_platform
+from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.change_options import DocumentOptions
@@ -86,8 +86,8 @@ def command(
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
     as_json = as_json or output == "json"
-    manner, run = (
-        ChangeManner(kubeconfig, context, yes, as_json),
+    invocation, run = (
+        Invocation(kubeconfig, context, yes, as_json),
         RunOptions(timeout, force, checkpoint=not without_checkpoint),
     )
     kind = KINDS.get(arguments[0]) if arguments else None
@@ -99,16 +99,16 @@ def command(
         names = [_named(kind, text) for text in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
-        with serviced(manner) as told:
-            if told is not None:
-                no_platform(platform)
-                served = _served(kind, told.service.url, namespace_too)
+        with service_change(invocation) as by_service:
+            if by_service is not None:
+                reject_platform(platform)
+                served = _served(kind, by_service.service.url, namespace_too)
                 plan = delete_named_by_service(
-                    told.service, served, names, namespace, run, told.callbacks, keep_labels=keep_labels
+                    by_service.service, served, names, namespace, run, by_service.callbacks, keep_labels=keep_labels
                 )
-        if told is not None:
+        if by_service is not None:
             return finish(plan, as_json=as_json)
-        with changing(manner) as (session, callbacks):
+        with cluster_change(invocation) as (session, callbacks):
             settings = platform_settings(platform)
             if kind == "job":
                 plan = delete_jobs(session, names, namespace, settings, run, callbacks)
@@ -119,21 +119,21 @@ def command(
             else:
                 plan = delete_namespaces(session, names, settings, run, callbacks)
         return finish(plan, as_json=as_json)
-    inputs = chosen_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
+    inputs = require_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
     documents = DocumentOptions(inputs, platform, namespace, strict)
-    with serviced(manner) as told:
-        if told is not None:
-            plan = delete_by_service(told.service, documents, run, told.callbacks, keep_labels=keep_labels)
-    if told is not None:
+    with service_change(invocation) as by_service:
+        if by_service is not None:
+            plan = delete_by_service(by_service.service, documents, run, by_service.callbacks, keep_labels=keep_labels)
+    if by_service is not None:
         return finish(plan, as_json=as_json)
-    documents, clusters_named = chosen_clusters(documents, manner)
+    documents, clusters_named = chosen_clusters(documents, invocation)
     if len(clusters_named) > 1:
-        with each_cluster(clusters_named, manner) as clusters:
+        with multi_cluster_change(clusters_named, invocation) as clusters:
             clusters.plan(
                 documents, lambda session, own, talk: prepare_delete(session, own, run, talk, keep_labels=keep_labels)
             )
             return clusters.carry_out()
-    with changing(manner, cluster=documents.cluster) as (session, callbacks):
+    with cluster_change(invocation, cluster=documents.cluster) as (session, callbacks):
         plan = delete_documents(session, documents, run, callbacks, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
 

@@ -13,16 +13,16 @@ from gpuctl.api.difference_answers import DifferencesAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.named_clusters import is_server_stated
-from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.connecting import cluster_options, secrets_option
+from gpuctl.cli.command_target import is_server_stated
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.cluster_choice import stated_cluster
+from gpuctl.cli.options.connection_options import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
-    chosen_inputs,
     compile_options,
     input_options,
+    require_inputs,
 )
-from gpuctl.cli.options.each_cluster import chosen_clusters, each_cluster
+from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.planning_options import planning_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
@@ -82,26 +82,28 @@ def command(
 
     Against a directory of manifests or a revision of git no cluster is needed.
     """
-    inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
+    inputs = require_inputs(filenames, paths, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
     if against != "live":
         if is_server_stated():
             raise click.UsageError("--against compares with files: leave --server out")
         return _against(against, inputs, platform, namespace or "default", strict, output)
     documents = DocumentOptions(inputs, platform, namespace, strict)
-    manner = ChangeManner(kubeconfig, context, as_json=output == "json")
-    with serviced(manner, refusal=2) as told:
-        if told is not None:
+    invocation = Invocation(kubeconfig, context, as_json=output == "json")
+    with service_change(invocation, refusal=2) as by_service:
+        if by_service is not None:
             options = PlanOptions(**planning)
-            plan = apply_by_service(told.service, documents, options, RunOptions(), told.callbacks, preview=True)
-    if told is not None:
+            plan = apply_by_service(
+                by_service.service, documents, options, RunOptions(), by_service.callbacks, preview=True
+            )
+    if by_service is not None:
         # Its steps say themselves what they show.
         show_difference(plan, records(Settings()), output)
         return difference_code(plan)
-    documents, names = chosen_clusters(documents, manner, refusal=2)
+    documents, names = chosen_clusters(documents, invocation, refusal=2)
     if len(names) > 1:
-        return _with_each(names, documents, PlanOptions(**planning), manner, output)
-    with changing(manner, refusal=2, cluster=documents.cluster) as (session, callbacks):
+        return _with_each(names, documents, PlanOptions(**planning), invocation, output)
+    with cluster_change(invocation, refusal=2, cluster=documents.cluster) as (session, callbacks):
         wanted = request_for(session, documents, PlanOptions(**planning), callbacks)
         plan = preview_request(session, wanted, callbacks)
     show_difference(plan, wanted.request.keys, output)
@@ -109,10 +111,10 @@ def command(
 
 
 def _with_each(
-    names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, manner: ChangeManner, output: str
+    names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, invocation: Invocation, output: str
 ) -> int:
     """Print what apply would do on each of several clusters."""
-    with each_cluster(names, manner, refusal=2) as clusters:
+    with multi_cluster_change(names, invocation, refusal=2) as clusters:
         clusters.plan(documents, lambda session, own, talk: prepare_apply(session, own, planning, RunOptions(), talk))
         show_cluster_differences(clusters.plans, clusters.keys, output)
     return clusters_difference_code(clusters.plans)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.api.drift_answers import DriftAnswer, drift_code
-from gpuctl.cli.options.changing import ChangeManner, changing
-from gpuctl.cli.options.connecting import cluster_errors, cluster_options
+from gpuctl.cli.options.change_runner import Invocation, cluster_change
+from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import compile_options, input_options
-from gpuctl.cli.options.each_cluster import chosen_clusters
+from gpuctl.cli.options.multi_cluster import chosen_clusters
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
@@ -72,7 +72,7 @@ def command(
     output = "json" if as_json else output
     report = _compared(
         DocumentOptions([*filenames, *paths], platform, namespace, strict),
-        ChangeManner(kubeconfig, context, as_json=output == "json"),
+        Invocation(kubeconfig, context, as_json=output == "json"),
     )
     _show(report, output)
     if webhook and (report.drift.objects or report.drift.problems):
@@ -81,21 +81,21 @@ def command(
     return drift_code(report.drift, fail=fail)
 
 
-def _compared(documents: DocumentOptions, manner: ChangeManner) -> DriftReport:
+def _compared(documents: DocumentOptions, invocation: Invocation) -> DriftReport:
     """The comparison; what keeps it from being made ends the command, with more than 1."""
     inputs = [str(source) for source in documents.sources]
     revision = ""
     if inputs and inputs[0].startswith(_GIT):
         reference, *inputs = inputs
         inputs = inputs or ["."]
-        with revision_errors(), cluster_errors(as_json=manner.as_json, refusal=2, of_plan=False):
+        with revision_errors(), cluster_errors(as_json=invocation.as_json, refusal=2, of_plan=False):
             documents, revision = documents_at(reference.removeprefix(_GIT), inputs, documents)
     elif not inputs:
         raise click.UsageError("Name a file, a directory, or git:REF: `gpuctl drift jobs`")
-    documents, names = chosen_clusters(documents, manner, refusal=2)
+    documents, names = chosen_clusters(documents, invocation, refusal=2)
     if len(names) > 1:
         raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
-    with changing(manner, refusal=2, of_plan=False, cluster=documents.cluster) as (session, callbacks):
+    with cluster_change(invocation, refusal=2, of_plan=False, cluster=documents.cluster) as (session, callbacks):
         return drift_of(session, documents, callbacks, revision=revision, inputs=inputs)
 
 

@@ -13,10 +13,16 @@ from gpuctl.api.document_answers import diagnostics_answer
 from gpuctl.api.fit_answers import FitAnswer, FitJob, FitJobs, fit_failure, fit_jobs
 from gpuctl.api.json_values import to_json
 from gpuctl.capacity.verdicts import LACKING
-from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected, json_option
+from gpuctl.cli.options.cluster_choice import stated_cluster
+from gpuctl.cli.options.connection_options import (
+    cluster_errors,
+    cluster_options,
+    json_option,
+    open_cluster,
+    selected_service,
+)
 from gpuctl.cli.options.document_options import compile_options, input_options
-from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_option
+from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_option, snapshot_source
 from gpuctl.cli.output import text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -66,7 +72,7 @@ def command(
     inputs = [*filenames, *paths]
     if suggest and not inputs:
         raise click.UsageError("--suggest changes documents: name them with -f")
-    check_choice(snapshot_file, kubeconfig, context, inputs)
+    check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
@@ -110,15 +116,15 @@ def _fit(
     def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
         text.write(told, sources, sys.stderr)
 
-    service = asked_service(kubeconfig, context) if snapshot_file is None else None
-    session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
+    service = selected_service(kubeconfig, context) if snapshot_file is None else None
+    session = open_cluster(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
         if service is not None:
             return fit_by_service(service, documents, diagnosed, partial(click.echo, err=True), suggest=suggest)
         found = fit(
             documents.sources,
             cluster=session.connection if session is not None else None,
-            snapshot=named_snapshot(snapshot_file),
+            snapshot=snapshot_source(snapshot_file),
             cluster_name=stated_cluster() if session is not None else None,
             platform=documents.platform,
             namespace=documents.namespace,
@@ -143,13 +149,13 @@ def _fit_waiting(
 ) -> FitAnswer:
     """The answer for what waits now."""
     if snapshot_file is not None:
-        return _answer(fit_waiting(snapshot=named_snapshot(snapshot_file), namespace=namespace))
-    if (service := asked_service(kubeconfig, context)) is not None:
+        return _answer(fit_waiting(snapshot=snapshot_source(snapshot_file), namespace=namespace))
+    if (service := selected_service(kubeconfig, context)) is not None:
         try:
             return fit_waiting_by_service(service, namespace)
         finally:
             service.close()
-    session = connected(kubeconfig, context)
+    session = open_cluster(kubeconfig, context)
     try:
         return _answer(fit_waiting(cluster=session.connection, namespace=namespace))
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from gpuctl.cli.options.document_options import chosen_inputs, input_options
+from gpuctl.cli.options.document_options import input_options, require_inputs
 from gpuctl.cli.output import text
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.format import format_source
@@ -31,7 +31,7 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
 
     Files are rewritten in place; standard input (-) is formatted to standard output.
     """
-    found = collect(chosen_inputs(filenames, paths, "gpuctl fmt training.yaml"))
+    found = collect(require_inputs(filenames, paths, "gpuctl fmt training.yaml"))
     diagnostics = list(found.diagnostics)
     changed = False
     for source in found.sources:

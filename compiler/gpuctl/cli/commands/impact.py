@@ -8,13 +8,13 @@ import click
 
 from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.api.json_values import to_json
-from gpuctl.cli.named_clusters import is_server_stated
-from gpuctl.cli.options.choosing_cluster import stated_cluster
-from gpuctl.cli.options.connecting import cluster_errors, cluster_options
+from gpuctl.cli.command_target import is_server_stated
+from gpuctl.cli.options.cluster_choice import stated_cluster
+from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
-from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot_option
-from gpuctl.cli.output.live_lines import live_lists
+from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
+from gpuctl.cli.output.live_impact_lines import live_lists
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
 from gpuctl.usecases.revision_pairs import SidesOptions
@@ -81,7 +81,7 @@ def command(
         raise click.UsageError(
             "`gpuctl impact` asks no service: leave --server out; `gpuctl diff` and `gpuctl fit` ask it"
         )
-    check_choice(snapshot_file, kubeconfig, context, inputs)
+    check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():
         change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict, stated_cluster()))
     with cluster_errors():

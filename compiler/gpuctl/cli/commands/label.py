@@ -9,11 +9,11 @@ import click
 
 from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.api.labels_of_nodes import BatchReport
-from gpuctl.cli.options.completing import complete_node
-from gpuctl.cli.options.connecting import json_option
-from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.cluster_completion import complete_node
+from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import reader, reading_options
-from gpuctl.cli.output.outcomes import show_report
+from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.labelling_nodes import check_labels, label_nodes
 from gpuctl.usecases.service_node_changes import label_by_service
@@ -24,7 +24,7 @@ SUBCOMMANDS = {
 _NODE_PREFIXES = ("node/", "nodes/")
 
 
-class Order(NamedTuple):
+class LabelRequest(NamedTuple):
     """What is to be done: label -> value, or None to delete it."""
 
     nodes: list[str]
@@ -33,7 +33,7 @@ class Order(NamedTuple):
 
 @click.group(
     "label",
-    cls=Family,
+    cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
     short_help="Set or delete labels of nodes.",
     epilog="Examples:\n\n  $ gpuctl label node node-1 runwhere.ai/gpu-type=A100-80G\n\n"
@@ -78,10 +78,10 @@ def node(
             report = BatchReport.of(done, "labelled")
         else:
             report = label_by_service(looking.service, order.nodes, order.labels, overwrite=overwrite)
-        return show_report(report, as_json=as_json)
+        return show_batch_report(report, as_json=as_json)
 
 
-def parse(arguments: Sequence[str], *, delete: bool) -> Order:
+def parse(arguments: Sequence[str], *, delete: bool) -> LabelRequest:
     """Nodes and labels in any order: what has a ``=`` or a trailing ``-`` is a label, and so is, to delete, a key.
 
     A key is told by its ``/``; without one the last argument is it. What Kubernetes would refuse is a usage error.
@@ -115,4 +115,4 @@ def parse(arguments: Sequence[str], *, delete: bool) -> Order:
         check_labels(labels)
     except InvalidOptions as error:
         raise click.UsageError(str(error)) from None
-    return Order(nodes, labels)
+    return LabelRequest(nodes, labels)

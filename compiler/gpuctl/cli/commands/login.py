@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_errors
+from gpuctl.cli.options.connection_options import cluster_errors
 from gpuctl.usecases.kept_servers import KeptServer, read_kept, server_url, write_kept
 from gpuctl.usecases.service_client import ServiceClient
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_errors
+from gpuctl.cli.options.connection_options import cluster_errors
 from gpuctl.usecases.kept_servers import read_kept, server_url, write_kept
 
 

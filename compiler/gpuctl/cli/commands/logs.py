@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from gpuctl.api.job_answers import log_end
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import Progress, json_option
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
@@ -139,11 +139,11 @@ def command(
             if looking.service is not None:
                 if follow:
                     followed = FollowedServiceLogs(looking, name, query)
-                    return Show(followed.job, printer, prefix, in_json).follow(followed)
+                    return LogWriter(followed.job, printer, prefix, in_json).follow(followed)
                 present = PresentServiceLogs(looking, name, query)
-                return Show(present.job, printer, prefix, in_json).now(present)
+                return LogWriter(present.job, printer, prefix, in_json).now(present)
             logs = JobLogs(looking, name, query)
-            show = Show(logs.job.identity, printer, prefix, in_json)
+            show = LogWriter(logs.job.identity, printer, prefix, in_json)
             return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:
         return 130
@@ -154,7 +154,7 @@ def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinte
     return LinePrinter(pattern, timestamps, terminal, is_coloured())
 
 
-class Show:
+class LogWriter:
     """Prints batches; ``problems`` go to standard error and make the exit code 1."""
 
     def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:

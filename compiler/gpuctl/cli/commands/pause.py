@@ -7,18 +7,18 @@ from itertools import starmap
 import click
 
 from gpuctl.api.change_answers import paused_job
-from gpuctl.cli.options.changing import saving_progress
-from gpuctl.cli.options.connecting import checkpoint_option
-from gpuctl.cli.options.naming import naming_options
+from gpuctl.cli.options.change_runner import checkpoint_callbacks
+from gpuctl.cli.options.connection_options import checkpoint_option
+from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import reader
-from gpuctl.cli.output.outcomes import show_paused
+from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.service_changes import pause_by_service
 from gpuctl.usecases.suspending import pause_jobs
 
 
 @click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")
 @checkpoint_option
-@naming_options
+@job_arguments
 def command(
     names: tuple[str, ...],
     without_checkpoint: bool,
@@ -38,8 +38,8 @@ def command(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            with saving_progress(without_checkpoint=without_checkpoint) as manner:
-                jobs = pause_jobs(looking.scope, names, looking.settings, manner)
+            with checkpoint_callbacks(without_checkpoint=without_checkpoint) as callbacks:
+                jobs = pause_jobs(looking.scope, names, looking.settings, callbacks)
                 show_paused(starmap(paused_job, jobs), as_json=as_json)
         else:
             paused = pause_by_service(looking, names, checkpoint=not without_checkpoint)

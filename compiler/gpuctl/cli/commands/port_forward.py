@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.usecases.pod_access import PortForward, choose_pod, listen

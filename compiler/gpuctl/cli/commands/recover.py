@@ -11,13 +11,13 @@ import click
 from gpuctl.api.plan_answers import recovery_code
 from gpuctl.apply.plan.plan import Plan, Unasked
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.options.changing import ChangeManner, agreed, changing, serviced
-from gpuctl.cli.options.connecting import NotAnswered, changing_options, cluster_options
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change
+from gpuctl.cli.options.connection_options import UndeterminedFailure, changing_options, cluster_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
-from gpuctl.cli.options.reading_options import no_platform
-from gpuctl.cli.output.recovery_lines import show_planned, show_recovery, show_recovery_value
+from gpuctl.cli.options.reading_options import reject_platform
+from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
 from gpuctl.usecases.recovering import look_at_unfinished, recover
 from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
 
@@ -54,40 +54,40 @@ def command(
     create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
     """
     as_json = as_json or output == "json"
-    manner = ChangeManner(kubeconfig, context, yes, as_json)
-    with serviced(manner, of_plan=False) as told:
-        if told is not None:
-            no_platform(platform)
-            left = look_by_service(told.service, namespace)
+    invocation = Invocation(kubeconfig, context, yes, as_json)
+    with service_change(invocation, of_plan=False) as by_service:
+        if by_service is not None:
+            reject_platform(platform)
+            left = look_by_service(by_service.service, namespace)
             if not dry_run:
-                callbacks = replace(told.callbacks, confirm=_confirming(left, manner))
-                left = recover_by_service(told.service, namespace, RunOptions(timeout), callbacks, left)
-    if told is not None:
+                callbacks = replace(by_service.callbacks, confirm=_confirming(left, invocation))
+                left = recover_by_service(by_service.service, namespace, RunOptions(timeout), callbacks, left)
+    if by_service is not None:
         show_recovery(left, dry_run=dry_run, as_json=as_json)
         return recovery_code(left.result)
-    with changing(manner, of_plan=False) as (session, callbacks):
+    with cluster_change(invocation, of_plan=False) as (session, callbacks):
         settings = platform_settings(platform)
         with session.within(timeout):
             found = look_at_unfinished(session, namespace, settings)
         if not dry_run:
-            callbacks = replace(callbacks, confirm=_confirming(found, manner))
+            callbacks = replace(callbacks, confirm=_confirming(found, invocation))
             found = recover(session, namespace, settings, RunOptions(timeout), callbacks, found)
     show_recovery(found, dry_run=dry_run, as_json=as_json)
     return recovery_code(found.result)
 
 
-def _confirming(found: Unfinished | UnfinishedThere, manner: ChangeManner) -> Callable[[Plan], bool]:
+def _confirming(found: Unfinished | UnfinishedThere, invocation: Invocation) -> Callable[[Plan], bool]:
     """Have the creation of objects confirmed, after showing them whole."""
 
     def confirm(plan: Plan) -> bool:
-        if not manner.yes and not manner.as_json:
-            show_planned(found, err=True)
+        if not invocation.yes and not invocation.as_json:
+            show_planned_recovery(found, err=True)
         try:
-            return agreed(plan, yes=manner.yes)
+            return confirm_plan(plan, yes=invocation.yes)
         except Unasked as error:
-            if manner.as_json:
+            if invocation.as_json:
                 show_recovery_value(found, error.message)
-                raise NotAnswered(error.message) from None
+                raise UndeterminedFailure(error.message) from None
             raise
 
     return confirm

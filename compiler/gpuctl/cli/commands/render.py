@@ -9,12 +9,12 @@ import click
 
 from gpuctl.backend.emitter import emit_json, iter_stream
 from gpuctl.cli.options.document_options import (
-    checked_delivery,
-    chosen_inputs,
+    check_delivery_options,
     delivery_options,
     input_options,
     offline_compile_options,
-    placed_option,
+    placement_option,
+    require_inputs,
 )
 from gpuctl.cli.output import json, text
 from gpuctl.compilation import compile
@@ -27,7 +27,7 @@ from gpuctl.compilation import compile
 )
 @input_options
 @offline_compile_options
-@placed_option
+@placement_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
@@ -57,8 +57,8 @@ def command(
 
     Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
     """
-    checked_delivery(gitops, job_names)
-    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    check_delivery_options(gitops, job_names)
+    inputs = require_inputs(filenames, paths, "gpuctl render -f training.yaml")
     controller: Any = None if gitops == "none" else gitops
     result = compile(
         inputs,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.options.changing import ChangeManner, changing, serviced
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import changing_options
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import changing_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
-from gpuctl.cli.options.reading_options import no_platform, reading_options
+from gpuctl.cli.options.reading_options import reading_options, reject_platform
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
@@ -47,15 +47,15 @@ def command(
     again by its last document (`gpuctl history`), which is asked first.
     """
     as_json = as_json or output == "json"
-    manner = ChangeManner(kubeconfig, context, yes, as_json)
-    with serviced(manner) as told:
-        if told is not None:
-            no_platform(platform)
+    invocation = Invocation(kubeconfig, context, yes, as_json)
+    with service_change(invocation) as by_service:
+        if by_service is not None:
+            reject_platform(platform)
             run = RunOptions(timeout, queue=queue)
-            plan = rerun_by_service(told.service, names, namespace, run, told.callbacks)
-    if told is not None:
+            plan = rerun_by_service(by_service.service, names, namespace, run, by_service.callbacks)
+    if by_service is not None:
         return finish(plan, as_json=as_json)
-    with changing(manner) as (session, callbacks):
+    with cluster_change(invocation) as (session, callbacks):
         settings = platform_settings(platform)
         run = RunOptions(timeout, queue=queue)
         try:

@@ -7,18 +7,18 @@ from itertools import starmap
 import click
 
 from gpuctl.api.change_answers import paused_job
-from gpuctl.cli.options.changing import ChangeManner, callbacks_of
-from gpuctl.cli.options.connecting import Progress
-from gpuctl.cli.options.naming import naming_options
+from gpuctl.cli.options.change_runner import Invocation, callbacks_of
+from gpuctl.cli.options.connection_options import Progress
+from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import reader
-from gpuctl.cli.output.outcomes import show_paused
+from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.service_changes import resume_by_service
 from gpuctl.usecases.suspending import resume_jobs
 
 
 @click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
 @click.option("-y", "--yes", is_flag=True, help="Confirm that others are evicted.")
-@naming_options
+@job_arguments
 def command(
     names: tuple[str, ...],
     yes: bool,
@@ -36,7 +36,7 @@ def command(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as looking:
         if looking.service is None:
-            talk = callbacks_of(ChangeManner(kubeconfig, context, yes, as_json), Progress())
+            talk = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
             resumed = starmap(paused_job, resume_jobs(looking.scope, names, looking.settings, talk))
             show_paused(resumed, as_json=as_json)
         else:

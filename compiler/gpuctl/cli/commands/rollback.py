@@ -10,12 +10,12 @@ import click
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.options import RunOptions
-from gpuctl.cli.options.changing import ChangeManner, agreed, changing, finished, serviced
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import changing_options, checkpoint_option
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change, show_outcome
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import changing_options, checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.reading_options import no_platform, reading_options
+from gpuctl.cli.options.reading_options import reading_options, reject_platform
 from gpuctl.cli.output.history_lines import difference
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import records
@@ -71,11 +71,11 @@ def command(
     Always asked first, and remembered as a new revision. A job that was deleted comes back. Nothing else is touched: no
     other job, no set. A job of Argo CD or Flux goes back in its repository.
     """
-    manner = ChangeManner(kubeconfig, context, yes, as_json or output == "json")
+    invocation = Invocation(kubeconfig, context, yes, as_json or output == "json")
     planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
     run = RunOptions(timeout, force, wait, checkpoint=not without_checkpoint)
     return _roll_back(
-        _Wanted(job, to, namespace, platform), planning, run, manner, dry_run="server" if dry_run else None
+        _Wanted(job, to, namespace, platform), planning, run, invocation, dry_run="server" if dry_run else None
     )
 
 
@@ -89,19 +89,19 @@ class _Wanted(NamedTuple):
 
 
 def _roll_back(
-    wanted: _Wanted, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
+    wanted: _Wanted, planning: PlanOptions, run: RunOptions, invocation: Invocation, dry_run: str | None
 ) -> int:
-    with serviced(manner) as told:
-        if told is not None:
-            no_platform(wanted.platform)
+    with service_change(invocation) as by_service:
+        if by_service is not None:
+            reject_platform(wanted.platform)
             job, to, namespace, _ = wanted
             preview = dry_run is not None
             plan = roll_back_by_service(
-                told.service, told.callbacks, job, namespace, to, planning, run, preview=preview
+                by_service.service, by_service.callbacks, job, namespace, to, planning, run, preview=preview
             )
-    if told is not None:
-        return finished(plan, manner, dry_run)
-    with changing(manner) as (session, callbacks):
+    if by_service is not None:
+        return show_outcome(plan, invocation, dry_run)
+    with cluster_change(invocation) as (session, callbacks):
         settings = platform_settings(wanted.platform)
         scope = Scope(session, wanted.namespace)
         with session.within(run.timeout):
@@ -110,21 +110,21 @@ def _roll_back(
         for note in scope.notes:
             callbacks.say(f"note: {note}")
         if dry_run is None:
-            plan = apply_request(session, request, run, replace(callbacks, confirm=_showing(target, manner)))
+            plan = apply_request(session, request, run, replace(callbacks, confirm=_showing(target, invocation)))
         else:
             with session.within(run.timeout):
                 plan = preview_request(session, request, callbacks, checkpoint=run.checkpoint)
-    return finished(plan, manner, dry_run)
+    return show_outcome(plan, invocation, dry_run)
 
 
-def _showing(target: RollbackTarget, manner: ChangeManner) -> Callable[[Plan], bool]:
+def _showing(target: RollbackTarget, invocation: Invocation) -> Callable[[Plan], bool]:
     """Have it confirmed after showing how the documents differ: what a question names of it is not all."""
 
     def confirm(plan: Plan) -> bool:
-        if not manner.yes and not manner.as_json:
+        if not invocation.yes and not invocation.as_json:
             titles = ("the job as it is", f"revision {target.past.revision}")
             for line in difference(target.live, target.past.document, titles):
                 click.echo(line, nl=False, err=True)
-        return agreed(plan, yes=manner.yes)
+        return confirm_plan(plan, yes=invocation.yes)
 
     return confirm

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
+from gpuctl.cli.options.connection_options import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.platform_option import platform_option
 
 

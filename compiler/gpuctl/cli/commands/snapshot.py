@@ -7,8 +7,8 @@ import sys
 import click
 
 from gpuctl.capacity.snapshot_document import render
-from gpuctl.cli.options.connecting import cluster_errors, cluster_options
-from gpuctl.cli.options.snapshots import taken
+from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
+from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 
 
 @click.command(
@@ -24,7 +24,7 @@ def command(kubeconfig: str | None, context: str | None) -> int:
     and named on standard error; without nodes and pods there is no snapshot.
     """
     with cluster_errors():
-        snapshot = taken(kubeconfig, context)
+        snapshot = take_snapshot_of_cluster(kubeconfig, context)
     for name in snapshot.unreadable:
         click.echo(f"note: {name} may not be read, and are left out", err=True)
     sys.stdout.write(render(snapshot))

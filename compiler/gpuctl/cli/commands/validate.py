@@ -8,10 +8,10 @@ from importlib import import_module
 import click
 
 from gpuctl.cli.options.document_options import (
-    chosen_inputs,
     input_options,
     offline_compile_options,
-    placed_option,
+    placement_option,
+    require_inputs,
 )
 from gpuctl.cli.output import junit, text
 from gpuctl.compilation import compile
@@ -26,7 +26,7 @@ FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 )
 @input_options
 @offline_compile_options
-@placed_option
+@placement_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
     filenames: tuple[str, ...],
@@ -42,7 +42,7 @@ def command(
     The output is compiled and held against the Kubernetes schema too, so that what validates also renders. Exits 1
     when there is an error.
     """
-    inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
+    inputs = require_inputs(filenames, paths, "gpuctl validate training.yaml")
     result = compile(
         inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster
     )

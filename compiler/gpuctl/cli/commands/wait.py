@@ -8,8 +8,8 @@ import click
 
 from gpuctl.api.job_answers import wait_answer
 from gpuctl.api.json_values import to_json
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import Progress, json_option
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.usecases.job_queries import wait_for_jobs

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import secrets_option
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_value

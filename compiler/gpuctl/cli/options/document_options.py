@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_namespace
-from gpuctl.cli.options.completing_locally import complete_cluster
+from gpuctl.cli.options.cluster_completion import complete_namespace
+from gpuctl.cli.options.local_completion import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.language.names import is_dns_label, nearest_dns_label
 
@@ -35,7 +35,7 @@ def namespace_option(help: str, default: str | None = None) -> Callable[[Functio
         "--namespace",
         default=default,
         metavar="NAME",
-        callback=checked_namespace,
+        callback=check_namespace_name,
         shell_complete=complete_namespace,
         help=help,
     )
@@ -61,7 +61,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
     return function
 
 
-def placed_option(function: Function) -> Function:
+def placement_option(function: Function) -> Function:
     """``--cluster`` of commands that connect to none."""
     return click.option(
         "--cluster",
@@ -113,13 +113,13 @@ def _delivery_options(function: Function, default: str) -> Function:
     return function
 
 
-def checked_delivery(gitops: str | None, job_names: str | None) -> None:
+def check_delivery_options(gitops: str | None, job_names: str | None) -> None:
     """Without a controller nothing would remove the objects of the former name."""
     if job_names == "hashed" and gitops in (None, "none"):
         raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
 
 
-def checked_namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def check_namespace_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A namespace's name as an option's value."""
     if value is not None and not is_dns_label(value):
         legal = nearest_dns_label(value)
@@ -128,7 +128,7 @@ def checked_namespace(context: click.Context, parameter: click.Parameter, value:
     return value
 
 
-def chosen_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
+def require_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
     """What was named, in order; nothing is a usage error that shows what to write."""
     inputs = [*filenames, *paths]
     if not inputs:

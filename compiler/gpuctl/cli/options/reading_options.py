@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
+from gpuctl.cli.options.connection_options import cluster_errors, cluster_options, open_cluster, selected_service
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
@@ -78,14 +78,14 @@ def reader(
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
     with cluster_errors(as_json=as_json, of_plan=False):
-        service = asked_service(kubeconfig, context)
+        service = selected_service(kubeconfig, context)
         if service is not None:
-            no_platform(platform)
+            reject_platform(platform)
             asked: Session | ServiceClient = service
             looking = reader_by_service(service, Settings(), namespace)
         else:
             settings = platform_settings(platform)
-            asked = session = connected(kubeconfig, context, changes=changes, settings=settings)
+            asked = session = open_cluster(kubeconfig, context, changes=changes, settings=settings)
             looking = reader_of(session, settings, namespace)
         try:
             yield looking
@@ -95,7 +95,7 @@ def reader(
         click.echo(f"note: {note}", err=True)
 
 
-def no_platform(platform: str | None) -> None:
+def reject_platform(platform: str | None) -> None:
     """See that nobody names a platform to a service.
 
     :raises click.UsageError: somebody does.

@@ -9,7 +9,7 @@ from gpuctl.objects.quantities import format_number
 _UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-def size(value: Fraction) -> str:
+def format_bytes(value: Fraction) -> str:
     """Bytes in the unit that leaves the fewest digits: ``256Gi``, ``503.5Gi``, ``1.5Ti``, ``0``."""
     unit, amount = "", value
     for suffix in _UNITS:
@@ -24,7 +24,7 @@ def amount(resource: str, value: Fraction | None) -> str:
     """An amount of a resource: bytes of memory and storage, else a number; empty when it is not known."""
     if value is None:
         return ""
-    return size(value) if resource.endswith(("memory", "storage")) else format_number(value)
+    return format_bytes(value) if resource.endswith(("memory", "storage")) else format_number(value)
 
 
 def share(used: Fraction | None, total: Fraction | None) -> str:

@@ -10,7 +10,7 @@ import click
 from gpuctl.api.cluster_answers import clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.run.wait_running import NotRunning
-from gpuctl.cli.named_clusters import advised, recover_command
+from gpuctl.cli.command_target import recover_command, with_recover_options
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.plan_results import show_difference, show_plan, show_result
 from gpuctl.cli.output.printing import show_value
@@ -38,7 +38,7 @@ def show_cluster_plans(plans: Sequence[ClusterPlan], dry_run: str, *, as_json: b
         if item.plan is not None and item.error is None and not as_json:
             show_plan(item.plan, dry_run, as_json=False)
         else:
-            tell_obstacles(item)
+            show_obstacles(item)
 
 
 def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Records], output: str) -> None:
@@ -52,13 +52,13 @@ def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Recor
         if item.plan is not None and item.error is None and output != "json":
             show_difference(item.plan, keys[item.name], output)
         else:
-            tell_obstacles(item)
+            show_obstacles(item)
 
 
-def tell_obstacles(item: ClusterPlan) -> None:
+def show_obstacles(item: ClusterPlan) -> None:
     """Say on standard error what stands against changing a cluster."""
     for obstacle in item.obstacles:
-        click.echo(f"error: cluster {item.name}: {advised(obstacle)}", err=True)
+        click.echo(f"error: cluster {item.name}: {with_recover_options(obstacle)}", err=True)
     if item.error is not None and item.error.hint:
         click.echo(f"  = {item.error.hint}", err=True)
 
@@ -71,7 +71,7 @@ def show_cluster_results(plans: Sequence[ClusterPlan], *, as_json: bool) -> None
         if item.state not in ("not-run", "interrupted") and item.plan is not None and item.error is None:
             _show_one(item)
         elif item.error is not None:
-            tell_obstacles(item)
+            show_obstacles(item)
             if item.plan is not None and item.plan.unfinished:
                 click.echo(f"What was begun is remembered: `{recover_command(item.name)}` finishes it.", err=True)
     for item in plans:

@@ -15,7 +15,7 @@ from gpuctl.capacity.verdicts import Ending, Opening, units_of
 from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3
-SAID = {
+VERDICT_TEXTS = {
     "fits": "fits now",
     "preempts": "fits by evicting others",
     "fits-when-empty": "does not fit now, but may later",
@@ -31,7 +31,7 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
     title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
     pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
     asked = ", ".join(told(name, amount) for name, amount in units_of(job.need.get("perPod") or {}).items())
-    said = SAID.get(job.verdict, job.verdict)
+    said = VERDICT_TEXTS.get(job.verdict, job.verdict)
     if coloured:
         said = click.style(said, fg=_COLOURS.get(job.verdict))
     yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"

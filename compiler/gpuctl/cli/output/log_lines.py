@@ -23,12 +23,12 @@ _CONTROLS = re.compile(
 )
 
 
-def harmless(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Text for a terminal: colours stay, everything else that moves the cursor or sets the terminal up is left out."""
     return _CONTROLS.sub(lambda match: match[0] if _SGR.fullmatch(match[0]) else "", text)
 
 
-def colour_of(number: int) -> str:
+def pod_colour(number: int) -> str:
     """The colour of the number-th pod, as a code of SGR."""
     return _COLOURS[number % len(_COLOURS)]
 
@@ -73,7 +73,7 @@ class LinePrinter:
             self._width = min(_WIDEST, max(self._width, len(label)))
         padded = f"{label:<{self._width}} |"
         if self.coloured:
-            padded = f"\x1b[{colour_of(self._numbers[label])}m{padded}{_RESET}"
+            padded = f"\x1b[{pod_colour(self._numbers[label])}m{padded}{_RESET}"
         return f"{padded} ".encode()
 
     def _body(self, line: LogLine, *, prefixed: bool) -> bytes | None:
@@ -84,7 +84,7 @@ class LinePrinter:
             return None
         if not self.terminal:
             return line.text
-        text = harmless(text.encode("utf-8", "replace").decode("utf-8"))
+        text = strip_controls(text.encode("utf-8", "replace").decode("utf-8"))
         if prefixed or self.timestamps:
             # What a progress bar shows in the end; the rest would be written over the prefix.
             text = text.rstrip("\r").rpartition("\r")[2]

@@ -24,19 +24,21 @@ def section(
     head = style(title) + " " * max(1, indent - width_of(title)) if title else " " * indent
     for text in texts:
         text = visible(text.replace("\n", " "))
-        for number, line in enumerate(broken(text, None if width is None else max(_NARROWEST, width - indent - 1))):
+        for number, line in enumerate(
+            wrapped_lines(text, None if width is None else max(_NARROWEST, width - indent - 1))
+        ):
             # What goes on is set in by two, so that one sees where the next text begins.
             yield f"{head}{'  ' if number and title else ''}{line}"
             head = " " * indent
 
 
-def fitted(text: str, margin: int) -> str:
+def fit_terminal(text: str, margin: int) -> str:
     """A text as lines that fit beside a margin on the terminal that standard output is; as it is in a pipe."""
     width = terminal_width()
-    return text if width is None else "\n".join(broken(text, max(_NARROWEST, width - margin)))
+    return text if width is None else "\n".join(wrapped_lines(text, max(_NARROWEST, width - margin)))
 
 
-def broken(text: str, width: int | None) -> Iterator[str]:
+def wrapped_lines(text: str, width: int | None) -> Iterator[str]:
     """Lines of at most so many columns, broken at blanks, and between Chinese characters.
 
     A word of Latin letters that is longer stays whole, to be copied.

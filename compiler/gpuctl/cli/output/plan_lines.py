@@ -80,14 +80,14 @@ def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | 
     return f"{word} {step.key.resource.title}/{step.key.name}{where}" + (f"  ({said})" if said else "")
 
 
-def is_worth_a_line(step: Step) -> bool:
+def is_shown(step: Step) -> bool:
     """Shared objects that are as they should be are not: every job has some."""
     return not (step.shared and step.action == "unchanged")
 
 
 def summary_line(plan: Plan, *, done: bool = False) -> str:
     """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
-    shown = [step for step in plan.steps if is_worth_a_line(step)]
+    shown = [step for step in plan.steps if is_shown(step)]
     counts: dict[str, int] = {}
     recovered = sum(step.action == "create" for step in plan.recovery)
     if recovered:

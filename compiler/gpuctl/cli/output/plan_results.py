@@ -9,7 +9,7 @@ import click
 
 from gpuctl.api.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.cli.named_clusters import advised, command_here, recover_command
+from gpuctl.cli.command_target import command_here, recover_command, with_recover_options
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_value
@@ -20,11 +20,11 @@ from gpuctl.objects.ownership_metadata import Records
 
 def show_step(step: Step) -> None:
     """Print a line for a step that is finished."""
-    if not printer.is_worth_a_line(step):
+    if not printer.is_shown(step):
         return
     # A reader that went away (`| head`) must not stop a plan half way; the exit tells of it.
     with contextlib.suppress(OSError, ValueError):
-        click.echo(advised(printer.result_line(step, coloured=is_coloured())))
+        click.echo(with_recover_options(printer.result_line(step, coloured=is_coloured())))
 
 
 def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
@@ -35,7 +35,7 @@ def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
         for step in plan.recovery:
             click.echo(printer.recovery_line(step, coloured=is_coloured()))
         for step in plan.steps:
-            if printer.is_worth_a_line(step):
+            if printer.is_shown(step):
                 click.echo(printer.planned_line(step, coloured=is_coloured()))
         _tell_notes(plan)
         if not plan.obstacles:
@@ -75,7 +75,7 @@ def _show_differences(plan: Plan, keys: Records, *, markdown: bool) -> None:
         line = printer.planned_line(step, coloured=coloured)
         diff = printer.diff_text(step, keys, coloured=coloured)
         if step.action in ("unchanged", "skip"):
-            if printer.is_worth_a_line(step) and not markdown:
+            if printer.is_shown(step) and not markdown:
                 click.echo(line)
         elif markdown:
             click.echo(fold(line, "".join(diff)), nl=False)
@@ -109,7 +109,7 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         click.echo(f"error: {said}", err=True)
         if plan.outage and not as_json:
             for error in dict.fromkeys(step.error for step in failed if step.error):
-                click.echo(f"error: {advised(error)}", err=True)
+                click.echo(f"error: {with_recover_options(error)}", err=True)
         if plan.unfinished:
             click.echo(
                 f"What was begun is remembered: `{recover_command(cluster)}`, or the next apply, finishes it.", err=True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuctl.usecases.service_recovery import UnfinishedThere
 
 
-def show_planned(found: Unfinished | UnfinishedThere, *, err: bool = False) -> None:
+def show_planned_recovery(found: Unfinished | UnfinishedThere, *, err: bool = False) -> None:
     """Print what will be created, whole, and what else will be done."""
     coloured = (sys.stderr if err else sys.stdout).isatty()
     for step in found.outlook.steps:
@@ -35,7 +35,7 @@ def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json
     if as_json:
         show_recovery_value(found)
     elif dry_run:
-        show_planned(found)
+        show_planned_recovery(found)
     else:
         for item in result.results:
             click.echo(f"{item.key}: {item.message}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from gpuctl.cli.output.terminal import harmless
+from gpuctl.cli.output.terminal import escape_controls
 from gpuctl.language.wording import visible
 
 GAP = 3
@@ -190,13 +190,13 @@ def _line(row: Sequence[str], layout: _Layout, state: int | None) -> str:
         cell, width = row[column], layout.widths[column]
         shown = shorten(cell, width, tail=column in layout.tails) if layout.cut else cell
         padding = " " * max(1, width - width_of(shown) + layout.gap)
-        if column == state and colour_of(cell) is not None:
-            shown = click.style(shown, fg=colour_of(cell))
+        if column == state and state_colour(cell) is not None:
+            shown = click.style(shown, fg=state_colour(cell))
         out.append(shown + padding)
     return "".join(out).rstrip()
 
 
-def colour_of(status: str) -> str | None:
+def state_colour(status: str) -> str | None:
     """The colour of a state: green runs, yellow waits, red needs somebody."""
     return _COLOURS.get(status.replace(" ", "").removeprefix("Init:"))
 
@@ -215,12 +215,12 @@ def shorten(text: str, width: int, *, tail: bool = False) -> str:
     return "…" + shown[::-1] if tail else shown + "…"
 
 
-def details(pairs: Iterable[tuple[str, str]], *, style: Callable[[str], str] = str) -> Iterator[str]:
+def detail_lines(pairs: Iterable[tuple[str, str]], *, style: Callable[[str], str] = str) -> Iterator[str]:
     """Lines ``Name:   value``, values aligned; those of several lines are indented below each other."""
     known = [(name, value if value else EMPTY) for name, value in pairs]
     column = max((width_of(name) for name, _ in known), default=0) + 1 + GAP
     for name, value in known:
-        head, *rest = harmless(value).rstrip("\n").split("\n")
+        head, *rest = escape_controls(value).rstrip("\n").split("\n")
         yield f"{style(name + ':')}{' ' * (column - width_of(name) - 1)}{head}".rstrip()
         for line in rest:
             yield f"{' ' * column}{line}".rstrip()

@@ -21,7 +21,7 @@ _CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f
 _COLUMNS = 80
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return text with escapes for what controls a terminal, but for colours and the line of progress."""
     if text.isprintable():
         return text
@@ -32,7 +32,7 @@ class Terminal(io.TextIOWrapper):
     """A stream to a terminal that shows control characters as escapes. Its ``buffer`` takes bytes as they are."""
 
     def write(self, text: str) -> int:
-        return super().write(harmless(text))
+        return super().write(escape_controls(text))
 
 
 def is_interactive() -> bool:

@@ -25,7 +25,7 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}%"
 
 
-def covered(part: float | None) -> str:
+def coverage_percent(part: float | None) -> str:
     """A part, 0 to 1, in percent: 100% only when nothing is missing."""
     if part is None:
         return ""
@@ -40,17 +40,17 @@ def gpus(number: float | None) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"
 
 
-def told_known(known: KnownTime, whole: float, zone: tzinfo) -> str:
+def known_time_text(known: KnownTime, whole: float, zone: tzinfo) -> str:
     """Return which part of a time is known: ``5 of 168 hours, 2026-10-25 15:00 to 2026-10-25 20:00``.
 
     :param whole: seconds of the time.
     """
-    form, values = known_form(known, whole, zone)
+    form, values = known_time_form(known, whole, zone)
     return form.format(*values)
 
 
-def known_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, Sequence[str]]:
-    """Return the format string of ``told_known``, and its values."""
+def known_time_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, Sequence[str]]:
+    """Return the format string of ``known_time_text``, and its values."""
     # Less than all is never shown as all.
     shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * _HOUR)
     hours = (_tenths(shown), _tenths(whole))

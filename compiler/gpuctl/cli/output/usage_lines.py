@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageView
 
@@ -119,7 +119,7 @@ def _cells(use: GpuTime, capacity: float | None) -> list[str]:
         percent(use.mean_use),
         gpu_hours(use.idle if use.mean_use is not None else None),
         gpu_hours(use.unobserved),
-        covered(use.coverage),
+        coverage_percent(use.coverage),
     ]
 
 
@@ -129,7 +129,7 @@ def _state(known: KnownTime | None, step: tuple[str, str]) -> list[str]:
         return ["", ""]
     start, end = (datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() for time in step)
     state = "" if known.provisional is None else "provisional" if known.provisional else "final"
-    return [covered(known.seconds / (end - start)), state]
+    return [coverage_percent(known.seconds / (end - start)), state]
 
 
 def _of_namespaces(view: UsageView, cells: Sequence[str]) -> list[str]:

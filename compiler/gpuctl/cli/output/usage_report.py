@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader
 
 from gpuctl.cli.output.sparkline import sparkline
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, known_form, percent
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_form, percent
 from gpuctl.cli.output.usage_report_zh import CHINESE
 from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import MonthReport, in_units
@@ -58,7 +58,7 @@ class ReportTable(NamedTuple):
     has_total: bool = True
 
 
-class Shape(NamedTuple):
+class SvgShape(NamedTuple):
     """An element of a plot. The text of a rectangle is its title."""
 
     tag: str
@@ -71,12 +71,12 @@ class Plot(NamedTuple):
 
     title: str
     height: int
-    shapes: Sequence[Shape]
+    shapes: Sequence[SvgShape]
     sparklines: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportSection:
     """A part of a report, below its title."""
 
     title: str
@@ -155,11 +155,11 @@ def _title(report: MonthReport) -> str:
     return _say(report, "GPU usage {}", report.month)
 
 
-def _parts(report: MonthReport) -> list[Part]:
+def _parts(report: MonthReport) -> list[ReportSection]:
     return [
         _whole(report),
-        Part(_say(report, "Day by day"), plot=_day_plot(report), notes=_of_days(report)),
-        Part(
+        ReportSection(_say(report, "Day by day"), plot=_day_plot(report), notes=_of_days(report)),
+        ReportSection(
             _say(report, "By namespace"),
             table=_groups(report, "namespace", _say(report, "namespace"), report.namespaces),
             notes=[*_open(report, report.namespaces), *_of_costs(report, "namespace")],
@@ -198,7 +198,7 @@ def _day_plot(report: MonthReport) -> Plot:
     shapes = []
     for share in (0.0, 0.5, 1.0):
         y = _PLOT_TOP + _PLOT_HEIGHT * (1 - share)
-        shapes.append(Shape("line", {"class": "grid", "x1": _PLOT_LEFT, "x2": _WIDTH, "y1": _n(y), "y2": _n(y)}, ""))
+        shapes.append(SvgShape("line", {"class": "grid", "x1": _PLOT_LEFT, "x2": _WIDTH, "y1": _n(y), "y2": _n(y)}, ""))
         shapes.append(_mark("scale", _PLOT_LEFT - 6, y + 4, gpu_hours(most * share)))
     for number, day in enumerate(days):
         left, top = _PLOT_LEFT + number * step, float(bottom)
@@ -222,16 +222,16 @@ def _day_plot(report: MonthReport) -> Plot:
     return Plot(_say(report, "GPU-hours of each day"), bottom + _PLOT_BOTTOM, shapes, lines)
 
 
-def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[Shape]:
+def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[SvgShape]:
     """Return a rectangle, or nothing if it is empty."""
     if min(size) <= 0:
         return []
     numbers = dict(zip(("x", "y", "width", "height"), map(_n, (*place, *size)), strict=True))
-    return [Shape("rect", {"class": part, **numbers}, title)]
+    return [SvgShape("rect", {"class": part, **numbers}, title)]
 
 
-def _mark(kind: str, x: float, y: float, text: str) -> Shape:
-    return Shape("text", {"class": kind, "x": _n(x), "y": _n(y)}, text)
+def _mark(kind: str, x: float, y: float, text: str) -> SvgShape:
+    return SvgShape("text", {"class": kind, "x": _n(x), "y": _n(y)}, text)
 
 
 def _n(value: float) -> str:
@@ -243,7 +243,7 @@ def _date(time: str, zone: ZoneInfo) -> date:
     return datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone).date()
 
 
-def _labels(report: MonthReport) -> list[Part]:
+def _labels(report: MonthReport) -> list[ReportSection]:
     if not report.key:
         return []
     notes = [
@@ -252,7 +252,9 @@ def _labels(report: MonthReport) -> list[Part]:
         *_of_costs(report, "label"),
     ]
     return [
-        Part(_say(report, "By {}", report.key), (), _groups(report, "label", report.key, report.labels), notes=notes)
+        ReportSection(
+            _say(report, "By {}", report.key), (), _groups(report, "label", report.key, report.labels), notes=notes
+        )
     ]
 
 
@@ -283,7 +285,7 @@ def _tenths_of(use: GpuTime) -> list[int]:
     return [*held, *others]
 
 
-def _whole(report: MonthReport) -> Part:
+def _whole(report: MonthReport) -> ReportSection:
     whole = report.whole
     amounts, shown = _amounts(whole), _tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
@@ -297,7 +299,7 @@ def _whole(report: MonthReport) -> Part:
     heads = [Cell(_say(report, text)) for text in ("part", "what it is")]
     heads += [_number(_say(report, text)) for text in ("GPU-hours", "share")]
     held, used = percent(whole.share_of(whole.capacity)), percent(whole.mean_use)
-    measured = covered(whole.coverage)
+    measured = coverage_percent(whole.coverage)
     priced = ", with the prices in platform.yaml at that time" if report.prices else ""
     texts = [
         _say(report, "Cluster: {}", report.cluster),
@@ -309,7 +311,9 @@ def _whole(report: MonthReport) -> Part:
         _state(report),
         _say(report, f"Made: {{}} ({{}}){priced}", _minute(report, report.made), report.zone),
     ]
-    return Part(_say(report, "What became of the GPUs"), texts, ReportTable(heads, rows), _capacity_plot(report))
+    return ReportSection(
+        _say(report, "What became of the GPUs"), texts, ReportTable(heads, rows), _capacity_plot(report)
+    )
 
 
 class _Row(NamedTuple):
@@ -381,12 +385,12 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
         _share(row.use.held, report.whole.capacity),
         *map(_tenths, others),
         _number(percent(row.use.mean_use) or "-"),
-        _number(covered(row.use.coverage) or "-"),
+        _number(coverage_percent(row.use.coverage) or "-"),
         *map(_cents, row.cents),
     ]
 
 
-def _models(report: MonthReport) -> Part:
+def _models(report: MonthReport) -> ReportSection:
     uses = [group.total for group in report.models]
     amounts = {name: [getattr(use, name) or 0.0 for use in uses] for name in ("capacity", "held", "idle", "free")}
     hours = [in_units(column, _TENTH) for column in amounts.values()]
@@ -416,7 +420,7 @@ def _models(report: MonthReport) -> Part:
     table = ReportTable([Cell(_say(report, "model")), *map(_number, figures)], rows)
     unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
     notes = [*_open(report, report.models), *_of_prices(report, unknown)]
-    return Part(_say(report, "By model"), (), table, notes=notes)
+    return ReportSection(_say(report, "By model"), (), table, notes=notes)
 
 
 def _prices_of(report: MonthReport, model: str) -> str:
@@ -471,21 +475,21 @@ def _of_costs(report: MonthReport, level: str) -> list[str]:
     return notes
 
 
-def _workloads(report: MonthReport) -> list[Part]:
+def _workloads(report: MonthReport) -> list[ReportSection]:
     """Return two tables of the same rows, by held and by idle GPU-hours, so that figures are equal in both."""
     heads = [Cell(_say(report, name)) for name in ("workload", "namespace", "kind")]
     named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, "workload", named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
     said = _say(report, "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %.")
-    held = Part(
+    held = ReportSection(
         _say(report, "Workloads that held the most"),
         (),
         _use_table(report, heads, _cut(report, rows)),
         notes=[*_open(report, report.workloads), *_of_costs(report, "workload")],
     )
     idle = _use_table(report, heads, _cut(report, most_idle))
-    return [held, Part(_say(report, "Workloads that left the most idle"), [said], idle)]
+    return [held, ReportSection(_say(report, "Workloads that left the most idle"), [said], idle)]
 
 
 def _names(group: GroupUse) -> tuple[str, str, str]:
@@ -500,7 +504,7 @@ def _cut(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
     return shown
 
 
-def _unknown(report: MonthReport) -> Part:
+def _unknown(report: MonthReport) -> ReportSection:
     whole = report.whole
     [tenths] = in_units([whole.unobserved], _TENTH)
     known = _known(report)
@@ -519,12 +523,12 @@ def _unknown(report: MonthReport) -> Part:
             "what stands beside each other may differ from its sum in the last digit.",
         ),
     ]
-    return Part(_say(report, "What is not known"), texts)
+    return ReportSection(_say(report, "What is not known"), texts)
 
 
 def _known(report: MonthReport) -> str:
     """Return which part of the month is known: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
-    form, values = known_form(report.known, report.end - report.start, ZoneInfo(report.zone))
+    form, values = known_time_form(report.known, report.end - report.start, ZoneInfo(report.zone))
     return _say(report, form, *values)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 
 SUBCOMMANDS = {
     "job": Subcommand("gpuctl.cli.commands.describe.job", "Status, timeline, access, document and events.", ("jobs",)),
@@ -21,7 +21,7 @@ SUBCOMMANDS = {
 
 @click.group(
     "describe",
-    cls=Family,
+    cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
     short_help="Show everything about one job, pool, node, quota or namespace.",
     epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe pool training-pool",

@@ -10,16 +10,16 @@ import click
 from gpuctl.api.jobs_detail import DescribedJob, JobPod
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
-from gpuctl.cli.commands.usage.asking import kept_way
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import secrets_option
+from gpuctl.cli.commands.usage.usage_options import configured_backend
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import secrets_option
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
-from gpuctl.cli.output.paragraphs import fitted, section
+from gpuctl.cli.output.paragraphs import fit_terminal, section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.sparkline import shows_blocks
-from gpuctl.cli.output.table import details
+from gpuctl.cli.output.table import detail_lines
 from gpuctl.cli.output.terminal import terminal_width
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.cli.output.usage_lines import use_over_time
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
@@ -75,7 +75,7 @@ def command(
 def _usage(looking: Reader, found: FoundJob) -> UsageView | None:
     """Return what the job's GPUs did lately; None if no usage is collected. Note a failure to read it."""
     try:
-        with kept_way(looking) as way:
+        with configured_backend(looking) as way:
             if way is None or not found.uid:
                 return None
             return job_usage(way, found.uid, found.job.namespace)
@@ -92,10 +92,13 @@ def _usage_value(usage: UsageView) -> dict[str, Any]:
 def _usage_lines(usage: UsageView) -> Iterator[str]:
     use, steps = usage.all_groups, usage.groups[0].steps
     idle = gpu_hours(use.idle if use.mean_use is not None else None) or "-"
-    yield from details(
+    yield from detail_lines(
         [
             ("GPU-hours", f"{gpu_hours(use.held)} held, {idle} idle, {gpu_hours(use.unobserved)} not measured"),
-            ("Mean use", f"{percent(use.mean_use) or '-'} of what was measured ({covered(use.coverage) or '-'})"),
+            (
+                "Mean use",
+                f"{percent(use.mean_use) or '-'} of what was measured ({coverage_percent(use.coverage) or '-'})",
+            ),
             ("Last 24 hours", use_over_time(steps, shows_blocks())),
         ]
     )
@@ -145,7 +148,7 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
     if job.description:
         facts.append(("Description", job.description))
     margin = max(len(name) for name, _ in facts) + 4
-    return [(name, fitted(value, margin) if name == "Description" else value) for name, value in facts]
+    return [(name, fit_terminal(value, margin) if name == "Description" else value) for name, value in facts]
 
 
 def _why(job: DescribedJob) -> Iterator[str]:
@@ -189,7 +192,7 @@ def _access(job: DescribedJob) -> Iterator[str]:
         ("Pod", "\n".join(found.pod_ips[:_SHOWN])),
         ("Here", found.port_forward or ""),
     ]
-    yield from details([(name, value) for name, value in ways if value])
+    yield from detail_lines([(name, value) for name, value in ways if value])
 
 
 def _conditions(job: DescribedJob) -> list[list[str]]:

@@ -10,7 +10,7 @@ from gpuctl.api.namespaces import NamespaceAnswer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
-from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.reading.namespace_rows import Namespace
 from gpuctl.usecases.looking import Reader

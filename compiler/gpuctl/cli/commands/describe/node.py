@@ -11,7 +11,7 @@ import click
 from gpuctl.api.nodes import NodeReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.completing import complete_node
+from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.objects.workload_state import age
 from gpuctl.usecases.looking import Reader

@@ -9,7 +9,7 @@ import click
 from gpuctl.api.pools import PoolReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.completing import complete_pool
+from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import detail_options, reading_options
 from gpuctl.cli.output.amounts import count
 from gpuctl.usecases.looking import Reader

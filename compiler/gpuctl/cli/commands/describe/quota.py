@@ -6,7 +6,7 @@ import click
 
 from gpuctl.api.quotas import quota_answer
 from gpuctl.cli.commands.describe import sections
-from gpuctl.cli.options.completing import complete_quota
+from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.reading.quota_rows import QuotaState

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.api.nodes import HoldingPod
 from gpuctl.cli.output.amounts import amount, share
-from gpuctl.cli.output.table import colour_of, details, table
+from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.wording import visible
 from gpuctl.objects.workload_state import age
@@ -20,7 +20,7 @@ INDENT = "  "
 
 def show_facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Print ``Name:  value`` lines."""
-    for line in details(pairs, style=heading):
+    for line in detail_lines(pairs, style=heading):
         click.echo(line)
 
 
@@ -76,7 +76,7 @@ def heading(text: str) -> str:
 
 def state(word: str) -> str:
     """A status in its colour."""
-    return click.style(word, fg=colour_of(word)) if is_coloured() and colour_of(word) else word
+    return click.style(word, fg=state_colour(word)) if is_coloured() and state_colour(word) else word
 
 
 def when(timestamp: str | None) -> str:

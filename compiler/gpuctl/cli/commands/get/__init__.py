@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 
 SUBCOMMANDS = {
     "jobs": Subcommand("gpuctl.cli.commands.get.jobs", "Jobs, a row for each of their pods.", ("job",)),
@@ -26,7 +26,7 @@ SUBCOMMANDS = {
 
 @click.group(
     "get",
-    cls=Family,
+    cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
     short_help="List jobs, pools, nodes, quotas and what they use.",
     epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get nodes --pool training-pool -o json",

@@ -41,10 +41,10 @@ def command(
     """
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
         if everything:
-            show_gpu_labels(looking, looks)
+            show_gpu_labels(looking, output_form)
             return 0
         types = list_gpu_types(looking, names)
         entries = []
@@ -59,5 +59,5 @@ def command(
 
             return gpu_type_list(types)
 
-        show_list(looks, answer, HEADERS, WIDE, entries, "No node has GPUs.")
+        show_list(output_form, answer, HEADERS, WIDE, entries, "No node has GPUs.")
     return 0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_job, complete_pool
+from gpuctl.cli.options.cluster_completion import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
@@ -104,14 +104,14 @@ def _get(
     output = "json" if as_json else output
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
-    looks = JobTableOptions(output, not no_headers, by_job, pods_only)
+    output_form = JobTableOptions(output, not no_headers, by_job, pods_only)
     # A watch prints rows that change, and every pod of the cluster that comes or goes changes these reasons.
     reasons = output == "wide" and not watch
     query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
         try:
-            return _watch(looking, query, looks) if watch else _list(looking, query, looks)
+            return _watch(looking, query, output_form) if watch else _list(looking, query, output_form)
         except ApiError as error:
             if error.status == 400 and selector:
                 # The server reads selectors, and says what it does not understand.
@@ -123,17 +123,17 @@ def _get(
             raise
 
 
-def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
-    if looks.output in ("json", "yaml"):
+def _list(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
+    if output_form.output in ("json", "yaml"):
         # Models take longer to import than a small cluster to list: a table needs none.
         from gpuctl.api.jobs_list import job_rows
 
-        show_value(job_rows(list_jobs(looking, query).rows).as_json(), looks.output)
+        show_value(job_rows(list_jobs(looking, query).rows).as_json(), output_form.output)
         return 0
     listing = list_jobs(looking, query, in_pages=True)
-    if not _print(listing.rows, looks):
+    if not _print(listing.rows, output_form):
         click.echo(_nothing(looking, query, listing.statuses), err=True)
-    elif sys.stdout.isatty() and looks.output != "name":
+    elif sys.stdout.isatty() and output_form.output != "name":
         click.echo(_footer(looking, listing.jobs), err=True)
         if listing.stuck is not None:
             name, namespace = listing.stuck.name, listing.stuck.namespace
@@ -160,47 +160,47 @@ def _no_such_pool(looking: Reader, name: str) -> str:
     return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
-def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
+def _print(rows: Iterable[Row], output_form: JobTableOptions) -> bool:
     """Print rows; return False if the list is empty."""
-    if looks.output == "name":
-        return _print_names(rows, looks)
+    if output_form.output == "name":
+        return _print_names(rows, output_form)
     first = next(rows := iter(rows), None)
     if first is None and sys.stdout.isatty():
         return False
     listed = itertools.chain([first] if first is not None else [], rows)
-    show_rows(_table(looks), (_cells(row, looks) for row in listed))
+    show_rows(_table(output_form), (_cells(row, output_form) for row in listed))
     return first is not None
 
 
-def _print_names(rows: Iterable[Row], looks: JobTableOptions) -> bool:
+def _print_names(rows: Iterable[Row], output_form: JobTableOptions) -> bool:
     printed: set[str] = set()
     for row in rows:
-        name = _name(row, looks)
+        name = _name(row, output_form)
         if name not in printed:
             printed.add(name)
             click.echo(name)
     return bool(printed)
 
 
-def _table(looks: JobTableOptions) -> Table:
-    headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
+def _table(output_form: JobTableOptions) -> Table:
+    headers = (*HEADERS, *WIDE) if output_form.output == "wide" else HEADERS
     # The id in a job's row is often its name again, so it is left out and not only shortened.
-    first = ("JOB ID", "JOB ID", *_LEFT_OUT_FIRST) if looks.by_job else (*_LEFT_OUT_FIRST, "JOB ID")
-    return shown_table(headers, headings=looks.headings, droppable=(*first, *_LEFT_OUT_THEN))
+    first = ("JOB ID", "JOB ID", *_LEFT_OUT_FIRST) if output_form.by_job else (*_LEFT_OUT_FIRST, "JOB ID")
+    return shown_table(headers, headings=output_form.headings, droppable=(*first, *_LEFT_OUT_THEN))
 
 
-def _name(row: Row, looks: JobTableOptions) -> str:
-    return f"pod/{row.pod}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
+def _name(row: Row, output_form: JobTableOptions) -> str:
+    return f"pod/{row.pod}" if output_form.pods_only else f"{row.identity.kind}/{row.identity.name}"
 
 
-def _cells(row: Row, looks: JobTableOptions) -> list[str]:
+def _cells(row: Row, output_form: JobTableOptions) -> list[str]:
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
     node = row.node or ""
-    if looks.by_job and node.count(",") > 0:
+    if output_form.by_job and node.count(",") > 0:
         node = f"{node.split(',')[0]}(+{node.count(',')})"
     cells = [row.shown_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
     cells.append(age(row.created_at) if row.created_at else "")
-    if looks.output == "wide":
+    if output_form.output == "wide":
         cells += [
             row.pool or "",
             str(row.gpu),
@@ -219,18 +219,18 @@ def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
     return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
 
 
-def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
+def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
     """Print all rows, then those that have changed, until Ctrl-C."""
-    table = _table(looks)
+    table = _table(output_form)
     for rows in watch_jobs(looking, query):
-        if looks.output == "json":
+        if output_form.output == "json":
             for line in _json_lines(rows):
                 click.echo(line)
-        elif looks.output == "name":
-            _print_names(rows, looks)
+        elif output_form.output == "name":
+            _print_names(rows, output_form)
         elif rows:
             # One table to the end: in a narrow terminal every batch of rows would choose columns of its own.
-            show_rows(table, [_cells(row, looks) for row in rows])
+            show_rows(table, [_cells(row, output_form) for row in rows])
         sys.stdout.flush()
     return 0
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.commands.get.nodes import show_labels
-from gpuctl.cli.options.completing import complete_node
+from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.looking import Reader
@@ -44,28 +44,30 @@ def command(
     """
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
         if names or key is not None:
-            _show(looking, bare(names), key, looks)
+            _show(looking, strip_kinds(names), key, output_form)
         else:
-            show_gpu_labels(looking, looks)
+            show_gpu_labels(looking, output_form)
     return 0
 
 
-def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOptions) -> None:
-    if key is not None and looks.is_machine and len(names) == 1:
+def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
+    if key is not None and output_form.is_machine and len(names) == 1:
         # Models take longer to import than a small cluster to list: a table needs none.
         from gpuctl.api.labels_of_nodes import KeptLabel
 
-        show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), looks.output)
+        show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), output_form.output)
     else:
         show_labels(
-            list_labels(looking, names, key), looks, "No labels." if key is None else f"No node has the label {key}."
+            list_labels(looking, names, key),
+            output_form,
+            "No labels." if key is None else f"No node has the label {key}.",
         )
 
 
-def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
+def show_gpu_labels(looking: Reader, output_form: ListOptions) -> None:
     """Print a row for each node: its labels about GPUs, and its pool."""
     nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
@@ -80,4 +82,4 @@ def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
 
         return gpu_label_list(nodes)
 
-    show_list(looks, answer, headers, (), entries, "There are no nodes.")
+    show_list(output_form, answer, headers, (), entries, "There are no nodes.")

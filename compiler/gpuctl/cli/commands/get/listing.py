@@ -37,7 +37,7 @@ class ListEntry(NamedTuple):
 
 
 def show_list(
-    looks: ListOptions,
+    output_form: ListOptions,
     answer: Callable[[], dict[str, Any]],
     headers: Sequence[str],
     wide: Sequence[str],
@@ -45,21 +45,21 @@ def show_list(
     nothing: str,
 ) -> None:
     """Print the answer for programs, or the entries for people; ``nothing`` is said on standard error without any."""
-    if looks.is_machine:
-        show_value(answer(), looks.output)
+    if output_form.is_machine:
+        show_value(answer(), output_form.output)
         return
     entries = list(entries)
-    if looks.output == "name":
+    if output_form.output == "name":
         for entry in entries:
             click.echo(entry.title)
     elif entries or not sys.stdout.isatty():
-        is_wide = looks.output == "wide"
+        is_wide = output_form.output == "wide"
         rows = ([*entry.cells, *(entry.wide if is_wide else ())] for entry in entries)
-        show_table([*headers, *(wide if is_wide else ())], rows, headings=looks.headings)
+        show_table([*headers, *(wide if is_wide else ())], rows, headings=output_form.headings)
     if not entries:
         click.echo(nothing, err=True)
 
 
-def bare(names: Iterable[str]) -> list[str]:
+def strip_kinds(names: Iterable[str]) -> list[str]:
     """Names as ``-o name`` prints them, ``node/node-1``, without the kind; each once."""
     return list(dict.fromkeys(name.rpartition("/")[2] for name in names))

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.namespace_rows import NamespaceRow
@@ -41,16 +41,16 @@ def command(
     """
     from gpuctl.usecases.quota_queries import list_namespaces
 
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
-        found = list_namespaces(looking, bare(names), everything=everything)
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
+        found = list_namespaces(looking, strip_kinds(names), everything=everything)
         entries = []
         for item in found:
             cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), ",".join(item.quotas)]
             since = age(item.created_at) if item.created_at else ""
             entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
         nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."
-        show_list(looks, partial(_answer, found), HEADERS, (), entries, nothing)
+        show_list(output_form, partial(_answer, found), HEADERS, (), entries, nothing)
     return 0
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-from gpuctl.cli.options.completing import complete_node, complete_pool
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import amount, count
 from gpuctl.language.wording import first_few
@@ -74,20 +74,20 @@ def command(
     """
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    query = NodeQuery(bare(names), pool, gpu_type, status, selector, label, gpu_detail)
-    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    query = NodeQuery(strip_kinds(names), pool, gpu_type, status, selector, label, gpu_detail)
+    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
         found = list_nodes(looking, query)
         if found.query.label is not None:
-            _show_label(looking, found.query.label, found, looks)
+            _show_label(looking, found.query.label, found, output_form)
         elif gpu_detail:
-            _show_gpus(looking, found.gpus, looks)
+            _show_gpus(looking, found.gpus, output_form)
         else:
-            show_nodes(found.nodes, looks, _nothing(found.query, found.others))
+            show_nodes(found.nodes, output_form, _nothing(found.query, found.others))
     return 0
 
 
-def show_nodes(nodes: Sequence[NodeRow], looks: ListOptions, nothing: str) -> None:
+def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str) -> None:
     """Print nodes."""
     entries = []
     for node in nodes:
@@ -102,7 +102,7 @@ def show_nodes(nodes: Sequence[NodeRow], looks: ListOptions, nothing: str) -> No
 
         return node_list(nodes)
 
-    show_list(looks, answer, HEADERS, WIDE, entries, nothing)
+    show_list(output_form, answer, HEADERS, WIDE, entries, nothing)
 
 
 def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
@@ -120,15 +120,15 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
     return "No nodes are like this."
 
 
-def _show_label(looking: Reader, key: str, found: NodeListing, looks: ListOptions) -> None:
+def _show_label(looking: Reader, key: str, found: NodeListing, output_form: ListOptions) -> None:
     having = {label.node for label in found.labels}
     without = [node.name for node in found.nodes if node.name not in having]
-    if without and having and not looks.is_machine:
+    if without and having and not output_form.is_machine:
         looking.scope.note(f"{first_few(without, 5)}: no label {key}")
-    show_labels(found.labels, looks, f"No node has the label {key}.")
+    show_labels(found.labels, output_form, f"No node has the label {key}.")
 
 
-def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> None:
+def show_labels(labels: Sequence[Label], output_form: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
@@ -138,12 +138,12 @@ def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> No
 
         return label_list(labels)
 
-    show_list(looks, answer, headers, (), entries, nothing)
+    show_list(output_form, answer, headers, (), entries, nothing)
 
 
-def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], looks: ListOptions) -> None:
+def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
-    if nodes and not looks.is_machine:
+    if nodes and not output_form.is_machine:
         looking.scope.note(
             "Kubernetes counts the GPUs of a node that pods have asked for, and does not say which devices these are: "
             "GPU ID is a number, not a device"
@@ -159,4 +159,4 @@ def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], looks: ListOptions) -
 
         return gpu_list(nodes)
 
-    show_list(looks, answer, headers, (), entries, "No node has GPUs.")
+    show_list(output_form, answer, headers, (), entries, "No node has GPUs.")

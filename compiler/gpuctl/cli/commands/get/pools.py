@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-from gpuctl.cli.options.completing import complete_pool
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 from gpuctl.cli.output.amounts import count
 from gpuctl.language.wording import first_few
@@ -40,9 +40,9 @@ def command(
     STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
     the nodes that are in no other.
     """
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
-        pools = list_pools(looking, bare(names))
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=output_form.is_machine) as looking:
+        pools = list_pools(looking, strip_kinds(names))
         entries = []
         for pool, _ in pools:
             cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
@@ -56,8 +56,8 @@ def command(
 
             return pool_list(pool for pool, _ in pools)
 
-        show_list(looks, answer, HEADERS, WIDE, entries, "There are no pools.")
-        if looks.output in ("table", "wide"):
+        show_list(output_form, answer, HEADERS, WIDE, entries, "There are no pools.")
+        if output_form.output in ("table", "wide"):
             for note in unavailable(pools):
                 looking.scope.note(note)
     return 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
-from gpuctl.cli.options.completing import complete_quota
+from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.amounts import amount
 from gpuctl.objects.workload_state import age
@@ -45,11 +45,11 @@ def command(
     """
     from gpuctl.usecases.quota_queries import list_quotas
 
-    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=looks.is_machine
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output_form.is_machine
     ) as looking:
-        quotas = list_quotas(looking, bare(names))
+        quotas = list_quotas(looking, strip_kinds(names))
         entries = []
         for quota in quotas:
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
@@ -57,7 +57,7 @@ def command(
             wide = (age(quota.created_at), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
         where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
-        show_list(looks, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
+        show_list(output_form, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
 
 

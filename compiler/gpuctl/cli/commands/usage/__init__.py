@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.commands.usage.asking import stated_time
-from gpuctl.cli.commands.usage.stores import stated_settings
-from gpuctl.cli.named_clusters import is_server_stated
-from gpuctl.cli.options.connecting import ClusterFailure, kubeconfig_options
-from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.command_target import is_server_stated
+from gpuctl.cli.commands.usage.database_options import stated_settings
+from gpuctl.cli.commands.usage.usage_options import stated_time
+from gpuctl.cli.options.connection_options import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 
 if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _STORES = "gpuctl.cli.commands.usage.exporting"
-_TABLES = "gpuctl.cli.commands.usage.tables"
+_TABLES = "gpuctl.cli.commands.usage.breakdowns"
 SUBCOMMANDS = {
     "top": Subcommand("gpuctl.cli.commands.usage.top", "Who holds GPUs now, and what they do."),
     "cluster": Subcommand(_TABLES, "What became of the cluster's GPUs.", (), "cluster"),
@@ -33,8 +33,8 @@ SUBCOMMANDS = {
     "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
     "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
     "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
-    "idle": Subcommand("gpuctl.cli.commands.usage.idle", "Warn owners of idle jobs, or pause these."),
-    "report": Subcommand("gpuctl.cli.commands.usage.report", "A month on a page, for whoever pays."),
+    "idle": Subcommand("gpuctl.cli.commands.usage.idle_jobs", "Warn owners of idle jobs, or pause these."),
+    "report": Subcommand("gpuctl.cli.commands.usage.monthly_report", "A month on a page, for whoever pays."),
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
     "export": Subcommand(_STORES, "Copy the database to a file, or its months to Parquet.", (), "export"),
@@ -61,7 +61,7 @@ def _options(function: Function) -> Function:
 
 @click.group(
     "usage",
-    cls=Family,
+    cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
     short_help="Who holds the GPUs, what they do, what it costs.",
     epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db",

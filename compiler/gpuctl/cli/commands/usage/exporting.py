@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from gpuctl.cli.commands.usage.stores import database_options, stated_database
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.commands.usage.database_options import database_options, stated_database
+from gpuctl.cli.options.connection_options import ClusterFailure
 
 
 @click.command(

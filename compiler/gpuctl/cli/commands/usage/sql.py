@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.commands.usage.database_options import database_options, stated_database
 from gpuctl.cli.commands.usage.exporting import moving_errors
-from gpuctl.cli.commands.usage.stores import database_options, stated_database
-from gpuctl.cli.options.connecting import checked_duration
+from gpuctl.cli.options.connection_options import parse_duration_option
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.language.wording import visible
 
@@ -49,7 +49,7 @@ _FORMATS = ("table", "json", "csv")
     "--timeout",
     default="60s",
     show_default=True,
-    callback=checked_duration,
+    callback=parse_duration_option,
     metavar="TIME",
     help="How long the answer may be computed, as in 90s or 10m.",
 )

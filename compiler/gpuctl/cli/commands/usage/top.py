@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 from gpuctl.api.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
-from gpuctl.cli.commands.usage.asking import (
-    Told,
+from gpuctl.cli.commands.usage.usage_options import (
+    RowFormat,
+    note_cut_rows,
+    note_if_stale,
+    note_on_terminal,
     only_namespace,
-    say,
-    say_if_old,
-    say_what_is_cut,
     shape_options,
     show_csv,
     usage_way,
     where_options,
 )
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, gpus, percent
 from gpuctl.reading.usage_records import Holders
 from gpuctl.usecases.holding_now import holders_now
 
@@ -56,22 +56,22 @@ def command(
     USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the hour that runs and the one
     before.
     """
-    told = Told.of(output, as_json, no_headers, limit)
-    with usage_way(database, config, as_json=told.output == "json") as way:
+    row_format = RowFormat.of(output, as_json, no_headers, limit)
+    with usage_way(database, config, as_json=row_format.output == "json") as way:
         found = holders_now(way, cluster, namespace or "", sort)
-    shown = found._replace(workloads=found.workloads[: told.limit])
-    if told.output == "table":
-        _show(shown, told)
+    shown = found._replace(workloads=found.workloads[: row_format.limit])
+    if row_format.output == "table":
+        _show(shown, row_format)
         _say(found, len(shown.workloads))
     else:
-        _show_values(shown, told.output)
+        _show_values(shown, row_format.output)
     if not found.workloads:
         click.echo(f"No GPUs were held at {found.time}; {_NEXT}.", err=True)
-    say_if_old(found.time, "the last snapshot")
+    note_if_stale(found.time, "the last snapshot")
     return 0
 
 
-def _show(found: Holders, told: Told) -> None:
+def _show(found: Holders, row_format: RowFormat) -> None:
     rows = []
     for item in found.workloads:
         late = item.lately
@@ -81,16 +81,16 @@ def _show(found: Holders, told: Told) -> None:
                 *(item.holder.name, item.holder.namespace, item.holder.kind, gpus(item.gpus), percent(item.use)),
                 percent(late.mean_use if late is not None else None),
                 gpu_hours(late.idle if late is not None and known else None),
-                covered(late.coverage if late is not None else None),
+                coverage_percent(late.coverage if late is not None else None),
             ]
         )
-    show_table(HEADERS, rows, headings=told.headings, droppable=("COVERAGE", "KIND"))
+    show_table(HEADERS, rows, headings=row_format.headings, droppable=("COVERAGE", "KIND"))
 
 
 def _say(found: Holders, shown: int) -> None:
     of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
-    say(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
-    say_what_is_cut(len(found.workloads), shown)
+    note_on_terminal(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
+    note_cut_rows(len(found.workloads), shown)
 
 
 def _show_values(found: Holders, output: str) -> None:

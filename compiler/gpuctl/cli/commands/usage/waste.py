@@ -5,24 +5,24 @@ from __future__ import annotations
 import click
 
 from gpuctl.api.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
-from gpuctl.cli.commands.usage.asking import (
-    Told,
-    asked_range,
+from gpuctl.cli.commands.usage.usage_options import (
+    RowFormat,
+    note_cut_rows,
+    note_if_stale,
+    note_on_terminal,
     only_namespace,
-    say,
-    say_if_old,
-    say_what_is_cut,
+    parse_range,
+    range_text,
     shape_options,
     show_csv,
     time_options,
-    told_range,
     usage_way,
     where_options,
 )
-from gpuctl.cli.options.connecting import kubeconfig_options
+from gpuctl.cli.options.connection_options import kubeconfig_options
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
-from gpuctl.cli.options.reading_options import no_platform
+from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import gpus, percent
 from gpuctl.kube.api_errors import ClusterError
@@ -79,32 +79,34 @@ def command(
     measured is not known to be idle. IDLE-GPU-HOURS and COST are of the time of --last. Below are the commands that
     free the GPUs of jobs; what is not gpuctl's, its owner has to scale down.
     """
-    told = Told.of(output, as_json, no_headers, limit)
-    asked = asked_range(last, start, end, tz, cluster, namespace)
-    with usage_way(database, config, as_json=told.output == "json", kubeconfig=kubeconfig, context=context) as way:
+    row_format = RowFormat.of(output, as_json, no_headers, limit)
+    asked = parse_range(last, start, end, tz, cluster, namespace)
+    with usage_way(
+        database, config, as_json=row_format.output == "json", kubeconfig=kubeconfig, context=context
+    ) as way:
         if not isinstance(way, DatabaseWay):
-            _nothing_of_a_cluster(platform, context, kubeconfig)
+            _reject_cluster_options(platform, context, kubeconfig)
         settings = platform_settings(platform)
         waste = idle_gpus(way, asked, below, settings)
         if isinstance(way, DatabaseWay) and waste.workloads:
             waste = _with_pauses(waste, kubeconfig, context, platform)
-    if told.output == "table":
-        _show(waste, told)
-        _say(waste, told, told_range(asked))
+    if row_format.output == "table":
+        _show(waste, row_format)
+        _say(waste, row_format, range_text(asked))
     else:
-        _show_values(waste, told)
+        _show_values(waste, row_format)
     if not waste.workloads:
         click.echo("No workload that holds GPUs has been idle for an hour or longer.", err=True)
-    say_if_old(waste.known_until, "what is known of who holds GPUs")
+    note_if_stale(waste.known_until, "what is known of who holds GPUs")
     return 0
 
 
-def _nothing_of_a_cluster(platform: str | None, context: str | None, kubeconfig: str | None) -> None:
+def _reject_cluster_options(platform: str | None, context: str | None, kubeconfig: str | None) -> None:
     """See that nobody names a cluster, or a platform, to a service.
 
     :raises click.UsageError: somebody does.
     """
-    no_platform(platform)
+    reject_platform(platform)
     for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
         if value is not None:
             raise click.UsageError(
@@ -125,23 +127,23 @@ def _with_pauses(waste: Waste, kubeconfig: str | None, context: str | None, plat
         return waste
 
 
-def _shown(waste: Waste, told: Told) -> list[IdleHolder]:
-    return list(waste.workloads[: told.limit])
+def _shown(waste: Waste, row_format: RowFormat) -> list[IdleHolder]:
+    return list(waste.workloads[: row_format.limit])
 
 
-def _show(waste: Waste, told: Told) -> None:
+def _show(waste: Waste, row_format: RowFormat) -> None:
     priced = any(item.cost is not None for item in waste.workloads)
     money = [f"COST-{waste.currency}" if waste.currency else "COST"] if priced else []
     rows = []
-    for item in _shown(waste, told):
+    for item in _shown(waste, row_format):
         cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
         cells += [_long(item.idle_hours), percent(item.use)]
         cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
-    show_table([*HEADERS, *money], rows, headings=told.headings, droppable=("KIND", "USE", "OWNER"))
+    show_table([*HEADERS, *money], rows, headings=row_format.headings, droppable=("KIND", "USE", "OWNER"))
     # Not in the table, which is cut where a terminal is narrow: these are copied.
-    lines = [line for item in _shown(waste, told) if (line := pause_line(item))]
+    lines = [line for item in _shown(waste, row_format) if (line := pause_line(item))]
     for line in ["", "To free them:", *lines] if lines else []:
         click.echo(line)
 
@@ -155,16 +157,16 @@ def _long(hours: float) -> str:
     return rough_duration(hours * 3600)
 
 
-def _say(waste: Waste, told: Told, when: str) -> None:
+def _say(waste: Waste, row_format: RowFormat, when: str) -> None:
     if waste.total_idle is not None:
         cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
-        say(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
-    say_what_is_cut(len(waste.workloads), len(_shown(waste, told)))
+        note_on_terminal(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
+    note_cut_rows(len(waste.workloads), len(_shown(waste, row_format)))
 
 
-def _show_values(waste: Waste, told: Told) -> None:
-    rows = idle_rows(_shown(waste, told), pause_line)
-    if told.output == "json":
+def _show_values(waste: Waste, row_format: RowFormat) -> None:
+    rows = idle_rows(_shown(waste, row_format), pause_line)
+    if row_format.output == "json":
         show_value(waste_answer(waste, rows), "json")
         return
     show_csv(IDLE_COLUMNS, [{**row, "models": _told_models(row["models"])} for row in rows])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.commands.usage.asking import only_namespace
-from gpuctl.cli.commands.usage.stores import database_options, named_database, stated_settings
+from gpuctl.cli.commands.usage.database_options import database_options, named_database, stated_settings
+from gpuctl.cli.commands.usage.usage_options import only_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError

@@ -56,12 +56,12 @@ def platform_files() -> list[str]:
     return sorted(found)
 
 
-def works_on(name: str) -> None:
+def set_current_cluster(name: str) -> None:
     """Note on which of several clusters the command is at work."""
     click.get_current_context().find_root().meta[_CURRENT] = name
 
 
-def advised(text: str) -> str:
+def with_recover_options(text: str) -> str:
     """A text whose advice to recover is for the cluster that the command is at work on."""
     if "`gpuctl recover" not in text or not (
         stated_clusters() or _CURRENT in click.get_current_context().find_root().meta

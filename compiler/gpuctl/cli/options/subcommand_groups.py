@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from gpuctl.cli.options.blanks import without_blanks
-from gpuctl.cli.options.misplaced import GroupOfCommands
+from gpuctl.cli.options.blank_values import reject_blanks
+from gpuctl.cli.options.option_hints import GroupWithOptionHints
 
 
 class Subcommand(NamedTuple):
@@ -22,7 +22,7 @@ class Subcommand(NamedTuple):
     attribute: str = "command"
 
 
-class Family(GroupOfCommands):
+class SubcommandGroup(GroupWithOptionHints):
     """A group that imports a subcommand when it is called, by whichever of its names."""
 
     def __init__(self, *args: Any, subcommands: Mapping[str, Subcommand], **kwargs: Any) -> None:
@@ -38,7 +38,7 @@ class Family(GroupOfCommands):
         if name is None:
             return None
         entry = self.subcommands[name]
-        return without_blanks(getattr(import_module(entry.module), entry.attribute))
+        return reject_blanks(getattr(import_module(entry.module), entry.attribute))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

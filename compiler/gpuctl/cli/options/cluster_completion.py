@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.named_clusters import stated_clusters
-from gpuctl.cli.options.completing_locally import Complete, completing
+from gpuctl.cli.command_target import stated_clusters
+from gpuctl.cli.options.local_completion import Complete, completion_callback
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import labels_of
@@ -24,25 +24,25 @@ _PATIENCE = 1.0
 
 def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def found(context: click.Context) -> list[str]:
-        from gpuctl.cli.options.connecting import asked_service, connected
+        from gpuctl.cli.options.connection_options import open_cluster, selected_service
         from gpuctl.kube.scope import Scope
         from gpuctl.usecases.service_names import names_of_service
 
         given = context.params
         namespace = given.get("namespace")
-        service = asked_service(given.get("kubeconfig"), given.get("context"))
+        service = selected_service(given.get("kubeconfig"), given.get("context"))
         if service is not None:
             with closing(service):
                 return names_of_service(service, kind, namespace)
         settings = platform_settings(given.get("platform"))
         # With settings the connection is checked against the platform's clusters, and noted if it is none of them.
         known = None if stated_clusters() else Settings()
-        session = connected(given.get("kubeconfig"), given.get("context"), settings=known)
+        session = open_cluster(given.get("kubeconfig"), given.get("context"), settings=known)
         session.patience = _PATIENCE
         with closing(session):
             return list(names(Scope(session, namespace), records(settings), settings))
 
-    return completing(found)
+    return completion_callback(found)
 
 
 def _jobs(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:

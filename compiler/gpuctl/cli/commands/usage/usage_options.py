@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from gpuctl.cli.commands.usage.stores import database_options, stated_database
-from gpuctl.cli.named_clusters import is_server_stated
-from gpuctl.cli.options.choosing_service import chosen_service, server_option
-from gpuctl.cli.options.connecting import cluster_errors
+from gpuctl.cli.command_target import is_server_stated
+from gpuctl.cli.commands.usage.database_options import database_options, stated_database
+from gpuctl.cli.options.connection_options import cluster_errors
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.output.usage_amounts import gpu_hours, told_known
+from gpuctl.cli.options.service_choice import chosen_service, server_option
+from gpuctl.cli.output.usage_amounts import gpu_hours, known_time_text
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.cluster_identity import kube_system_uid
 from gpuctl.kube.configuration import open_session
@@ -82,7 +82,7 @@ def shape_options(function: Function) -> Function:
 only_namespace = namespace_option("Only this namespace. Default: all.")
 
 
-class Told(NamedTuple):
+class RowFormat(NamedTuple):
     """How rows are told: ``output`` is one of :data:`FORMATS`; ``limit`` None for all."""
 
     output: str
@@ -90,7 +90,7 @@ class Told(NamedTuple):
     limit: int | None
 
     @classmethod
-    def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> Told:
+    def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> RowFormat:
         """From the options."""
         output = "json" if as_json else output
         default = _SHOWN if output == "table" and sys.stdout.isatty() else None
@@ -141,7 +141,7 @@ def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
 
 
 @contextmanager
-def kept_way(looking: Reader) -> Iterator[UsageWay | None]:
+def configured_backend(looking: Reader) -> Iterator[UsageWay | None]:
     """Yield the service or the database of the settings, for commands about other things; None if none is set up.
 
     :param looking: its service is asked, and stays open. Without one the default cluster of the database is its own.
@@ -167,7 +167,7 @@ def kept_way(looking: Reader) -> Iterator[UsageWay | None]:
         way.close()
 
 
-def asked_range(
+def parse_range(
     last: str | None, start: str | None, end: str | None, tz: str, cluster: str = "", namespace: str | None = None
 ) -> UsageRange:
     """Which hours are asked about: whole ones, with the one that runs.
@@ -217,7 +217,7 @@ def stated_time(option: str, text: str, zone: tzinfo) -> float:
         ) from None
 
 
-def told_range(asked: UsageRange) -> str:
+def range_text(asked: UsageRange) -> str:
     """Which time it is, for people: ``2026-10-01 00:00 to 2026-11-01 00:00 (UTC)``."""
     zone = zone_named(asked.zone)
     start, end = (
@@ -233,34 +233,34 @@ def show_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     click.echo(as_csv(names, rows, "\n"), nl=False)
 
 
-def say(text: str) -> None:
+def note_on_terminal(text: str) -> None:
     """Tell a person what the table does not, on standard error; programs and pipes do not hear it."""
     if sys.stdout.isatty():
         click.echo(text, err=True)
 
 
-def say_what_is_cut(count: int, shown: int) -> None:
+def note_cut_rows(count: int, shown: int) -> None:
     """Say on standard error, also in a pipe, how many rows a table leaves out."""
     if count > shown:
         click.echo(f"note: {count - shown} more rows: `--limit 0` prints all {count}", err=True)
 
 
-def say_what_is_known(known: KnownTime, asked: UsageRange) -> None:
+def note_known_time(known: KnownTime, asked: UsageRange) -> None:
     """Say on standard error, also in a pipe, which part of a range is known, if not all of what has passed, and whether
     its figures may still change. A terminal is also told if all is known and final."""
     passed = min(asked.end, time.time()) - asked.start
     told = []
     if known.seconds < passed - _SHORT:
-        told.append(f"known: {told_known(known, asked.seconds, zone_named(asked.zone))} ({asked.zone})")
+        told.append(f"known: {known_time_text(known, asked.seconds, zone_named(asked.zone))} ({asked.zone})")
     if known.provisional:
         told.append("provisional: the last hours may still change")
     if told:
         click.echo(f"note: {'; '.join(told)}", err=True)
     elif known.provisional is False:
-        say("all hours are known and final")
+        note_on_terminal("all hours are known and final")
 
 
-def say_what_is_unsized(whole: GpuTime | None) -> None:
+def note_unsized(whole: GpuTime | None) -> None:
     """Say on standard error how much of the capacity pods may hold whose share of a card is of unknown size."""
     if whole is not None and whole.unsized:
         click.echo(
@@ -270,7 +270,7 @@ def say_what_is_unsized(whole: GpuTime | None) -> None:
         )
 
 
-def say_if_old(time_known: str, what: str) -> None:
+def note_if_stale(time_known: str, what: str) -> None:
     """Say that what is told of now is older than that; ``time_known`` is RFC 3339."""
     age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
     if age > _OLD:

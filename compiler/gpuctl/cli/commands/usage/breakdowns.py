@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 import click
 
 from gpuctl.api.usage_answers import columns_of, group_rows, usage_answer, usage_rows
-from gpuctl.cli.commands.usage.asking import (
+from gpuctl.cli.commands.usage.usage_options import (
     STEPS,
-    Told,
-    asked_range,
+    RowFormat,
+    note_cut_rows,
+    note_known_time,
+    note_on_terminal,
+    note_unsized,
     only_namespace,
-    say,
-    say_what_is_cut,
-    say_what_is_known,
-    say_what_is_unsized,
+    parse_range,
+    range_text,
     shape_options,
     show_csv,
     time_options,
-    told_range,
     usage_way,
     where_options,
     zone_named,
 )
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
 from gpuctl.reading.usage_records import UsageView
 from gpuctl.usecases.usage_views import ViewOptions, usage_view
@@ -154,21 +154,21 @@ def _show(
     namespace: str | None = None,
     key: str = "",
 ) -> int:
-    told = Told.of(output, as_json, no_headers, limit)
-    asked = asked_range(last, start, end, tz, cluster, namespace)
-    options = ViewOptions(step or "", sort, told.limit, over_time=told.output != "csv" or step is not None)
-    with usage_way(database, config, as_json=told.output == "json") as way:
+    row_format = RowFormat.of(output, as_json, no_headers, limit)
+    asked = parse_range(last, start, end, tz, cluster, namespace)
+    options = ViewOptions(step or "", sort, row_format.limit, over_time=row_format.output != "csv" or step is not None)
+    with usage_way(database, config, as_json=row_format.output == "json") as way:
         view = usage_view(way, level, asked, options, key)
         keys = way.keys(cluster, level) if key and not view.groups else []
-    if told.output == "table":
-        _show_table(view, told, by_step=step is not None)
+    if row_format.output == "table":
+        _show_table(view, row_format, by_step=step is not None)
     else:
-        _show_values(view, told.output, by_step=step is not None)
-    if told.output != "json" and view.known is not None:
-        say_what_is_known(view.known, asked)
-        say_what_is_unsized(view.whole)
+        _show_values(view, row_format.output, by_step=step is not None)
+    if row_format.output != "json" and view.known is not None:
+        note_known_time(view.known, asked)
+        note_unsized(view.whole)
     if not view.groups:
-        click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
+        click.echo(f"Nothing is known of {range_text(asked)}.", err=True)
         if key and key not in keys:
             click.echo(
                 f"note: usage is not collected by the {level} `{key}`, but by {', '.join(keys) or 'none'}: "
@@ -185,20 +185,20 @@ def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
     show_csv(columns_of(view, by_step=by_step), usage_rows(view) if by_step else group_rows(view))
 
 
-def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
+def _show_table(view: UsageView, row_format: RowFormat, *, by_step: bool) -> None:
     if by_step:
         heads, rows = step_table(view, zone_named(view.asked.zone))
     else:
         heads, rows = (part_table if view.level == "cluster" else group_table)(view)
     # Labels have no blanks in them, names neither; an annotation is known by all of its value.
-    show_table(heads, rows, headings=told.headings, droppable=DROPPABLE, with_blanks=view.level == "annotation")
+    show_table(heads, rows, headings=row_format.headings, droppable=DROPPABLE, with_blanks=view.level == "annotation")
     use, whole = view.all_groups, view.whole
     of = f" of {gpu_hours(whole.capacity)}" if whole is not None and whole.capacity else ""
     share = f" ({percent(use.share_of(view.capacity))})" if of else ""
-    say(
-        f"{told_range(view.asked)}: {gpu_hours(use.held)}{of} GPU-hours held{share}, "
-        f"{percent(use.mean_use) or '-'} used, {covered(use.coverage) or '-'} measured"
+    note_on_terminal(
+        f"{range_text(view.asked)}: {gpu_hours(use.held)}{of} GPU-hours held{share}, "
+        f"{percent(use.mean_use) or '-'} used, {coverage_percent(use.coverage) or '-'} measured"
     )
-    say_what_is_cut(view.count, len(view.groups))
+    note_cut_rows(view.count, len(view.groups))
     if not view.times and not by_step and view.groups:
-        say("they are too many to tell how it went: -n, --limit or a longer --step tells it")
+        note_on_terminal("they are too many to tell how it went: -n, --limit or a longer --step tells it")

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import click
 
-from gpuctl.cli.named_clusters import platform_files
+from gpuctl.cli.command_target import platform_files
 from gpuctl.usecases.kept_servers import read_kept
 
 _LONGEST = 3.0
@@ -21,7 +21,7 @@ _LONGEST = 3.0
 Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 
 
-def completing(names: Callable[[click.Context], Iterable[str]]) -> Complete:
+def completion_callback(names: Callable[[click.Context], Iterable[str]]) -> Complete:
     """Return a callback for click that completes names; they may fail in any way, or never come."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -54,6 +54,6 @@ def _servers(context: click.Context) -> Iterable[str]:
     return (server.url for server in read_kept().servers)
 
 
-complete_context = completing(_contexts)
-complete_cluster = completing(_clusters)
-complete_server = completing(_servers)
+complete_context = completion_callback(_contexts)
+complete_cluster = completion_callback(_clusters)
+complete_server = completion_callback(_servers)

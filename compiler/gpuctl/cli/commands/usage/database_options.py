@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.connection_options import ClusterFailure
 
 if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings

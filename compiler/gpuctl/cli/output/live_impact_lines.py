@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.apply.plan.jobs_stopped_by_change import Ended, RunAgain
-from gpuctl.cli.output.fit_lines import SAID
+from gpuctl.cli.output.fit_lines import VERDICT_TEXTS
 from gpuctl.gitops.declared_state import JobId
 from gpuctl.gitops.impact_report import Lists
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
@@ -53,7 +53,7 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         jobs, pods = _several(len(live.evictions), "job"), _several(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction(item) for item in live.evictions]
     placed = [
-        f"{live.title(answer)}: {SAID[answer.verdict]}"
+        f"{live.title(answer)}: {VERDICT_TEXTS[answer.verdict]}"
         + (f": {answer.reason}" if answer.reason else "")
         + ("; evicts others while its old pods still run" if live.evicts_early(answer) else "")
         for answer in live.fits

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import click
 
-from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
-from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.commands.usage.usage_options import usage_way, where_options, zone_named
+from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.reading.usage_records import UsageRange

@@ -13,7 +13,7 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 
 
-def show_report(report: BatchReport, *, as_json: bool) -> int:
+def show_batch_report(report: BatchReport, *, as_json: bool) -> int:
     """Print a report. Return the exit code: 1 if a node was not changed, 3 if that is the cluster's fault."""
     if as_json:
         show_value(report.as_json(), "json")

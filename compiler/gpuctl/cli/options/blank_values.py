@@ -12,7 +12,7 @@ _PATTERNS = frozenset({"grep"})
 """Options whose value is a pattern, which a blank may be."""
 
 
-class NoBlanks(click.Context):
+class BlankRejectingContext(click.Context):
     """Refuses blank values before the command runs: an empty file name would be the current directory.
 
     An option that is empty unless it is given may be given empty, and what is passed on to a program may be anything.
@@ -29,9 +29,9 @@ class NoBlanks(click.Context):
         return super().get_help() if isinstance(self.command, click.Group) else help_of(self)
 
 
-def without_blanks(command: click.Command) -> click.Command:
+def reject_blanks(command: click.Command) -> click.Command:
     """The command, refusing blank values from now on."""
-    command.context_class = NoBlanks
+    command.context_class = BlankRejectingContext
     return command
 
 

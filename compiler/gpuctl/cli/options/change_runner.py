@@ -12,15 +12,15 @@ import click
 from gpuctl.api.plan_answers import preview_code
 from gpuctl.apply.plan.plan import Plan, Step, Unasked
 from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.cli.named_clusters import works_on
-from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
+from gpuctl.cli.command_target import set_current_cluster
+from gpuctl.cli.options.connection_options import Progress, cluster_errors, open_cluster, selected_service
 from gpuctl.cli.output import text
 from gpuctl.cli.output.plan_results import finish, show_plan, show_step
 from gpuctl.kube.session import Session
 from gpuctl.usecases.service_client import ServiceClient
 
 
-class ChangeManner(NamedTuple):
+class Invocation(NamedTuple):
     """How a command was called: on which cluster, and how it asks and tells."""
 
     kubeconfig: str | None
@@ -29,78 +29,78 @@ class ChangeManner(NamedTuple):
     as_json: bool = False
 
 
-class ChangedCluster(NamedTuple):
+class ClusterChange(NamedTuple):
     """The cluster that a command changes, and the command's callbacks."""
 
     session: Session
     callbacks: RunCallbacks
 
 
-class ChangedByService(NamedTuple):
+class ServiceChange(NamedTuple):
     """The service by which a command changes a cluster, and the command's callbacks."""
 
     service: ServiceClient
     callbacks: RunCallbacks
 
 
-def finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+def show_outcome(plan: Plan, invocation: Invocation, dry_run: str | None) -> int:
     """Print what became of a plan, or with ``dry_run`` would; the exit code."""
     if dry_run is None:
-        return finish(plan, as_json=manner.as_json)
-    show_plan(plan, dry_run, as_json=manner.as_json)
+        return finish(plan, as_json=invocation.as_json)
+    show_plan(plan, dry_run, as_json=invocation.as_json)
     return preview_code(plan)
 
 
 @contextlib.contextmanager
-def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedByService | None]:
-    """As :func:`changing`, by the service that is asked instead of a cluster; None when it is a cluster."""
+def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ServiceChange | None]:
+    """As :func:`cluster_change`, by the service that is asked instead of a cluster; None when it is a cluster."""
     progress = Progress()
-    with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        service = asked_service(manner.kubeconfig, manner.context)
+    with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
+        service = selected_service(invocation.kubeconfig, invocation.context)
         if service is None:
             yield None
             return
         try:
-            yield ChangedByService(service, callbacks_of(manner, progress))
+            yield ServiceChange(service, callbacks_of(invocation, progress))
         finally:
             progress.clear()
             service.close()
 
 
 @contextlib.contextmanager
-def changing(
-    manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
-) -> Iterator[ChangedCluster]:
+def cluster_change(
+    invocation: Invocation, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
+) -> Iterator[ClusterChange]:
     """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`.
 
     :param cluster: the one that documents name; default: that of ``--cluster``.
     """
     progress = Progress()
-    with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        session = connected(manner.kubeconfig, manner.context, changes=True, cluster=cluster)
+    with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
+        session = open_cluster(invocation.kubeconfig, invocation.context, changes=True, cluster=cluster)
         if cluster is not None:
-            works_on(cluster)
+            set_current_cluster(cluster)
         try:
-            yield ChangedCluster(session, callbacks_of(manner, progress))
+            yield ClusterChange(session, callbacks_of(invocation, progress))
         finally:
             progress.clear()
             session.close()
 
 
-def callbacks_of(manner: ChangeManner, progress: Progress) -> RunCallbacks:
+def callbacks_of(invocation: Invocation, progress: Progress) -> RunCallbacks:
     """Return the callbacks of a command that changes a cluster."""
 
     def confirm(plan: Plan) -> bool:
         progress.clear()
-        return agreed(plan, yes=manner.yes)
+        return confirm_plan(plan, yes=invocation.yes)
 
     def lose(problems: Sequence[str]) -> bool:
         progress.clear()
-        return agreed_to_lose(problems)
+        return confirm_lost_progress(problems)
 
     def done(step: Step) -> None:
         progress.clear()
-        if not manner.as_json:
+        if not invocation.as_json:
             show_step(step)
 
     return RunCallbacks(
@@ -114,7 +114,7 @@ def callbacks_of(manner: ChangeManner, progress: Progress) -> RunCallbacks:
 
 
 @contextlib.contextmanager
-def saving_progress(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None]:
+def checkpoint_callbacks(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None]:
     """Yield the callbacks of a command without a plan for checkpoints; None without checkpoints."""
     if without_checkpoint:
         yield None
@@ -123,7 +123,7 @@ def saving_progress(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None
 
     def lose(problems: Sequence[str]) -> bool:
         progress.clear()
-        return agreed_to_lose(problems)
+        return confirm_lost_progress(problems)
 
     try:
         yield RunCallbacks(wait=progress.wait, say=progress.say, lose=lose)
@@ -131,28 +131,28 @@ def saving_progress(*, without_checkpoint: bool) -> Iterator[RunCallbacks | None
         progress.clear()
 
 
-def is_terminal() -> bool:
+def can_ask_user() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def agreed_to_lose(problems: Sequence[str]) -> bool:
+def confirm_lost_progress(problems: Sequence[str]) -> bool:
     """Whether jobs may end though their checkpoints failed: an answer on a terminal, whatever was confirmed before."""
-    if not is_terminal():
+    if not can_ask_user():
         return False
     for problem in problems:
         click.echo(problem, err=True)
     return click.confirm("Go on and lose progress?", default=False, err=True)
 
 
-def agreed(plan: Plan, *, yes: bool) -> bool:
+def confirm_plan(plan: Plan, *, yes: bool) -> bool:
     """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
 
     :raises Unasked: nobody can be asked.
     """
     if yes:
         return True
-    can_ask = is_terminal()
+    can_ask = can_ask_user()
     if not plan.questions and not can_ask:
         return True
     for step in plan.steps:

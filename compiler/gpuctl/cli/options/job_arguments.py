@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.completing import complete_job
-from gpuctl.cli.options.connecting import json_option
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reading_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def naming_options(function: Function) -> Function:
+def job_arguments(function: Function) -> Function:
     """Which jobs, where."""
     for decorate in (
         json_option,

@@ -7,7 +7,7 @@ import shlex
 import click
 
 
-class GroupOfCommands(click.Group):
+class GroupWithOptionHints(click.Group):
     """A group that says where an option goes which only its commands have."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

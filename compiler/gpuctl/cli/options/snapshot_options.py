@@ -10,8 +10,8 @@ import click
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.cli.named_clusters import is_server_stated, stated_clusters
-from gpuctl.cli.options.connecting import connected
+from gpuctl.cli.command_target import is_server_stated, stated_clusters
+from gpuctl.cli.options.connection_options import open_cluster
 from gpuctl.usecases.snapshot_files import read_snapshot
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,7 +22,7 @@ def snapshot_option(help: str) -> Callable[[Function], Function]:
     return click.option("--snapshot", "snapshot_file", type=click.Path(), metavar="FILE", help=help)
 
 
-def check_choice(
+def check_snapshot_option(
     snapshot_file: str | None, kubeconfig: str | None, context: str | None, inputs: Sequence[str] = ()
 ) -> None:
     """Refuse two clusters, and two uses of standard input.
@@ -39,7 +39,7 @@ def check_choice(
         raise click.UsageError("standard input is either the documents or the snapshot")
 
 
-def named_snapshot(name: str | None) -> str | BinaryIO | None:
+def snapshot_source(name: str | None) -> str | BinaryIO | None:
     """What ``--snapshot`` names: a file, or standard input (``-``)."""
     return sys.stdin.buffer if name == "-" else name
 
@@ -49,16 +49,16 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
 
     :raises ClusterError: it cannot be read, or is none.
     """
-    source = named_snapshot(name)
+    source = snapshot_source(name)
     if source is not None:
         return read_snapshot(source)
     is_named = stated_clusters() or (kubeconfig, context) != (None, None)
-    return taken(kubeconfig, context) if is_named else None
+    return take_snapshot_of_cluster(kubeconfig, context) if is_named else None
 
 
-def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
+def take_snapshot_of_cluster(kubeconfig: str | None, context: str | None) -> Snapshot:
     """A snapshot of the cluster that the options name."""
-    session = connected(kubeconfig, context)
+    session = open_cluster(kubeconfig, context)
     try:
         return take_snapshot(session)
     finally:

@@ -12,10 +12,16 @@ import click
 from gpuctl.api.cluster_answers import clusters_preview_code, clusters_result_code, clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.run.options import RunCallbacks
-from gpuctl.cli.named_clusters import stated_clusters, works_on
-from gpuctl.cli.options.changing import ChangeManner, callbacks_of, is_terminal
-from gpuctl.cli.options.connecting import NotAnswered, Progress, RefusedByPlan, cluster_errors, connected_to
-from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cluster_results, tell_obstacles
+from gpuctl.cli.command_target import set_current_cluster, stated_clusters
+from gpuctl.cli.options.change_runner import Invocation, callbacks_of, can_ask_user
+from gpuctl.cli.options.connection_options import (
+    Progress,
+    RefusedFailure,
+    UndeterminedFailure,
+    cluster_errors,
+    open_named_cluster,
+)
+from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cluster_results, show_obstacles
 from gpuctl.cli.output.printing import show_value
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
@@ -28,13 +34,13 @@ if TYPE_CHECKING:
 
 
 def chosen_clusters(
-    documents: DocumentOptions, manner: ChangeManner, *, refusal: int = 1
+    documents: DocumentOptions, invocation: Invocation, *, refusal: int = 1
 ) -> tuple[DocumentOptions, tuple[str, ...]]:
     """The clusters that documents are for: those of ``--cluster``, else those that they name themselves.
 
     :returns: the documents, of one cluster or (standard input read) of several, and the names.
     """
-    with cluster_errors(as_json=manner.as_json, refusal=refusal):
+    with cluster_errors(as_json=invocation.as_json, refusal=refusal):
         return _chosen(documents)
 
 
@@ -46,12 +52,12 @@ def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...
     return (replace(documents, cluster=names[0]) if len(names) == 1 else documents), names
 
 
-class EachCluster:
+class MultiClusterChange:
     """Plans for several clusters, with the sessions that they rest on."""
 
-    def __init__(self, names: Sequence[str], manner: ChangeManner, progress: Progress, *, changes: bool) -> None:
+    def __init__(self, names: Sequence[str], invocation: Invocation, progress: Progress, *, changes: bool) -> None:
         self.names = names
-        self.manner = manner
+        self.invocation = invocation
         self.plans: list[ClusterPlan] = []
         self.prepared: dict[str, Prepared] = {}
         self._progress = progress
@@ -68,7 +74,7 @@ class EachCluster:
     ) -> None:
         """Plan for all clusters."""
         told: set[str] = set()
-        talk = _saying_once(callbacks_of(self.manner, self._progress), told)
+        talk = _without_repeats(callbacks_of(self.invocation, self._progress), told)
         self.plans, self.prepared = plan_each(
             self.names, self._opened, lambda name, session: prepare(session, replace(documents, cluster=name), talk)
         )
@@ -77,19 +83,19 @@ class EachCluster:
     def carry_out(self) -> int:
         """Ask once, change one cluster after another, and print what became of it; the exit code."""
         if any(item.obstacles for item in self.plans):
-            if self.manner.as_json:
+            if self.invocation.as_json:
                 show_cluster_plans(self.plans, "server", as_json=True)
             else:
                 for item in self.plans:
-                    tell_obstacles(item)
+                    show_obstacles(item)
             click.echo("nothing was changed, on no cluster", err=True)
             return clusters_preview_code(self.plans)
         self._ask()
 
         def begun(item: ClusterPlan) -> None:
             self._progress.clear()
-            works_on(item.name)
-            if not self.manner.as_json:
+            set_current_cluster(item.name)
+            if not self.invocation.as_json:
                 click.echo(heading(item))
 
         try:
@@ -97,7 +103,7 @@ class EachCluster:
         finally:
             # Also when somebody interrupts it: what was done where.
             self._progress.clear()
-            show_cluster_results(self.plans, as_json=self.manner.as_json)
+            show_cluster_results(self.plans, as_json=self.invocation.as_json)
         return clusters_result_code(self.plans)
 
     def _ask(self) -> None:
@@ -106,9 +112,9 @@ class EachCluster:
         :raises ClusterFailure: it was not confirmed, or nobody can be asked.
         """
         plans = {item.name: item.plan for item in self.plans if item.plan is not None}
-        can_ask = is_terminal()
+        can_ask = can_ask_user()
         asked = [(name, each) for name, plan in plans.items() for each in plan.questions]
-        if self.manner.yes or not (asked or can_ask):
+        if self.invocation.yes or not (asked or can_ask):
             return
         if can_ask:
             asked = [(name, each) for name, plan in plans.items() for each in (*plan.questions, *plan.courtesies)]
@@ -119,12 +125,12 @@ class EachCluster:
         if can_ask and click.confirm("Go on?", default=False, err=True):
             return
         said = "not confirmed" if can_ask else "nobody can be asked here: confirm with --yes"
-        if self.manner.as_json:
+        if self.invocation.as_json:
             show_value(clusters_value(self.plans, error=said), "json")
-        raise (RefusedByPlan if can_ask else NotAnswered)(f"{said}\n  = nothing was changed, on no cluster")
+        raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = nothing was changed, on no cluster")
 
     def _opened(self, name: str) -> Session:
-        session = connected_to(name, self.manner.kubeconfig, self.manner.context, changes=self._changes)
+        session = open_named_cluster(name, self.invocation.kubeconfig, self.invocation.context, changes=self._changes)
         self._sessions.append(session)
         return session
 
@@ -136,19 +142,19 @@ class EachCluster:
 
 
 @contextlib.contextmanager
-def each_cluster(
-    names: Sequence[str], manner: ChangeManner, *, refusal: int = 1, changes: bool = True
-) -> Iterator[EachCluster]:
+def multi_cluster_change(
+    names: Sequence[str], invocation: Invocation, *, refusal: int = 1, changes: bool = True
+) -> Iterator[MultiClusterChange]:
     """Work on several clusters; failures become messages and exit codes."""
-    with cluster_errors(as_json=manner.as_json, refusal=refusal):
-        found = EachCluster(names, manner, Progress(), changes=changes)
+    with cluster_errors(as_json=invocation.as_json, refusal=refusal):
+        found = MultiClusterChange(names, invocation, Progress(), changes=changes)
         try:
             yield found
         finally:
             found.close()
 
 
-def _saying_once(callbacks: RunCallbacks, told: set[str]) -> RunCallbacks:
+def _without_repeats(callbacks: RunCallbacks, told: set[str]) -> RunCallbacks:
     """Return callbacks that report each diagnostic only once."""
 
     def diagnosed(diagnostics: Sequence[object], sources: object) -> None:

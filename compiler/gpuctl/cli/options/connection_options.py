@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuctl.api.failures import failure_value, meaning_of
-from gpuctl.cli.named_clusters import stated_clusters
-from gpuctl.cli.options.choosing_cluster import (
+from gpuctl.cli.command_target import stated_clusters
+from gpuctl.cli.options.cluster_choice import (
     check_known_cluster,
     chosen_context,
     cluster_option,
     platform_clusters,
     stated_cluster,
 )
-from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.completing_locally import complete_context
+from gpuctl.cli.options.local_completion import complete_context
+from gpuctl.cli.options.service_choice import chosen_service, server_option
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import columns_of
 from gpuctl.kube.api_errors import ClusterError
@@ -101,7 +101,7 @@ def changing_options(function: Function) -> Function:
             "--timeout",
             default="5m",
             show_default=True,
-            callback=checked_duration,
+            callback=parse_duration_option,
             metavar="TIME",
             help="How long deletions, late quotas and answers are waited for, as in 90s or 10m.",
         ),
@@ -149,7 +149,7 @@ def _show_secrets(context: click.Context, parameter: click.Parameter, value: boo
     context.with_resource(shown())
 
 
-def checked_duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
+def parse_duration_option(context: click.Context, parameter: click.Parameter, value: str) -> float:
     """The seconds of an option such as ``--timeout 5m``."""
     match = re.fullmatch(r"(\d{1,9})([smh]?)", value)
     if match is None or int(match[1]) == 0:
@@ -157,7 +157,7 @@ def checked_duration(context: click.Context, parameter: click.Parameter, value: 
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def connected(
+def open_cluster(
     kubeconfig: str | None,
     context: str | None,
     *,
@@ -173,12 +173,12 @@ def connected(
     :raises NeedsKubeconfig: a service is to be asked, which this command cannot.
     :raises WrongCluster: it is another cluster than the one that is meant.
     """
-    if (service := asked_service(kubeconfig, context)) is not None:
+    if (service := selected_service(kubeconfig, context)) is not None:
         raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
-    return connected_to(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
+    return open_named_cluster(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
 
 
-def connected_to(
+def open_named_cluster(
     name: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -186,7 +186,7 @@ def connected_to(
     changes: bool = False,
     settings: Settings | None = None,
 ) -> Session:
-    """A session with the cluster of a name, or (None) with the one that kubectl would take; see :func:`connected`."""
+    """Open a session with the named cluster, or (None) with the one kubectl would use; see :func:`open_cluster`."""
     meta = click.get_current_context().find_root().meta
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
     clusters = platform_clusters(settings)
@@ -207,7 +207,7 @@ def connected_to(
     return session
 
 
-def asked_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
+def selected_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
     """The service that the options name, or that commands ask otherwise; None when they name a cluster.
 
     :raises ConfigurationError: nobody has logged in to it, or its address is none.
@@ -226,25 +226,25 @@ class ClusterFailure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         for line in self.message.splitlines():
-            click.echo(line if line.startswith(" ") else f"{error_head()}: {line}", err=True)
+            click.echo(line if line.startswith(" ") else f"{error_prefix()}: {line}", err=True)
 
 
-class RefusedByPlan(ClusterFailure):
+class RefusedFailure(ClusterFailure):
     """The answer is no, and nothing was changed: exit code 1."""
 
     exit_code = 1
 
 
-class NotAnswered(ClusterFailure):
+class UndeterminedFailure(ClusterFailure):
     """What has to be asked first can be asked nobody, or a difference cannot be determined: exit code 2."""
 
     exit_code = 2
 
 
-_FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedByPlan, NotAnswered)}
+_FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedFailure, UndeterminedFailure)}
 
 
-def error_head() -> str:
+def error_prefix() -> str:
     """The word that every error on standard error begins with."""
     return click.style("error", fg="red") if _coloured() else "error"
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.named_clusters import note_server, stated_server
+from gpuctl.cli.command_target import note_server, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.completing_locally import complete_server
+from gpuctl.cli.options.local_completion import complete_server
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.usecases.kept_servers import read_kept, server_url
 
