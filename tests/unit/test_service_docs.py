@@ -40,11 +40,11 @@ def test_settings_of_usage_are_settings_of_the_service() -> None:
 
 
 def test_the_roles() -> None:
-    assert {row[0] for row in rows(PAGE, "Who may what")} == {f"`{role}`" for role in ROLES}
+    assert {row[0] for row in rows(PAGE, "Authentication and authorization")} == {f"`{role}`" for role in ROLES}
 
 
 def test_the_statuses() -> None:
-    heading = "What is answered when something is wrong"
+    heading = "Errors"
     assert [int(row[0]) for row in rows(PAGE, heading)] == list(PROBLEMS)
 
 
