@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from gpuctl.api.document_answers import diagnostics_answer
-from gpuctl.api.failures import meaning_of
+from gpuctl.api.error_meanings import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed

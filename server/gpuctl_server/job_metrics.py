@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from gpuctl.api.jobs_detail import JobMetrics
+from gpuctl.api.job_detail_answers import JobMetrics
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob

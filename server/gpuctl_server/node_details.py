@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.api.nodes import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
-from gpuctl.api.pools import PoolDetail, PoolReport
+from gpuctl.api.node_answers import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
+from gpuctl.api.pool_answers import PoolDetail, PoolReport
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState

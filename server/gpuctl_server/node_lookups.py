@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpuctl.api.nodes import JobOnNodes
+from gpuctl.api.node_answers import JobOnNodes
 from gpuctl.kube.not_found import no_such
 from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
 from gpuctl.reading.node_gpus import Gpus

@@ -19,7 +19,7 @@ import pytest
 import gpuctl
 from control_plane import ControlPlane
 from gpuctl.api.fit_answers import fit_jobs
-from gpuctl.api.jobs_why import why_answer
+from gpuctl.api.job_cause_answers import why_answer
 from gpuctl.kube.api_errors import ClusterError
 from support.cluster_tools import Place, training
 from support.pages import blocks

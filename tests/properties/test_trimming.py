@@ -13,13 +13,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.api.jobs_detail import JobMetrics, job_description
-from gpuctl.api.jobs_list import job_rows
-from gpuctl.api.labels_of_nodes import gpu_label_list
-from gpuctl.api.namespaces import NamespaceList
-from gpuctl.api.nodes import gpu_list, node_list
-from gpuctl.api.pools import PoolReport
-from gpuctl.api.quotas import QuotaList
+from gpuctl.api.job_detail_answers import JobMetrics, job_description
+from gpuctl.api.job_list_answers import job_rows
+from gpuctl.api.namespace_answers import NamespaceList
+from gpuctl.api.node_answers import gpu_list, node_list
+from gpuctl.api.node_label_answers import gpu_label_list
+from gpuctl.api.pool_answers import PoolReport
+from gpuctl.api.quota_answers import QuotaList
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, labels_of
 from gpuctl.objects.ownership_metadata import records

@@ -17,7 +17,7 @@ from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
-from gpuctl.api.labels_of_nodes import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
+from gpuctl.api.node_label_answers import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.admin_changes import AdminBody
 from gpuctl_server.app import ROUTERS

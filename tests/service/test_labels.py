@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.api.labels_of_nodes import (
+from gpuctl.api.node_label_answers import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.nodes import GpuPage, NodeDetail, NodePage
+from gpuctl.api.node_answers import GpuPage, NodeDetail, NodePage
 from support.cluster_tools import POOL, Place, training
 from support.seed_world import NODES, hidden_words
 from support.served import Served

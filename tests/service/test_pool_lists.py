@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.pools import PoolDetail, PoolList
+from gpuctl.api.pool_answers import PoolDetail, PoolList
 from support.cluster_tools import JOB_TYPE, POOL, Place, training
 from support.seed_world import hidden_words
 from support.served import Served

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.api.quotas import Quota, QuotaList
+from gpuctl.api.quota_answers import Quota, QuotaList
 from support import node_world
 from support.cluster_tools import Place
 from support.served import Served

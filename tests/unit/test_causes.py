@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.api.jobs_why import job_cause, why_answer
+from gpuctl.api.job_cause_answers import job_cause, why_answer
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import gpuctl
-from gpuctl.api.failures import MEANINGS, Meaning, meaning_of
+from gpuctl.api.error_meanings import MEANINGS, ErrorMeaning, meaning_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
@@ -77,7 +77,7 @@ FAILED_ON_THE_WAY = {"NotForwarded", "NotStarted", "DamagedSnapshot"}
     ],
 )
 def test_an_answer_of_the_api_server_keeps_its_status(status: int, reason: str, expected: tuple[int, str]) -> None:
-    assert meaning_of(ApiError(status, reason, "no")) == Meaning(3, *expected)
+    assert meaning_of(ApiError(status, reason, "no")) == ErrorMeaning(3, *expected)
 
 
 def test_what_is_none_of_ours_means_nothing() -> None:

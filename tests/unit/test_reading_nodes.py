@@ -11,10 +11,10 @@ import yaml
 
 from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
-from gpuctl.api.nodes import NodeItem, NodeReport
-from gpuctl.api.quotas import quota_answer
+from gpuctl.api.node_answers import NodeItem, NodeReport
+from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.label import parse
-from gpuctl.cli.output.amounts import amount, format_bytes, share
+from gpuctl.cli.output.amounts import format_amount, format_bytes, format_share
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform import Platform
@@ -319,10 +319,14 @@ def test_sizes(value: int, text: str) -> None:
 
 
 def test_amounts_for_people() -> None:
-    assert amount("cpu", Fraction(1, 2)) == "0.5"
-    assert amount("requests.memory", Fraction(1 << 30)) == "1Gi"
-    assert amount("gpu", None) == ""
-    assert (share(Fraction(1), Fraction(3)), share(None, Fraction(3)), share(Fraction(0), Fraction(0))) == (
+    assert format_amount("cpu", Fraction(1, 2)) == "0.5"
+    assert format_amount("requests.memory", Fraction(1 << 30)) == "1Gi"
+    assert format_amount("gpu", None) == ""
+    assert (
+        format_share(Fraction(1), Fraction(3)),
+        format_share(None, Fraction(3)),
+        format_share(Fraction(0), Fraction(0)),
+    ) == (
         "33%",
         "",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuctl.api.failures import meaning_of
+from gpuctl.api.error_meanings import meaning_of
 from gpuctl.api.plan_answers import difference_code, plan_value, preview_code, result_code
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.plan.plan import Plan

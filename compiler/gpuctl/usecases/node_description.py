@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.api.nodes import NodeReport
+from gpuctl.api.node_answers import NodeReport
 from gpuctl.kube.not_found import no_such
 from gpuctl.reading import inventory
 from gpuctl.reading.node_gpus import Gpus

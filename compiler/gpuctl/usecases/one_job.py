@@ -16,8 +16,8 @@ from gpuctl.usecases.service_find import job_of_service
 
 # Models are imported when there is an answer: what fails before, and the library, need none.
 if TYPE_CHECKING:
-    from gpuctl.api.jobs_detail import DescribedJob
-    from gpuctl.api.jobs_why import WhyAnswer
+    from gpuctl.api.job_cause_answers import WhyAnswer
+    from gpuctl.api.job_detail_answers import DescribedJob
 
 
 class FoundJob(NamedTuple):
@@ -41,7 +41,7 @@ def look_up_job(reader: Reader, name: str) -> FoundJob:
 
     :raises NoSuchJob: there is no such job, or there are several.
     """
-    from gpuctl.api.jobs_detail import DescribedJob, described_job, uid_of
+    from gpuctl.api.job_detail_answers import DescribedJob, described_job, uid_of
 
     if reader.service is None:
         detail = describe_job(reader, name)
@@ -103,13 +103,13 @@ def cause_of(reader: Reader, name: str) -> WhyAnswer:
     """
     if reader.service is None:
         answer = explain_job(reader, name)
-        from gpuctl.api.jobs_why import why_answer
+        from gpuctl.api.job_cause_answers import why_answer
 
         return why_answer(answer)
     job = job_of_service(reader.service, reader.scope, name)
     with reader.service.reading() as get:
         value = get(f"/jobs/{job.id}/why", namespace=job.identity.namespace)
-        from gpuctl.api.jobs_why import WhyAnswer
+        from gpuctl.api.job_cause_answers import WhyAnswer
 
         found = WhyAnswer.model_validate(value)
     for note in found.notes:

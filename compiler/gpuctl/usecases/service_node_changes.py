@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from gpuctl.api.labels_of_nodes import BatchReport
+from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.usecases.service_client import ServiceClient
 
 

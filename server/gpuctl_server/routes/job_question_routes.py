@@ -9,9 +9,9 @@ from pydantic import Field
 
 from gpuctl.api.base_models import Body
 from gpuctl.api.job_answers import wait_answer
+from gpuctl.api.job_cause_answers import WhyAnswer, why_answer
+from gpuctl.api.job_detail_answers import JobDetails, JobTimeline, job_details, job_timeline
 from gpuctl.api.job_history import JobDocuments, JobRevision
-from gpuctl.api.jobs_detail import JobDetails, JobTimeline, job_details, job_timeline
-from gpuctl.api.jobs_why import WhyAnswer, why_answer
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.wait_until import LONGEST_WAIT

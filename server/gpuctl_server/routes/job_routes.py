@@ -9,8 +9,8 @@ import anyio.to_thread
 from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
-from gpuctl.api.jobs_detail import JobDescription, JobMetrics, job_description
-from gpuctl.api.jobs_list import JobPage, job_item
+from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
+from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
 from gpuctl.language.wording import visible

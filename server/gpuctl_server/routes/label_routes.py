@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
-from gpuctl.api.labels_of_nodes import (
+from gpuctl.api.node_label_answers import (
     BatchReport,
     DeletedLabel,
     GpuLabelPage,

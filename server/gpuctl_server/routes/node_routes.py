@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
-from gpuctl.api.nodes import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
+from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
 from gpuctl.reading.label_rows import gpu_types
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import STATUSES

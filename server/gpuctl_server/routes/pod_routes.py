@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
-from gpuctl.api.jobs_list import GpusOfJobs, PodPage, listed_pod
+from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
 from gpuctl.reading.job_rows import Row
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller

@@ -9,7 +9,7 @@ from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
 from gpuctl.api.admin_models import PoolBody
-from gpuctl.api.labels_of_nodes import BatchReport, NodeNames, PoolMembers
+from gpuctl.api.node_label_answers import BatchReport, NodeNames, PoolMembers
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.options import RunOptions
 from gpuctl_server import admin_changes

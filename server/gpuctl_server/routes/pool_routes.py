@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
-from gpuctl.api.pools import PoolDetail, PoolItem, PoolList
+from gpuctl.api.pool_answers import PoolDetail, PoolItem, PoolList
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.node_details import pool_detail
 from gpuctl_server.node_lookups import find_pool, visible_pools

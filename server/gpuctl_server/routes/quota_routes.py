@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 
-from gpuctl.api.quotas import QuotaList, QuotaOrQuotas, quota_answer
+from gpuctl.api.quota_answers import QuotaList, QuotaOrQuotas, quota_answer
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory

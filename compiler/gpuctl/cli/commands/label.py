@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from gpuctl.acts.node_labels import LabelTerms
-from gpuctl.api.labels_of_nodes import BatchReport
+from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import reader, reading_options

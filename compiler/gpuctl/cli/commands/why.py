@@ -19,7 +19,7 @@ from gpuctl.language.wording import visible
 from gpuctl.usecases.one_job import cause_of
 
 if TYPE_CHECKING:
-    from gpuctl.api.jobs_why import JobCause, WhyEvidence
+    from gpuctl.api.job_cause_answers import JobCause, WhyEvidence
 
 _WAITING = frozenset(
     {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}

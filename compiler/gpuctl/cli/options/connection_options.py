@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.api.failures import failure_value, meaning_of
+from gpuctl.api.error_meanings import failure_value, meaning_of
 from gpuctl.cli.command_target import stated_clusters
 from gpuctl.cli.options.cluster_choice import (
     check_known_cluster,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import click
 
 from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
-from gpuctl.api.labels_of_nodes import BatchReport
+from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 

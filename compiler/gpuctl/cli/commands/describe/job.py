@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.jobs_detail import DescribedJob, JobPod
+from gpuctl.api.job_detail_answers import DescribedJob, JobPod
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend

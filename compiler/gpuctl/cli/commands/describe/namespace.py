@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.namespaces import NamespaceAnswer
+from gpuctl.api.namespace_answers import NamespaceAnswer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota

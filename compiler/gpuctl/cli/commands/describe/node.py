@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.nodes import NodeReport
+from gpuctl.api.node_answers import NodeReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from gpuctl.api.pools import PoolReport
+from gpuctl.api.pool_answers import PoolReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-from gpuctl.cli.output.amounts import count
+from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.pool_queries import PoolView, describe_pool
 
@@ -46,8 +46,8 @@ def _show(_: Reader, view: PoolView) -> None:
         ("Status", sections.state(pool.status)),
         ("GPUs", gpus),
         ("GPU types", ", ".join(f"{name}: {number}" for name, number in pool.gpu_types.items())),
-        ("Job limit", count(pool.max_jobs) or "none"),
-        ("GPU limit per job", count(pool.max_gpu_per_job) or "none"),
+        ("Job limit", format_count(pool.max_jobs) or "none"),
+        ("GPU limit per job", format_count(pool.max_gpu_per_job) or "none"),
     ]
     if pool.missing:
         facts.append(("Missing nodes", ", ".join(pool.missing) + " (named by its definition, not in the pool)"))
@@ -58,8 +58,8 @@ def _show(_: Reader, view: PoolView) -> None:
             node.name,
             node.status,
             str(node.gpu_total),
-            count(node.gpu_used),
-            count(node.gpu_free),
+            format_count(node.gpu_used),
+            format_count(node.gpu_free),
             node.gpu_type or "",
         ]
         for node in nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.quotas import quota_answer
+from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import click
 
-from gpuctl.api.nodes import HoldingPod
-from gpuctl.cli.output.amounts import amount, share
+from gpuctl.api.node_answers import HoldingPod
+from gpuctl.cli.output.amounts import format_amount, format_share
 from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.wording import visible
@@ -50,7 +50,7 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     cells = []
     for name, total, used in rows:
         free = None if used is None else max(Fraction(0), total - used)
-        cells.append((name, *(amount(name, value) for value in (total, used, free)), share(used, total)))
+        cells.append((name, *(format_amount(name, value) for value in (total, used, free)), format_share(used, total)))
     show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
 
 

@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.commands.get.labels import show_gpu_labels
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-from gpuctl.cli.output.amounts import count
+from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.node_queries import list_gpu_types
 
 HEADERS = ("GPU TYPE", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT", "POOLS")
@@ -49,13 +49,13 @@ def command(
         types = list_gpu_types(looking, names)
         entries = []
         for item in types:
-            cells = [item.name, str(item.total), count(item.used), count(item.free)]
+            cells = [item.name, str(item.total), format_count(item.used), format_count(item.free)]
             wide = (",".join(item.vendors), ",".join(item.nodes))
             cells += [str(len(item.nodes)), ",".join(item.pools)]
             entries.append(ListEntry(item.name, cells, wide))
 
         def answer() -> dict[str, Any]:
-            from gpuctl.api.nodes import gpu_type_list
+            from gpuctl.api.node_answers import gpu_type_list
 
             return gpu_type_list(types)
 

@@ -126,7 +126,7 @@ def _get(
 def _list(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> int:
     if output_form.output in ("json", "yaml"):
         # Models take longer to import than a small cluster to list: a table needs none.
-        from gpuctl.api.jobs_list import job_rows
+        from gpuctl.api.job_list_answers import job_rows
 
         show_value(job_rows(list_jobs(looking, query).rows).as_json(), output_form.output)
         return 0
@@ -236,6 +236,6 @@ def _watch(looking: Reader, query: JobQuery, output_form: JobTableOptions) -> in
 
 
 def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
-    from gpuctl.api.jobs_list import job_row
+    from gpuctl.api.job_list_answers import job_row
 
     return (json.dumps(job_row(row).as_json(), ensure_ascii=False) for row in rows)

@@ -56,7 +56,7 @@ def command(
 def _show(looking: Reader, names: Sequence[str], key: str | None, output_form: ListOptions) -> None:
     if key is not None and output_form.is_machine and len(names) == 1:
         # Models take longer to import than a small cluster to list: a table needs none.
-        from gpuctl.api.labels_of_nodes import KeptLabel
+        from gpuctl.api.node_label_answers import KeptLabel
 
         show_value(KeptLabel.of(one_label(looking, names[0], key)).as_json(), output_form.output)
     else:
@@ -78,7 +78,7 @@ def show_gpu_labels(looking: Reader, output_form: ListOptions) -> None:
         entries.append(ListEntry(f"node/{node.node}", cells))
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.labels_of_nodes import gpu_label_list
+        from gpuctl.api.node_label_answers import gpu_label_list
 
         return gpu_label_list(nodes)
 

@@ -56,6 +56,6 @@ def command(
 
 def _answer(found: list[NamespaceRow]) -> dict[str, Any]:
     # Models take longer to import than a small cluster to list: a table needs none.
-    from gpuctl.api.namespaces import NamespaceList
+    from gpuctl.api.namespace_answers import NamespaceList
 
     return NamespaceList.of(found).as_json()

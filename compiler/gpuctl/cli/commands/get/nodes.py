@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-from gpuctl.cli.output.amounts import amount, count
+from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.wording import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.workload_state import age
@@ -91,14 +91,14 @@ def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str)
     """Print nodes."""
     entries = []
     for node in nodes:
-        cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
-        wide = [amount("cpu", parse_quantity(node.cpu)), amount("memory", parse_quantity(node.memory))]
+        cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
+        wide = [format_amount("cpu", parse_quantity(node.cpu)), format_amount("memory", parse_quantity(node.memory))]
         wide += [node.address or "", age(node.created_at), node.kubernetes]
         entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
 
     def answer() -> dict[str, Any]:
         # Models take longer to import than a small cluster to list: a table needs none.
-        from gpuctl.api.nodes import node_list
+        from gpuctl.api.node_answers import node_list
 
         return node_list(nodes)
 
@@ -134,7 +134,7 @@ def show_labels(labels: Sequence[Label], output_form: ListOptions, nothing: str)
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.labels_of_nodes import label_list
+        from gpuctl.api.node_label_answers import label_list
 
         return label_list(labels)
 
@@ -155,7 +155,7 @@ def _show_gpus(looking: Reader, nodes: Sequence[NodeGpus], output_form: ListOpti
     ]
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.nodes import gpu_list
+        from gpuctl.api.node_answers import gpu_list
 
         return gpu_list(nodes)
 

@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
-from gpuctl.cli.output.amounts import count
+from gpuctl.cli.output.amounts import format_count
 from gpuctl.language.wording import first_few
 from gpuctl.usecases.pool_queries import PoolView, list_pools
 
@@ -45,14 +45,20 @@ def command(
         pools = list_pools(looking, strip_kinds(names))
         entries = []
         for pool, _ in pools:
-            cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
+            cells = [
+                pool.name,
+                pool.status,
+                str(pool.gpu_total),
+                format_count(pool.gpu_used),
+                format_count(pool.gpu_free),
+            ]
             types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
-            wide = [types, count(pool.max_jobs), count(pool.max_gpu_per_job), pool.description or ""]
+            wide = [types, format_count(pool.max_jobs), format_count(pool.max_gpu_per_job), pool.description or ""]
             entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
 
         def answer() -> dict[str, Any]:
             # Models take longer to import than a small cluster to list: a table needs none.
-            from gpuctl.api.pools import pool_list
+            from gpuctl.api.pool_answers import pool_list
 
             return pool_list(pool for pool, _ in pools)
 

@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
-from gpuctl.cli.output.amounts import amount
+from gpuctl.cli.output.amounts import format_amount
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.quota_rows import QuotaState
 
@@ -63,7 +63,7 @@ def command(
 
 def _answer(quotas: list[QuotaState]) -> dict[str, Any]:
     # Models take longer to import than a small cluster to list: a table needs none.
-    from gpuctl.api.quotas import QuotaList
+    from gpuctl.api.quota_answers import QuotaList
 
     return QuotaList.of(quotas).as_json()
 
@@ -71,7 +71,7 @@ def _answer(quotas: list[QuotaState]) -> dict[str, Any]:
 def cell(quota: QuotaState, name: str) -> str:
     """``used/total`` of a resource; empty when it has no limit."""
     total, used = quota.amount(name)
-    return "" if total is None else f"{amount(name, used) or '?'}/{amount(name, total)}"
+    return "" if total is None else f"{format_amount(name, used) or '?'}/{format_amount(name, total)}"
 
 
 def gpu_cell(quota: QuotaState) -> str:
@@ -81,5 +81,6 @@ def gpu_cell(quota: QuotaState) -> str:
     if len(open_ones) <= 1:
         return cell(quota, "gpu")
     return ",".join(
-        f"{limit.vendor}:{amount('gpu', limit.used) or '?'}/{amount('gpu', limit.total)}" for limit in open_ones
+        f"{limit.vendor}:{format_amount('gpu', limit.used) or '?'}/{format_amount('gpu', limit.total)}"
+        for limit in open_ones
     )

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
-from gpuctl.api.jobs_list import JobRow, row_fields
-from gpuctl.api.jobs_why import JobCause, job_cause
+from gpuctl.api.job_cause_answers import JobCause, job_cause
+from gpuctl.api.job_list_answers import JobRow, row_fields
 from gpuctl.language.masking import masked
 from gpuctl.reading.describe_job import AlikeEvents, JobDetail, JobHistory
 from gpuctl.reading.job_facts import JobFacts

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.api.nodes import HoldingPod
-from gpuctl.api.quotas import Quota
+from gpuctl.api.node_answers import HoldingPod
+from gpuctl.api.quota_answers import Quota
 from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
 from gpuctl.reading.quota_rows import QuotaState
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed
-from gpuctl.api.nodes import Holder, HoldingPod, JobOnNodes
+from gpuctl.api.node_answers import Holder, HoldingPod, JobOnNodes
 from gpuctl.reading.pool_rows import PoolFacts, PoolStatus
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpuctl.acts.node_labels import Report
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
-from gpuctl.api.nodes import LabelPair
+from gpuctl.api.node_answers import LabelPair
 from gpuctl.reading.label_rows import GpuLabelRow, Label
 
 MOST_NODES = 500
